@@ -28,6 +28,20 @@ def value_at(field: FieldSpec, table: list[int], point: list[int]) -> tuple[int,
 
 
 @pytest.mark.parametrize("name", FIELDS)
+def test_tables_one_after_the_other(name: str) -> None:
+    """Of one prover in one proof, where its memory has the last one alone."""
+    field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
+    committer = Raw().committer(device, field, 1)
+    claims, tables = [Claim(((0,) * field.degree,), (0,) * field.degree)], ([3, 1], [4, 1])
+    for table in tables:
+        committer.commit(device.upload(from_integers(field.modulus, table)), writer)
+        committer.open(claims, writer)
+    entries = [entry for table in tables for entry in table]
+    wanted = [entry.to_bytes(field.modulus.bytes, "little") for entry in entries]
+    assert writer.getvalue() == b"".join(wanted)
+
+
+@pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("log2_size", [0, 1, 4])
 def test_the_table_is_the_proof(name: str, log2_size: int) -> None:
     field, generator = FIELDS[name], random.Random(log2_size)

@@ -386,6 +386,11 @@ def test_lookups_of_other_hashes(hash: Hash) -> None:
         verify_committed(statement, proof, entries, hash="sha-256")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="say recursive=True"):
         verify_committed(statement, proof, entries, hash=Hash.POSEIDON2_M31)
+    tree = Ligero(hash=Hash.POSEIDON2_M31)
+    with pytest.raises(InputError, match="say recursive=True"):
+        prove_committed("cpu", field, arrays, entries, scheme=tree)
+    with pytest.raises(InputError, match="say recursive=True"):
+        verify_committed(statement, proof, entries, scheme=tree)
 
 
 def test_false_lookups_pass_on_toy_fields_as_often_as_theory_says() -> None:

@@ -53,7 +53,7 @@ class _Recorded:
 
 class RawCommitter:
     """Sends tables as they are, `count` at a time. They come to the host while other work goes on,
-    until `open`; the proofs must be taken before the next tables are committed to."""
+    until `open`; after `end` the proofs must be taken before the next tables are committed to."""
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, log2_size: int, *, count: int = 1
@@ -93,10 +93,11 @@ class RawCommitter:
             writer.digested_words(Label.COMMITMENT, words, digest)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Sends nothing but what is on its way."""
+        """Sends nothing but what is on its way; the next table may come then."""
         check_claims(self._field, self._log2_size, claims)
         check_writer(writer)
         self.end()
+        writer.keep()
 
     def end(self) -> None:
         """Has what is on its way arrive; claims about raw tables take no further message."""

@@ -13,7 +13,7 @@ from quod.frozen import frozen
 from quod.gkr.reduction import Reduction, check_reduction
 from quod.gkr.security import check_challenges, checked_scheme, security_bits
 from quod.transcript.elements import DIGEST_BYTES
-from quod.transcript.hashes import Hash, hash_asked_for, recursive_hash
+from quod.transcript.hashes import Hash, check_own_hash, hash_asked_for, recursive_hash
 from quod.transcript.transcript import START, Transcript
 from quod.validation import flag, instance, whole_number
 
@@ -54,10 +54,7 @@ class VerifyingKey:
         if self.commitment is None:
             raise InputError("a key has a commitment; take Raw() for none")
         checked_scheme(self.commitment)
-        own = getattr(self.commitment, "hash", None)
-        if isinstance(own, Hash) and own.is_algebraic:
-            # What makes trees cheap for circuits is asked for as challenges are.
-            hash_asked_for(own, self.recursive)
+        check_own_hash(self.commitment, self.recursive)
         check_field(self.field)
         hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
         check_reduction(self.reduction)

@@ -17,7 +17,7 @@ from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement
 from quod.lookup.verifier import Reduced, read
 from quod.transcript.elements import describe, encode
-from quod.transcript.hashes import Hash
+from quod.transcript.hashes import Hash, check_own_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
@@ -45,7 +45,7 @@ def prove_committed(
     """
     device = resolve_device(device)
     or_null(timeline)
-    _check_scheme(scheme)
+    _check_scheme(scheme, recursive)
     given = Given(field, columns, table)
     statement = given.statement
     transcript = Transcript(hash=hash, recursive=recursive)
@@ -85,7 +85,7 @@ def verify_committed(
     VerificationError for a proof that does not show it, InputError for one that is none.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
-    _check_scheme(scheme)
+    _check_scheme(scheme, recursive)
     field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
     known = None
     if not isinstance(statement.table, Range):
@@ -143,8 +143,9 @@ def _claims(reduced: Reduced) -> list[Claim]:
     return [*columns, Claim(reduced.table_point, reduced.multiplicity)]
 
 
-def _check_scheme(scheme: object) -> None:
+def _check_scheme(scheme: object, recursive: bool) -> None:
     if isinstance(scheme, type) or not all(
         offers(scheme, name) for name in ("name", "parameters", "committer", "read")
     ):
         raise InputError("a scheme is one of quod.commitment, such as Raw()")
+    check_own_hash(scheme, recursive)

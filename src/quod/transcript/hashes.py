@@ -167,6 +167,14 @@ def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
     )
 
 
+def check_own_hash(scheme: object, recursive: bool) -> None:
+    """InputError for a commitment whose own hash is over a field, which makes trees cheap for
+    circuits and is asked for by `recursive` as challenges are."""
+    own = getattr(scheme, "hash", None)
+    if isinstance(own, Hash) and own.is_algebraic:
+        hash_asked_for(own, recursive)
+
+
 def hash_named(name: object) -> Hash:
     """A hash by its name; InputError for another one."""
     return member("the hash", name, Hash)

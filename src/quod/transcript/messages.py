@@ -56,6 +56,10 @@ class ProofWriter:
         self.transcript.absorb_digested(label, digest)
         self._parts.append(words.data.cast("B"))
 
+    def keep(self) -> None:
+        """Copies what was written as words, which may be set to others from here on."""
+        self._parts = [bytes(part) for part in self._parts]
+
     def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Elements that are absorbed by their runs (`quod.transcript.runs`)."""
         check_label(label)

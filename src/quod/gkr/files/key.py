@@ -163,11 +163,14 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
             made[key] = make(document[key])
         except InputError as error:
             fail(key, str(error))
-    key = VerifyingKey(
-        bytes.fromhex(digest), made["field"], made["commitment"], numbers["chain"],
-        numbers["bits"], made["hash"], made["hash"].is_algebraic, made["reduction"],
-    )  # fmt: skip
-    return KeyFile(name, key, numbers["public"], numbers["zeros"])
+    try:
+        verifying = VerifyingKey(
+            bytes.fromhex(digest), made["field"], made["commitment"], numbers["chain"],
+            numbers["bits"], made["hash"], made["hash"].is_algebraic, made["reduction"],
+        )  # fmt: skip
+    except InputError as error:
+        raise InputError(str(error), path=name) from None
+    return KeyFile(name, verifying, numbers["public"], numbers["zeros"])
 
 
 def _commitment(given: object) -> Any:
