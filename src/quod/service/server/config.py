@@ -69,6 +69,9 @@ class Listen(_Section):
     hosts: tuple[str, ...] = ()
     """What requests of HTTP may call the server (`Host`), beside where it listens."""
 
+    connections: Positive = 10_000
+    """Of HTTP at a time, at each address; never more than a quarter of the files it may open."""
+
     insecure_no_auth: bool = False
     certificate: Path | None = None
     private_key: Path | None = None

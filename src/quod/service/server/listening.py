@@ -24,6 +24,7 @@ from quod.service.protocol.calls import SERVICE
 from quod.service.server.clients import Clients
 from quod.service.server.config import Config, Listen
 from quod.service.server.http.app import http_app
+from quod.service.server.http.connections import connections_at_most, limited_protocol
 from quod.service.server.rpc import handlers
 from quod.service.server.service import ProvingService
 
@@ -32,6 +33,7 @@ _MOST_PATH: Final = 107
 _STOP_SECONDS: Final = 5
 _HEALTH: Final = health.SERVICE_NAME
 _KEEPALIVE_MS: Final = 60_000
+_HANDSHAKE_MS: Final = 20_000
 
 
 @frozen
@@ -127,7 +129,8 @@ def _http_config(app: Any, listen: Listen, is_local: bool) -> uvicorn.Config:
         "ssl_certfile": str(listen.certificate), "ssl_keyfile": str(listen.private_key),
     }  # fmt: skip
     return uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
+        app, http=limited_protocol(connections_at_most(listen.connections)), log_config=None,
+        access_log=False, lifespan="off", ws="none", server_header=False,
         proxy_headers=False, timeout_graceful_shutdown=_STOP_SECONDS, **secure,  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -137,6 +140,7 @@ def _options(config: Config) -> Sequence[tuple[str, int]]:
         ("grpc.max_receive_message_length", config.requests.message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
         ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 3),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 6),

@@ -61,3 +61,5 @@ def write_log(level: str, *, as_json: bool) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("quod").setLevel(level.upper())
+    # It warns of each request that is none, which anybody may send.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

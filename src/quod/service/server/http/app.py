@@ -43,7 +43,7 @@ from quod.service.server.http.bodies import (
     limited,
     read_json,
 )
-from quod.service.server.http.guard import BYTES, Guard, Observed
+from quod.service.server.http.guard import BYTES, Guard, Observed, content_type
 from quod.service.server.requests import ProofRequest
 from quod.service.server.service import FoundJob, ProvingService
 from quod.service.server.submitting import MOST_SUBMISSIONS
@@ -90,7 +90,7 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
 
     async def submit(request: Request, client: Client, query: dict[str, Any]) -> Job:
         header = request.headers.get("idempotency-key")
-        if request.headers["content-type"].startswith(BYTES):
+        if content_type(request) == BYTES:
             length = request.headers.get("content-length", "")
             if not length.isdigit():
                 raise InputError("an upload says how long it is", section="Content-Length")
@@ -149,7 +149,7 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
         """Submits and waits. Without an idempotency key the job ends with the connection."""
         header = request.headers.get("idempotency-key")
         keep = bool(header)
-        if request.headers["content-type"].startswith(BYTES):
+        if content_type(request) == BYTES:
             # Until it has come whole the request itself tells whether the client is there.
             submitting = _given(await submit(request, client, query))
         else:

@@ -25,6 +25,8 @@ BYTES: Final = "application/octet-stream"
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?")
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
+# As metrics have them: anybody may send others, each of which would be a metric of its own.
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _HEADERS: Final = (
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -72,9 +74,13 @@ class Guard:
             raise PermissionDeniedError("this comes from a page of another site (Origin)")
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             raise PermissionDeniedError("this comes from a page of another site (Sec-Fetch-Site)")
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if method in _WITH_BODY and kind not in (JSON, BYTES):
+        if method in _WITH_BODY and content_type(request) not in (JSON, BYTES):
             raise InputError(f"the content type must be {JSON}", section="Content-Type")
+
+
+def content_type(request: HTTPConnection) -> str:
+    """What a request says that its body is, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 class Observed:
@@ -103,4 +109,5 @@ class Observed:
             status = "OK" if code < 400 else STATUS_OF_HTTP.get(code, "UNKNOWN")
             client = scope.get("state", {}).get("client", "")
             seconds = time.perf_counter() - begin
-            self._observer.answered(f"{scope['method']} {route}", client, status, seconds)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._observer.answered(f"{method} {route}", client, status, seconds)

@@ -1,0 +1,110 @@
+"""Whoever can connect, and says nothing or little: nobody else waits for it, and it is ended."""
+
+from __future__ import annotations
+
+import resource
+import socket
+
+import pytest
+
+from quod.service.server import listening
+from quod.service.server.http.connections import (
+    connections_at_most,
+    limited_protocol,
+    raise_file_limit,
+)
+from tests.service.server.conftest import Start
+from tests.service.server.running_server import SECONDS, RunningServer
+
+LISTEN = {"http": ["127.0.0.1:0", "unix:http.sock"], "insecure_no_auth": True}
+HEAD = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def connected(server: RunningServer) -> socket.socket:
+    port = int(server.listeners.http[0].rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+
+
+def is_ended(one: socket.socket) -> bool:
+    try:
+        return one.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def answer(one: socket.socket, rest: bytes = b"\r\n") -> bytes:
+    one.sendall(rest)
+    return one.recv(4096).partition(b"\r\n")[0]
+
+
+def test_so_many_at_a_time(start: Start) -> None:
+    server = start(listen=LISTEN | {"connections": 3})
+    held = [connected(server) for _ in range(3)]
+    # All of them are there, for a later one is served.
+    held[2].sendall(HEAD)
+    assert answer(held[2]) == b"HTTP/1.1 200 OK"
+    for _ in range(5):
+        with connected(server) as other:
+            assert is_ended(other)
+    with server.http(1) as http:
+        assert http.get("/health/live").status_code == 200
+    for one in held[:2]:
+        one.sendall(HEAD)
+        assert answer(one) == b"HTTP/1.1 200 OK"
+    for one in held:
+        one.close()
+
+
+def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "limited_protocol", lambda most: limited_protocol(most, 0.5))
+    server = start(listen=LISTEN)
+    body, silent, begun, again = (connected(server) for _ in range(4))
+    body.sendall(
+        b"POST /v1/proofs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 2\r\n\r\n"
+    )
+    begun.sendall(HEAD)
+    again.sendall(HEAD)
+    assert answer(again, b"\r\n" + HEAD) == b"HTTP/1.1 200 OK"
+    assert is_ended(silent)
+    assert is_ended(begun)
+    while not is_ended(again):
+        pass
+    # A body has a time of its own.
+    assert answer(body, b"{}") == b"HTTP/1.1 400 Bad Request"
+    for one in (body, silent, begun, again):
+        one.close()
+
+
+def test_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: told.append(limits))
+    raise_file_limit()
+    assert told == [(hard, hard)]
+    for files, wanted, most in (
+        (400, 1000, 100), (400, 99, 99), (3, 1000, 1), (resource.RLIM_INFINITY, 1000, 1000),
+    ):  # fmt: skip
+        monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, hard))
+        assert connections_at_most(wanted) == most
+
+
+def test_methods_that_are_none(server: RunningServer) -> None:
+    with server.http() as http:
+        for each in ("AAA", "BBB"):
+            assert http.request(each, "/v1/keys").status_code == 405
+            assert http.request(each, "/v1/keys", headers={"Host": "evil"}).status_code == 403
+        assert http.get("/health/live").status_code == 200
+        text = http.get("/metrics").text
+    assert "AAA" not in text
+    assert "BBB" not in text
+    assert "other" in text
+
+
+def test_content_types_in_capitals(server: RunningServer) -> None:
+    with server.http() as http:
+        answered = http.post(
+            "/v1/prove?key=membership", content=b"w",
+            headers={"Content-Type": "Application/Octet-Stream; x=y"},
+        )  # fmt: skip
+        assert answered.json()["state"] == "succeeded"
