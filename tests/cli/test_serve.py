@@ -224,6 +224,7 @@ class TestServing:
             (["--data", "d", "--http", "80"], 3, "--http: listen.http.0: write unix:PATH"),
             (["--data", "d", "--add-key", "x"], 3, "--add-key takes NAME=PATH"),
             (["--data", "d", "--keys", "none"], 3, "is no repository of keys"),
+            (["--data", "d", "--grpc", "unix:" + "x" * 200, "--check"], 3, "has 107 bytes at most"),
             (["--config", "none"], 3, "none: the configuration cannot be read"),
         ],
     )

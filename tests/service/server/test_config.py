@@ -98,6 +98,10 @@ BAD = {
     ),
     "no TOML": ("data = ", "is no TOML"),
     "no text": ("\0", "is no TOML"),
+    "an empty path": (WHOLE.replace('"/data"', '""'), "data: must be a path"),
+    "another database": (
+        'data = "d"\ndatabase = "mysql://ann:secret@host/x"', "database: the database must be",
+    ),
     "a name": (WHOLE.replace("clients.ann", 'clients."a\\u0007"'), "the name of a client must be"),
 }  # fmt: skip
 

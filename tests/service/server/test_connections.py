@@ -55,6 +55,29 @@ def test_so_many_at_a_time(start: Start) -> None:
         one.close()
 
 
+def test_so_many_of_grpc(start: Start) -> None:
+    server = start(
+        listen={
+            "grpc": ["127.0.0.1:0", "unix:grpc.sock"],
+            "insecure_no_auth": True,
+            "connections": 3,
+        }
+    )
+    [address] = [each for each in server.listeners.grpc if "unix" not in each]
+    port = int(address.rpartition(":")[2])
+    held = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(3)]
+    for one in held:
+        # Its settings: the connection is counted.
+        assert one.recv(1)
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as other:
+            assert is_ended(other)
+    with server.client(next(each for each in server.listeners.grpc if "unix" in each)) as client:
+        assert client.status().state == "ready"
+    for one in held:
+        one.close()
+
+
 def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "limited_protocol", lambda most: limited_protocol(most, 0.5))
     server = start(listen=LISTEN)

@@ -47,7 +47,7 @@ def open_queue(
     if sweep_seconds is not None:
         checked_seconds("sweep_seconds", sweep_seconds)
     if database is not None:
-        _match("the database", database, _URL, "a URL of Postgres, postgresql://user@host/name")
+        checked_database(database)
     _match("the schema", schema, _SCHEMA, "a name in lower case")
     own = own_folder(Path(file_path(folder)))
     ballast = Ballast(own / "ballast", limits.ballast_bytes)
@@ -68,10 +68,16 @@ def open_queue(
     return JobQueue(store, spool, Rules(limits, clock, spool, ballast.full), sweep_seconds)
 
 
-def _match(what: str, value: object, pattern: re.Pattern[str], kind: str) -> None:
+def checked_database(url: object) -> str:
+    """A URL of Postgres; `InputError` for anything else."""
+    return _match("the database", url, _URL, "a URL of Postgres, postgresql://user@host/name")
+
+
+def _match(what: str, value: object, pattern: re.Pattern[str], kind: str) -> str:
     """Text of a form; the message does not show it, for URLs have passwords."""
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise InputError(f"{what} must be {kind}")
+    return value
 
 
 def own_folder(folder: Path) -> Path:

@@ -12,6 +12,7 @@ from quod.service.keys.loader import Groth16Loader
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import ListedKey
 from quod.service.server.config import Config
+from quod.service.server.listening import check_listen
 
 
 @frozen
@@ -37,9 +38,10 @@ def check(config: Config) -> Iterator[KeyCost]:
 
     Devices of a cluster are elsewhere: of those nothing is looked at.
 
-    Raises what is wrong with the repository or a device, and `NotFoundError` for a key of the start
-    that is not there.
+    Raises what is wrong with where it listens, the repository or a device, and `NotFoundError` for
+    a key of the start that is not there.
     """
+    check_listen(config)
     repository = KeyRepository(config.keys_folder)
     warm = {repository.resolve(name) for name in config.workers.warm}
     listed = repository.listing()

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from quod.errors import InputError
 from quod.service.keys.names import is_identity, parse_name
 from quod.service.queue import Limits, Quota
 from quod.service.queue.checks import checked_name
+from quod.service.queue.opening import checked_database
 from quod.service.queue.records import HIGHEST_PRIORITY
 from quod.service.server.clients import ANONYMOUS, LOCAL, Client, Clients, Role, is_hashed
 
@@ -51,6 +52,21 @@ def _absolute(path: Path) -> Path:
     return path
 
 
+def _path(given: object) -> object:
+    # Else a variable that is empty would mean the folder that the server happens to be started in.
+    if given == "":
+        raise ValueError("must be a path")
+    return given
+
+
+def _database(text: str) -> str:
+    try:
+        return checked_database(text)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+OwnPath = Annotated[Path, BeforeValidator(_path)]
 Address = Annotated[str, AfterValidator(_address)]
 KeyText = Annotated[str, AfterValidator(_key)]
 
@@ -70,12 +86,15 @@ class Listen(_Section):
     """What requests of HTTP may call the server (`Host`), beside where it listens."""
 
     connections: Positive = 10_000
-    """Of HTTP at a time, at each address; never more than a quarter of the files it may open."""
+    """At a time, at each address of HTTP and all of gRPC's.
+
+    Never more than a quarter of the files that the server may open.
+    """
 
     insecure_no_auth: bool = False
-    certificate: Path | None = None
-    private_key: Path | None = None
-    client_ca: Path | None = None
+    certificate: OwnPath | None = None
+    private_key: OwnPath | None = None
+    client_ca: OwnPath | None = None
     """Clients of gRPC must show a certificate of this authority's, too."""
 
     @model_validator(mode="after")
@@ -197,9 +216,9 @@ def _client_names(clients: dict[str, ClientSection]) -> dict[str, ClientSection]
 class Config(_Section):
     """All of it. `data` is the folder of the queue, `keys` the repository, by default within."""
 
-    data: Path
-    keys: Path | None = None
-    database: str | None = Field(default=None, repr=False)
+    data: OwnPath
+    keys: OwnPath | None = None
+    database: Annotated[str, AfterValidator(_database)] | None = Field(default=None, repr=False)
     database_schema: str = "quod"
     listen: Listen = Listen()
     workers: Workers = Workers()

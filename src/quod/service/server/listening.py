@@ -34,6 +34,7 @@ _STOP_SECONDS: Final = 5
 _HEALTH: Final = health.SERVICE_NAME
 _KEEPALIVE_MS: Final = 60_000
 _HANDSHAKE_MS: Final = 20_000
+_BACKLOG: Final = 128
 
 
 @frozen
@@ -56,7 +57,7 @@ async def listening(
     """Listens while a block lasts; what is under way then has 5 s to end, unless the service is
     hurried."""
     listen, folder = config.listen, Path(config.data)
-    _check_certificate(listen)
+    check_listen(config)
     servicer = health.aio.HealthServicer()
     await _tell(servicer, ready=False)
     async with AsyncExitStack() as stack:
@@ -128,8 +129,10 @@ def _http_config(app: Any, listen: Listen, is_local: bool) -> uvicorn.Config:
     secure = {} if is_local or listen.certificate is None else {
         "ssl_certfile": str(listen.certificate), "ssl_keyfile": str(listen.private_key),
     }  # fmt: skip
+    most = connections_at_most(listen.connections)
     return uvicorn.Config(
-        app, http=limited_protocol(connections_at_most(listen.connections)), log_config=None,
+        # As many are accepted at once, before one too many can be ended.
+        app, http=limited_protocol(most), backlog=min(most, _BACKLOG), log_config=None,
         access_log=False, lifespan="off", ws="none", server_header=False,
         proxy_headers=False, timeout_graceful_shutdown=_STOP_SECONDS, **secure,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -141,10 +144,19 @@ def _options(config: Config) -> Sequence[tuple[str, int]]:
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ("grpc.max_allowed_incoming_connections", connections_at_most(config.listen.connections)),
         ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 3),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 6),
     )
+
+
+def check_listen(config: Config) -> None:
+    """`InputError` where the server could never listen as it is told."""
+    _check_certificate(config.listen)
+    for address in (*config.listen.grpc, *config.listen.http):
+        if address.startswith(_UNIX):
+            _socket_path(config.data, address)
 
 
 def _check_certificate(listen: Listen) -> None:
@@ -233,11 +245,16 @@ def _shown(bound: socket.socket, address: str, listen: Listen) -> str:
     return f"{scheme}://{address.rpartition(':')[0]}:{bound.getsockname()[1]}"
 
 
-def _free(folder: Path, address: str) -> str:
-    """The path of a Unix socket, where there is none that somebody listens at."""
+def _socket_path(folder: Path, address: str) -> str:
     path = str((folder / address.removeprefix(_UNIX)).absolute())
     if len(os.fsencode(path)) > _MOST_PATH:
         raise InputError(f"a Unix socket's path has {_MOST_PATH} bytes at most", path=path)
+    return path
+
+
+def _free(folder: Path, address: str) -> str:
+    """The path of a Unix socket, where there is none that somebody listens at."""
+    path = _socket_path(folder, address)
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise InputError("is no socket; name another path in listen", path=path)
