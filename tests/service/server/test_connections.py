@@ -5,9 +5,12 @@ from __future__ import annotations
 import resource
 import socket
 
+import grpc
 import pytest
 
+from quod.service.protocol.calls import CALLS
 from quod.service.server import listening
+from quod.service.server.clients import hashed_token
 from quod.service.server.http.connections import (
     connections_at_most,
     limited_protocol,
@@ -97,6 +100,25 @@ def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch
     assert answer(body, b"{}") == b"HTTP/1.1 400 Bad Request"
     for one in (body, silent, begun, again):
         one.close()
+
+
+@pytest.mark.parametrize("name", list(CALLS))
+def test_messages_that_are_none(start: Start, name: str) -> None:
+    server = start(
+        listen={"grpc": ["127.0.0.1:0", "unix:grpc.sock"]},
+        clients={"ann": {"tokens": [hashed_token("a token of ann's own")]}},
+    )
+    call = CALLS[name]
+    for address, code in zip(server.listeners.grpc, ("INVALID_ARGUMENT", "UNAUTHENTICATED")):
+        with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as told:
+            if call.response_streams:
+                next(channel.unary_stream(call.path)(b"\xff", timeout=SECONDS))
+            elif call.request_streams:
+                channel.stream_unary(call.path)(iter([b"\xff"]), timeout=SECONDS)
+            else:
+                channel.unary_unary(call.path)(b"\xff", timeout=SECONDS)
+        # Nothing is read of what nobody sends.
+        assert told.value.code().name == code, address
 
 
 def test_files(monkeypatch: pytest.MonkeyPatch) -> None:

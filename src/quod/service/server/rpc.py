@@ -7,11 +7,13 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, Final, cast
 
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
@@ -19,7 +21,7 @@ from grpc_status import rpc_status
 from quod.errors import InputError, QuodError
 from quod.service.payload import PayloadKind
 from quod.service.protocol import quod_pb2 as pb
-from quod.service.protocol.calls import CALLS, SERVICE
+from quod.service.protocol.calls import CALLS, SERVICE, RemoteCall
 from quod.service.protocol.messages import (
     duration,
     event_message,
@@ -152,19 +154,18 @@ def handlers(
     methods = {}
     for name, call in CALLS.items():
         work = getattr(calls, _snake(name))
-        codec = {
-            "request_deserializer": call.read_request, "response_serializer": call.write_response,
-        }  # fmt: skip
+        # Requests are read within the door: of nobody's nothing is.
+        write = {"response_serializer": call.write_response}
+        read = partial(_read, call)
         if call.response_streams:
-            methods[name] = grpc.unary_stream_rpc_method_handler(
-                door.streaming(name, work), **codec
-            )
-            continue
-        answering = door.answering(name, work)
-        if call.request_streams:
-            methods[name] = grpc.stream_unary_rpc_method_handler(answering, **codec)
+            streaming = door.streaming(name, read, work)
+            methods[name] = grpc.unary_stream_rpc_method_handler(streaming, **write)
+        elif call.request_streams:
+            answering = door.answering(name, partial(_read_each, call), work)
+            methods[name] = grpc.stream_unary_rpc_method_handler(answering, **write)
         else:
-            methods[name] = grpc.unary_unary_rpc_method_handler(answering, **codec)
+            answering = door.answering(name, read, work)
+            methods[name] = grpc.unary_unary_rpc_method_handler(answering, **write)
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
@@ -175,25 +176,28 @@ class _Door:
         self._service, self._clients, self._is_local = service, clients, is_local
 
     def answering(
-        self, name: str, work: Callable[[Client, Any], Awaitable[Any]]
+        self, name: str, read: Callable[[Any], Any], work: Callable[[Client, Any], Awaitable[Any]]
     ) -> Callable[[Any, Context], Awaitable[Any]]:
         """A call with one answer."""
 
         async def run(request: Any, context: Context) -> Any:
             async with self._asked(name, context) as client:
-                return await work(client, request)
+                return await work(client, read(request))
 
         return run
 
     def streaming(
-        self, name: str, work: Callable[[Client, Any], AsyncGenerator[Any, None]]
+        self,
+        name: str,
+        read: Callable[[bytes], Any],
+        work: Callable[[Client, Any], AsyncGenerator[Any, None]],
     ) -> Callable[[Any, Context], AsyncIterator[Any]]:
         """A call with many."""
 
         async def run(request: Any, context: Context) -> AsyncIterator[Any]:
             async with (
                 self._asked(name, context) as client,
-                aclosing(work(client, request)) as all_,
+                aclosing(work(client, read(request))) as all_,
             ):
                 async for one in all_:
                     yield one
@@ -215,6 +219,18 @@ class _Door:
             await _refuse(context, refusal)
         finally:
             self._service.observer.answered(name, who, status, time.perf_counter() - begin)
+
+
+def _read(call: RemoteCall, request: bytes) -> Any:
+    try:
+        return call.read_request(request)
+    except DecodeError:
+        raise InputError("the request is no message of this call") from None
+
+
+async def _read_each(call: RemoteCall, requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _read(call, request)
 
 
 def _refusal(name: str, error: Exception) -> Refusal:
