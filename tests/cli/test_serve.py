@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -153,6 +154,11 @@ class TestAsking:
         assert message in err
 
 
+def _children(process: int) -> list[int]:
+    text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(one) for one in text.split()]
+
+
 class TestServing:
     """The command itself."""
 
@@ -172,6 +178,10 @@ class TestServing:
                 transport=httpx.HTTPTransport(uds=address.removeprefix("unix:")),
                 base_url="http://localhost", timeout=120,
             ) as http:  # fmt: skip
+                # The memory of a process that crashes, witnesses and all, is written nowhere.
+                for limited in (process.pid, *_children(process.pid)):
+                    limits = Path(f"/proc/{limited}/limits").read_text()
+                    assert re.search(r"Max core file size +0 +0 ", limits)
                 inputs = json.loads((EXAMPLE / "input.json").read_text())
                 for given in ({"inputs": inputs}, {"path": str(EXAMPLE / "witness.wtns")}):
                     answer = http.post("/v1/prove", json={"key": "membership"} | given)

@@ -82,14 +82,15 @@ def serve(
 def _run(config: Config) -> None:
     import asyncio
 
-    from quod.service.server.http.connections import raise_file_limit
     from quod.service.server.listening import Listeners
     from quod.service.server.logs import write_log
     from quod.service.server.pools import make_pool
+    from quod.service.server.process_limits import forbid_core_dumps, raise_file_limit
     from quod.service.server.running import serve as run
 
     write_log(config.log.level, as_json=config.log.json_lines)
     raise_file_limit()
+    forbid_core_dumps()
 
     def started(listeners: Listeners) -> None:
         for kind, addresses in (("grpc", listeners.grpc), ("http", listeners.http)):

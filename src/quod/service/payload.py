@@ -26,7 +26,7 @@ from typing import BinaryIO, Final
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.service.queue.records import MOST_PARTITIONS
-from quod.validation import file_path, shown_kind, whole_number
+from quod.validation import file_path, whole_number
 
 MOST_INPUT_BYTES: Final = 64 << 20
 """Of the inputs of one partition."""
@@ -134,7 +134,7 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
     such file, which does not tell what else there is outside.
     """
     if not isinstance(path, str) or not path or "\0" in path:
-        raise InputError(f"the path of a witness must be text, not {shown_kind(path)}")
+        raise InputError("the path of a witness must be text, not empty and without NUL")
     try:
         real_root = os.path.realpath(file_path(root), strict=True)
         real = os.path.realpath(os.path.join(real_root, path), strict=True)

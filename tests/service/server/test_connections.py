@@ -11,11 +11,8 @@ import pytest
 from quod.service.protocol.calls import CALLS
 from quod.service.server import listening
 from quod.service.server.clients import hashed_token
-from quod.service.server.http.connections import (
-    connections_at_most,
-    limited_protocol,
-    raise_file_limit,
-)
+from quod.service.server.http.connections import connections_at_most, limited_protocol
+from quod.service.server.process_limits import raise_file_limit
 from tests.service.server.conftest import Start
 from tests.service.server.running_server import SECONDS, RunningServer
 

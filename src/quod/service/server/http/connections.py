@@ -19,12 +19,6 @@ REQUEST_SECONDS: Final = 20.0
 _SHARE: Final = 4
 
 
-def raise_file_limit() -> None:
-    """Has this process open as many files as the system lets it."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def connections_at_most(wanted: int) -> int:
     """How many connections a listener takes: as many as wanted, but of all files a quarter."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
