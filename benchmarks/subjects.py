@@ -13,6 +13,7 @@ EXAMPLE = "examples/membership"
 
 # Each run is a process, and the one that finds nothing compiled takes several seconds.
 _TWICE = ["--repeats", "2", "--seconds", "0"]
+_ONCE = ["--repeats", "1", "--seconds", "0"]
 
 CPU: Commands = {
     "field": [[]],
@@ -135,13 +136,22 @@ CUDA: Commands = {
         ["--curve", "bls12_381", "--constraints", "800000"],
         ["--curve", "bn254", "--constraints", "16000000"],
     ],
+    "serve-pipeline": [
+        ["--constraints", "16000", *(f"--lanes={n}" for n in (1, 2, 3)), *_TWICE],
+        ["--constraints", "1000000", *_TWICE],
+    ],
+    "porep-like": [
+        ["--domain", "24", "--proofs", "2", *_ONCE],
+        ["--domain", "27", *_ONCE],
+        ["--domain", "27", "--bits", "90", "--proofs", "3", *_ONCE],
+        ["--domain", "26", "--streamed", "40", *_ONCE],
+    ],
 }
 """Sizes that take long are commands of their own, the longest last: what a run within a given time
 leaves is measured by the next. Most of that time a key of so many constraints is made."""
 
 # Minutes on a GPU, so that each figure is of few repeats.
 _QUICK = ["--repeats", "5", "--seconds", "0.2"]
-_ONCE = ["--repeats", "1", "--seconds", "0"]
 _BOTH_FIELDS = ["--field", "bls12_381.fq", "--field", "bls12_381.fr"]
 _AGAINST_CUDA = ["--against", "cuda"]
 _MASP_OUTPUT = ["--curve", "bls12_381", "--constraints", "31211"]

@@ -92,6 +92,7 @@ class FakeCuda:
         self.gpus, self.memory, self.version = gpus, memory, version
         self.capability = capability
         self.elsewhere = elsewhere
+        self.reaches = self.peer_access = False
         self.calls: Counter[str] = Counter()
         self.sticky: str | None = None
         self.problem: InterpreterError | None = None
@@ -224,6 +225,19 @@ class FakeCuda:
     def _cuCtxSetCurrent(self, context: Any) -> None:
         self._current.context = int(context)
 
+    def _cuCtxGetCurrent(self) -> Any:
+        return self.CUcontext(self._current.context)
+
+    def _cuDeviceCanAccessPeer(self, own: Any, other: Any) -> int:
+        return int(self.reaches and int(own) != int(other))
+
+    def _cuCtxEnablePeerAccess(self, context: Any, flags: int) -> None:
+        if int(context) != CONTEXT or flags != 0:
+            raise Refusal("CUDA_ERROR_INVALID_VALUE")
+        if self.peer_access:
+            raise Refusal("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED")
+        self.peer_access = True
+
     # --- memory
 
     def _cuMemGetInfo(self) -> tuple[int, int]:
@@ -355,6 +369,13 @@ class FakeCuda:
 
     def _cuMemcpyDtoDAsync(self, target: Any, source: Any, size: int, stream: Any) -> None:
         self._later(stream, lambda: self._move(target, self._memory(source, size), size))
+
+    def _cuMemcpyPeerAsync(
+        self, target: Any, there: Any, source: Any, here: Any, size: int, stream: Any
+    ) -> None:
+        if not self.peer_access or int(there) != CONTEXT or int(here) != CONTEXT:
+            raise Refusal("CUDA_ERROR_INVALID_VALUE")
+        self._cuMemcpyDtoDAsync(target, source, size, stream)
 
     def _move(self, target: Any, source: Any, size: int) -> None:
         self._memory(target, size)[:] = source
@@ -562,7 +583,7 @@ _RESULTS = dict.fromkeys(
         "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuMemAlloc",
         "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuEventElapsedTime",
         "cuLinkCreate", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncGetAttribute",
-        "cuPointerGetAttribute",
+        "cuPointerGetAttribute", "cuCtxGetCurrent", "cuDeviceCanAccessPeer",
         "cuGraphCreate", "cuGraphAddEmptyNode", "cuGraphAddKernelNode", "cuGraphAddMemcpyNode",
         "cuGraphAddMemsetNode", "cuGraphInstantiate",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,35 +44,13 @@ def test_sizes_that_differ() -> None:
 
 @pytest.mark.parametrize("reaches", [False, True])
 @pytest.mark.parametrize("enabled", [False, True])
-def test_gpus_that_reach_each_other(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reaches: bool, enabled: bool
-) -> None:
+def test_gpus_that_reach_each_other(tmp_path: Path, reaches: bool, enabled: bool) -> None:
     pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
     from quod.device.cuda.device import CudaDevice
-    from tests.device import fake_cuda
+    from tests.device.fake_cuda import FakeCuda
 
-    class TwoGpus(fake_cuda.FakeCuda):
-        def _cuDeviceCanAccessPeer(self, own: Any, other: Any) -> int:
-            assert (int(own), int(other)) == (0, 1)
-            return int(reaches)
-
-        def _cuCtxGetCurrent(self) -> Any:
-            return self.CUcontext(self._current.context)
-
-        def _cuCtxEnablePeerAccess(self, context: Any, flags: int) -> None:
-            assert (int(context), flags) == (fake_cuda.CONTEXT, 0)
-            if enabled:
-                raise fake_cuda.Refusal("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED")
-
-        def _cuMemcpyPeerAsync(
-            self, target: Any, there: Any, source: Any, here: Any, size: int, stream: Any
-        ) -> None:
-            assert int(there) == int(here) == fake_cuda.CONTEXT
-            self._later(stream, lambda: self._move(target, self._memory(source, size), size))
-
-    for name in ("cuDeviceCanAccessPeer", "cuCtxGetCurrent"):
-        monkeypatch.setitem(fake_cuda._RESULTS, name, 1)
-    driver, cache = TwoGpus(gpus=2), CompileCache(tmp_path)
+    driver, cache = FakeCuda(gpus=2), CompileCache(tmp_path)
+    driver.reaches, driver.peer_access = reaches, enabled
     first, second = (CudaDevice(own, cache=cache, bindings=driver) for own in (0, 1))
     link = Link(first, second)
     assert link.is_peer == reaches
