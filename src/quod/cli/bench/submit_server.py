@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +55,8 @@ class InstantPool:
 
     def drain(self, timeout: float | None = None) -> bool:
         self._ending.set()
-        self._thread.join(timeout)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def watch(self, callback: Callable[[StageRecord], None]) -> None:
@@ -83,11 +85,14 @@ def main(folder: str, kind: str) -> None:
 
     place = Path(folder)
     many = {"jobs": _MANY, "payload_bytes": _MANY}
-    given = {
-        "data": place / kind, "keys": place / "keys", "queue": many | {"kept_jobs": _MANY},
-        "clients": {"local": many},
-    }  # fmt: skip
-    asyncio.run(serve(Config.model_validate(given), make, started))
+    # Elsewhere than the data: a path of a socket has 107 letters at most.
+    with tempfile.TemporaryDirectory(prefix="quod-") as own:
+        given = {
+            "data": place / kind, "keys": place / "keys", "queue": many | {"kept_jobs": _MANY},
+            "listen": {name: [f"unix:{own}/{name}.sock"] for name in ("grpc", "http")},
+            "clients": {"local": many},
+        }  # fmt: skip
+        asyncio.run(serve(Config.model_validate(given), make, started))
 
 
 if __name__ == "__main__":
