@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import pytest
 
+from quod.device.intervals import union
 from quod.device.timeline import Timeline
 from quod.groth16 import ProvingKey
 from quod.proving.busy import BusyMeter
-from quod.service.worker.measures import Phases, device_use, phases_of, union
+from quod.service.worker.measures import Phases, device_use, phases_of
 from quod.service.worker.pool import Stage, StageRecord
 from tests.service.keys.conftest import BN254
 

@@ -13,6 +13,7 @@ from typing import get_args
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.porep import KEY_SEED, gpu_figures
 from quod.cli.terminal import note
+from quod.device.intervals import union
 from quod.device.timeline import Stage, Timeline
 
 _TRACKS = ("copies", "sums")
@@ -63,7 +64,7 @@ def cases(
 def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
     """Copies of bases, and how long the device computed nothing: milliseconds, GB, GB/s."""
     copies = [stage for stage in stages if stage.track == "copies" and stage.bytes]
-    computing = _union([stage for stage in stages if stage.track == "sums"])
+    computing = _times(stages, "sums")
     if not computing or not copies:
         return {}
     seconds = sum(stage.seconds for stage in copies)
@@ -80,15 +81,9 @@ def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
     }
 
 
-def _union(stages: Sequence[Stage]) -> list[tuple[int, int]]:
-    """The times, in nanoseconds, in which at least one of the stages ran."""
-    found: list[tuple[int, int]] = []
-    for begin, end in sorted((one.begin_ns, one.end_ns or one.begin_ns) for one in stages):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((begin, end))
-    return found
+def _times(stages: Sequence[Stage], track: str) -> list[tuple[int, int]]:
+    """The times, in nanoseconds, in which at least one of the stages of a track ran."""
+    return union((one.begin_ns, one.end_ns or one.begin_ns) for one in stages if one.track == track)
 
 
 def draw(path: Path, modes: dict[str, list[Stage]]) -> None:
@@ -104,7 +99,7 @@ def draw(path: Path, modes: dict[str, list[Stage]]) -> None:
     for row, (name, stages) in enumerate(modes.items()):
         begin = min(stage.begin_ns for stage in stages)
         for lane, (track, colour) in enumerate(zip(_TRACKS, ("tab:orange", "tab:blue"))):
-            own = _union([stage for stage in stages if stage.track == track])
+            own = _times(stages, track)
             bars = [((start - begin) / 1e6, (end - start) / 1e6) for start, end in own]
             place = -2.4 * row - lane
             axes.broken_barh(bars, (place - 0.4, 0.8), facecolors=colour)

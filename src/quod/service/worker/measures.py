@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
+from quod.device.intervals import union
 from quod.device.timeline import Stage as Timed
 from quod.device.timeline import Timeline
 from quod.frozen import frozen
 from quod.service.worker.pool import Stage, StageRecord
 
-Interval = tuple[float, float]
-
 # What the host does beside the sums of a proof.
 _OF_THE_HOST = frozenset(
     ("multiples of delta", "verifying key", "blind", "check A and B", "finish sums", "upload")
 )
-
-
-def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The times that are in any of some intervals, as intervals in order that do not touch."""
-    found: list[Interval] = []
-    for begin, end in sorted(intervals):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((begin, end))
-    return found
 
 
 @frozen

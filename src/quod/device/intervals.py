@@ -1,0 +1,19 @@
+"""Times in which something ran, as intervals that may overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+Time = TypeVar("Time", int, float)
+
+
+def union(intervals: Iterable[tuple[Time, Time]]) -> list[tuple[Time, Time]]:
+    """The times that are in any of some intervals, as intervals in order that do not touch."""
+    found: list[tuple[Time, Time]] = []
+    for begin, end in sorted(intervals):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
