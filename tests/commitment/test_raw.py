@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 
 from quod.commitment import Claim, Raw
 from quod.commitment.raw_prover import RawCommitter
 from quod.device import open_device
+from quod.device.cpu.stream import CpuSubmission
+from quod.device.recording import Copy
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.transcript import Label, ProofReader, ProofWriter, Transcript
@@ -39,6 +42,47 @@ def test_tables_one_after_the_other(name: str) -> None:
     entries = [entry for table in tables for entry in table]
     wanted = [entry.to_bytes(field.modulus.bytes, "little") for entry in entries]
     assert writer.getvalue() == b"".join(wanted)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_two_tables_before_the_first_claim(name: str) -> None:
+    """Of one prover, whose memory has the second one alone when claims are made."""
+    field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
+    committer = Raw().committer(device, field, 1)
+    for table in ([3, 1], [4, 1]):
+        committer.commit(device.upload(from_integers(field.modulus, table)), writer)
+    committer.open([Claim(((0,) * field.degree,), (0,) * field.degree)], writer)
+    assert writer.getvalue() == b"".join(
+        entry.to_bytes(field.modulus.bytes, "little") for entry in (3, 1, 4, 1)
+    )
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_claims_on_one_table_while_another_is_on_its_way(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
+    opened, copy = threading.Event(), CpuSubmission._copy
+    claims = [Claim(((0,) * field.degree,), (0,) * field.degree)]
+    committers = [Raw().committer(device, field, 1) for _ in range(2)]
+    tables = [device.upload(from_integers(field.modulus, table)) for table in ([3, 1], [4, 1])]
+    committers[0].commit(tables[0], writer)
+    committers[0]._arrive()
+
+    def late(submission: CpuSubmission, step: Copy) -> None:
+        # The digest comes before `open`, the table after it.
+        if step.target.nbytes == tables[1].nbytes:
+            assert opened.wait(60)
+        copy(submission, step)
+
+    monkeypatch.setattr(CpuSubmission, "_copy", late)
+    committers[1].commit(tables[1], writer)
+    committers[0].open(claims, writer)
+    opened.set()
+    committers[1].open(claims, writer)
+    assert writer.getvalue() == b"".join(
+        entry.to_bytes(field.modulus.bytes, "little") for entry in (3, 1, 4, 1)
+    )
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -68,16 +68,20 @@ class RawCommitter:
             self._message = device.allocate(size)
         self._work: tuple[_Recorded, Recording, Recording] | None = None
         self._arriving: SubmittedStream | None = None
+        # The message that `commit` left in this prover's memory: it may hold no other until it is kept.
+        self._message_there: tuple[ProofWriter, int] | None = None
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
         """Sends the table."""
         check_table(self._field, self._log2_size, table)
         check_writer(writer)
-        self.commit_each(table, [writer])
+        self._keep()
+        (place,) = self.commit_each(table, [writer])
+        self._message_there = writer, place
 
-    def commit_each(self, tables: Buffer, writers: Sequence[ProofWriter]) -> None:
+    def commit_each(self, tables: Buffer, writers: Sequence[ProofWriter]) -> list[int]:
         """Sends a table by each writer, whose transcripts are of one hash; `tables` are as many as
-        there is memory for, one after the other."""
+        there is memory for, one after the other. Gives the places of the messages."""
         self._arrive()
         hash = writers[0].transcript.hash
         if self._work is None or not self._work[0].is_of(tables, hash):
@@ -89,21 +93,30 @@ class RawCommitter:
         hashed.wait()
         digests = recorded.digest.digests(self._field.modulus)
         self._arriving = self._device.stream("inputs").replay(sending).submit()
-        for writer, words, digest in zip(writers, self._words, digests, strict=False):
+        return [
             writer.digested_words(Label.COMMITMENT, words, digest)
+            for writer, words, digest in zip(writers, self._words, digests, strict=False)
+        ]
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Sends nothing but what is on its way; the next table may come then."""
         check_claims(self._field, self._log2_size, claims)
         check_writer(writer)
-        self.end()
-        writer.keep()
+        self._keep()
 
     def end(self) -> None:
         """Has what is on its way arrive; claims about raw tables take no further message."""
         self._arrive()
         if not all_canonical(self._field.modulus, self._words):
             raise not_written(self._device, "a table")
+
+    def _keep(self) -> None:
+        """Has the table that `commit` sent last arrive, and its message copied."""
+        if self._message_there is not None:
+            writer, place = self._message_there
+            self.end()
+            writer.keep(place)
+            self._message_there = None
 
     def _arrive(self) -> None:
         """Waits for the elements of a table on their way."""

@@ -50,15 +50,19 @@ class ProofWriter:
         self.transcript.absorb_digest(label, field, message)
         self._parts.append(message)
 
-    def digested_words(self, label: Label, words: Words, digest: bytes) -> None:
+    def digested_words(self, label: Label, words: Words, digest: bytes) -> int:
         """The same as words, of which the digest was made elsewhere; `getvalue` reads them, so that
-        they may be set until then."""
+        they may be set until then. Gives the message's place, for `keep`."""
         self.transcript.absorb_digested(label, digest)
         self._parts.append(words.data.cast("B"))
+        return len(self._parts) - 1
 
-    def keep(self) -> None:
-        """Copies what was written as words, which may be set to others from here on."""
-        self._parts = [bytes(part) for part in self._parts]
+    def keep(self, place: int) -> None:
+        """Copies a message that was written as words, which may be set to others from here on.
+
+        Others stay: what they are made of may be on its way.
+        """
+        self._parts[place] = bytes(self._parts[place])
 
     def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Elements that are absorbed by their runs (`quod.transcript.runs`)."""
