@@ -68,7 +68,7 @@ class RawCommitter:
             self._message = device.allocate(size)
         self._work: tuple[_Recorded, Recording, Recording] | None = None
         self._arriving: SubmittedStream | None = None
-        # The message that `commit` left in this prover's memory: it may hold no other until it is kept.
+        # What `commit` left in this prover's memory, which takes no other until it is kept.
         self._message_there: tuple[ProofWriter, int] | None = None
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
