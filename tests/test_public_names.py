@@ -10,7 +10,7 @@ import pytest
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
     "groth16", "kernel", "lookup", "msm", "ntt", "service.keys", "service.queue",
-    "service.client", "service.witness", "service.worker", "sumcheck", "transcript",
+    "service.client", "service.worker", "sumcheck", "transcript", "witness",
 ))]  # fmt: skip
 
 

@@ -67,7 +67,7 @@ _HOME = {
 # Packages that are loaded when they are first named.
 _PACKAGES = (
     "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr", "groth16",
-    "formats", "kernel", "device", "field", "curve", "service",
+    "formats", "kernel", "device", "field", "curve", "witness", "service",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quod.cli import entry
-from tests.service.witness.circuits import LOOP, circuit
+from tests.witness.circuits import LOOP, circuit
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 WASM, INPUT = str(EXAMPLE / "circuit.wasm"), str(EXAMPLE / "input.json")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from quod import witness
 from quod.service import client as service_client
 from quod.service import keys as service_keys
 from quod.service import queue as service_queue
-from quod.service import witness as service_witness
 from quod.service import worker as service_worker
 from tests.doors.row import DEVICE, EXAMPLE, OPTIONAL, QUEUE, Row
 
@@ -123,13 +123,13 @@ def rows_of_the_keys() -> Iterator[tuple[str, Row]]:
 def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     """Witness calculators and what they may take."""
     yield "WitnessLimits", Row(
-        service_witness.WitnessLimits,
+        witness.WitnessLimits,
         {"seconds": 1.0, "memory_bytes": 1 << 20, "compile_seconds": 9, "compile_bytes": 1 << 30},
         {"seconds": ("a float",)},
     )  # fmt: skip
-    calculator = service_witness.WitnessCalculator.open(EXAMPLE / "circuit.wasm")
+    calculator = witness.WitnessCalculator.open(EXAMPLE / "circuit.wasm")
     yield "WitnessCalculator", Row(
-        service_witness.WitnessCalculator,
+        witness.WitnessCalculator,
         {"wasm": (EXAMPLE / "circuit.wasm").read_bytes(), "name": "n", "curve": "bn254",
          "variables": 3993, "limits": None},
         {"name": ("text",), "curve": OPTIONAL, "variables": OPTIONAL, "limits": OPTIONAL},
@@ -143,14 +143,14 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     repository = service_keys.KeyRepository(f"{QUEUE.name}/keys", create=True)
     yield "RegisteredCalculators", Row(
-        service_witness.RegisteredCalculators,
+        service_keys.RegisteredCalculators,
         {"repository": repository, "limits": None, "most": 1, "warm": []},
         {"limits": OPTIONAL, "most": ("huge",)},
     )  # fmt: skip
     wasm = EXAMPLE / "circuit.wasm"
     repository.remove("known")
     repository.add(EXAMPLE / "circuit.zkey", wasm=wasm, names=["known"])
-    registered = service_witness.RegisteredCalculators(repository)
+    registered = service_keys.RegisteredCalculators(repository)
     yield "registered", Row(registered, {"key": "known", "inputs": inputs})
     yield "registered prepare", Row(registered.prepare, {"key": "known"})
 

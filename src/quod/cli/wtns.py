@@ -46,7 +46,7 @@ def calculate(
     from quod.formats.iden3 import Iden3File
     from quod.formats.strict_json import CIRCUIT_INPUT, read_json
     from quod.formats.wtns import KIND, VERSION
-    from quod.service.witness import WitnessCalculator, WitnessLimits
+    from quod.witness import WitnessCalculator, WitnessLimits
 
     begin = perf_counter()
     limits = WitnessLimits(seconds=seconds, memory_bytes=memory << 20)

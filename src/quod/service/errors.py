@@ -6,9 +6,9 @@ the name of the file that has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from quod.errors import InputError, ServiceError, TryAgainError
+from quod.errors import ServiceError, TryAgainError
 
 
 class AlreadyExistsError(ServiceError):
@@ -99,28 +99,6 @@ class KeysBusyError(TryAgainError):
     """There was no room for a key in time, as others are in use."""
 
     status = "RESOURCE_EXHAUSTED"
-
-
-class CircuitError(InputError):
-    """Inputs that the circuit refuses: `code` is the number that circom has for why, `lines` are
-    templates with the line of each, innermost first."""
-
-    def __init__(self, message: str, *, code: int, lines: Sequence[tuple[str, int]], path: str):
-        self.code = code
-        self.lines = tuple(lines)
-        super().__init__(message, path=path)
-
-
-class CalculatorError(ServiceError):
-    """A witness calculator is none of circom's, an old one, or does what none of those does."""
-
-    status = "FAILED_PRECONDITION"
-
-
-class WitnessLimitError(ServiceError):
-    """A witness, or a calculator that is compiled, takes more time or memory than it may."""
-
-    status = "FAILED_PRECONDITION"
 
 
 class UnauthenticatedError(ServiceError):

@@ -10,6 +10,7 @@ from typing import Final
 from quod.errors import InputError, MismatchError, QuodError, ServiceError, TryAgainError
 from quod.frozen import frozen
 from quod.service import errors
+from quod.witness.errors import CalculatorError, WitnessLimitError
 
 DOMAIN: Final = "quod"
 """Of the reasons (`google.rpc.ErrorInfo`)."""
@@ -32,8 +33,8 @@ _REASONS: Final[dict[type[QuodError], str]] = {
     errors.KeyTooLargeError: "KEY_TOO_LARGE",
     errors.KeyInUseError: "KEY_IN_USE",
     errors.KeysBusyError: "KEYS_BUSY",
-    errors.CalculatorError: "CALCULATOR",
-    errors.WitnessLimitError: "WITNESS_LIMIT",
+    CalculatorError: "CALCULATOR",
+    WitnessLimitError: "WITNESS_LIMIT",
     TryAgainError: "TRY_AGAIN",
     ServiceError: "REFUSED",
 }

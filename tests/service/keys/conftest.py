@@ -8,7 +8,7 @@ import pytest
 
 from quod.formats import Zkey
 from quod.service.keys import KeyRepository
-from tests.service.witness.circuits import circuit
+from tests.witness.circuits import circuit
 
 DATA = Path(__file__).parents[2] / "data" / "formats"
 BN254, BLS = DATA / "bn254", DATA / "bls12_381"

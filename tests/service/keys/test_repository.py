@@ -20,7 +20,7 @@ from quod.service.keys.folder import Folder
 from quod.service.keys.record import VERIFICATION_KEY, WASM, ZKEY
 from tests.service.keys.conftest import BLS, BN254, folder_of
 from tests.service.keys.conftest import WASM as CODE
-from tests.service.witness.circuits import circuit
+from tests.witness.circuits import circuit
 
 IDENTITY = hashlib.sha256((BN254 / "circuit.zkey").read_bytes()).hexdigest()
 

@@ -19,10 +19,9 @@ from quod.errors import DeviceError
 from quod.groth16 import Proof
 from quod.groth16.prover import PendingProof
 from quod.service.errors import UnavailableError
-from quod.service.keys import ResidentKeys
+from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import JobState, Outcome
-from quod.service.witness import RegisteredCalculators
 from quod.service.worker import keeper
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pool import Stage, WorkerState

@@ -11,7 +11,7 @@ from pathlib import Path
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.peers import NO_SNARKJS, WHOLE, find_snarkjs, process
 from quod.formats.strict_json import CIRCUIT_INPUT, read_json
-from quod.service.witness import WitnessCalculator
+from quod.witness import WitnessCalculator
 
 _JOBS = 64
 

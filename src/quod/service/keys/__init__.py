@@ -20,6 +20,7 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.service.keys.cache import KeyCache as KeyCache
+    from quod.service.keys.calculators import RegisteredCalculators as RegisteredCalculators
     from quod.service.keys.leases import CacheStatus as CacheStatus
     from quod.service.keys.leases import KeyUse as KeyUse
     from quod.service.keys.leases import Lease as Lease
@@ -40,6 +41,7 @@ __all__ = [
     "ListedKey",
     "Removed",
     "ResidentKeys",
+    "RegisteredCalculators",
     "Lease",
     "CacheStatus",
     "KeyUse",
@@ -56,6 +58,7 @@ _HOME = {
     "ListedKey": "quod.service.keys.repository",
     "Removed": "quod.service.keys.repository",
     "ResidentKeys": "quod.service.keys.resident",
+    "RegisteredCalculators": "quod.service.keys.calculators",
     "Lease": "quod.service.keys.leases",
     "CacheStatus": "quod.service.keys.leases",
     "KeyUse": "quod.service.keys.leases",

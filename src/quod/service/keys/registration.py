@@ -42,7 +42,7 @@ def fill(
         _check_same(verifying, verification_key, zkey)
     files[VERIFICATION_KEY] = _write(folder, VERIFICATION_KEY, verifying.to_json().encode())
     if wasm is not None:
-        from quod.service.witness.calculator import WitnessCalculator, read_wasm
+        from quod.witness.calculator import WitnessCalculator, read_wasm
 
         code = read_wasm(wasm)
         # Compiles it, so that the first witness need not wait.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.service.keys import KeyRepository
+from quod.service.keys import KeyRepository, RegisteredCalculators
 from quod.service.queue import JobQueue
-from quod.service.witness import RegisteredCalculators
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.members import Members
 from quod.service.worker.opening import opener

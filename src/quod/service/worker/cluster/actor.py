@@ -7,9 +7,8 @@ from collections import deque
 from typing import Any
 
 from quod.frozen import frozen
-from quod.service.keys import KeyRepository
+from quod.service.keys import KeyRepository, RegisteredCalculators
 from quod.service.queue import JobQueue, Limits, open_queue
-from quod.service.witness import RegisteredCalculators
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.opening import opener
 from quod.service.worker.pool import StageRecord

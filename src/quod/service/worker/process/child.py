@@ -16,9 +16,8 @@ from typing import Any, BinaryIO
 
 from quod.errors import QuodError, ServiceError
 from quod.service.errors import UnavailableError
-from quod.service.keys import KeyRepository, ResidentKeys
+from quod.service.keys import KeyRepository, RegisteredCalculators, ResidentKeys
 from quod.service.queue import Lease, Spool
-from quod.service.witness import RegisteredCalculators
 from quod.service.worker.opening import opener
 from quod.service.worker.pool import StageRecord
 from quod.service.worker.process.channel import Channel

@@ -20,15 +20,15 @@ import wasmtime
 from quod.device.cache import CompileCache, default_folder, key_of
 from quod.device.own_folder import NotOwnError
 from quod.errors import InputError
-from quod.service.errors import WitnessLimitError
-from quod.service.witness.compile_child import REFUSED
-from quod.service.witness.engine import CONFIGURATION, engine
-from quod.service.witness.limits import WitnessLimits
+from quod.witness.compile_child import REFUSED
+from quod.witness.engine import CONFIGURATION, engine
+from quod.witness.errors import WitnessLimitError
+from quod.witness.limits import WitnessLimits
 
 _CACHE_BYTES = 16 << 30
 # Wall time for one processor second: it may have to share them.
 _PATIENCE = 4
-_CHILD = "quod.service.witness.compile_child"
+_CHILD = "quod.witness.compile_child"
 _UNPRINTED = re.compile(r"[^ -~]")
 _MOST_SAID = 200
 

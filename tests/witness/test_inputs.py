@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quod.errors import InputError
-from quod.service.witness.inputs import Signals, hash_of
-from tests.service.witness.circuits import R
+from quod.witness.inputs import Signals, hash_of
+from tests.witness.circuits import R
 
 
 def numbers(value: Any) -> dict[str, list[int]]:

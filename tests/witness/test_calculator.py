@@ -12,12 +12,12 @@ import pytest
 from quod.errors import InputError, MismatchError, ServiceError
 from quod.field import NAMED
 from quod.formats import Witness
-from quod.service.errors import CircuitError
-from quod.service.witness import WitnessCalculator, WitnessLimits
-from tests.service.witness.circuits import VARIOUS, circuit
+from quod.witness import WitnessCalculator, WitnessLimits
+from quod.witness.errors import CircuitError
 from tests.support.node import run_program
+from tests.witness.circuits import VARIOUS, circuit
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "membership"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 INPUT = json.loads((EXAMPLE / "input.json").read_text())
 
 
@@ -163,8 +163,8 @@ def test_witnesses_that_others_have_made(shared_fixtures: Path, name: str) -> No
 def test_wasmtime_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    for name in [name for name in sys.modules if name.startswith("quod.service.witness.")]:
+    for name in [name for name in sys.modules if name.startswith("quod.witness.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "wasmtime", None)
     with pytest.raises(ServiceError, match=r"pip install 'quod\[wasm\]'"):
-        from quod.service.witness.calculator import WitnessCalculator as _  # noqa: F401
+        from quod.witness.calculator import WitnessCalculator as _  # noqa: F401

@@ -13,10 +13,10 @@ import pytest
 from quod.errors import InputError, QuodError
 from quod.field import NAMED
 from quod.formats import Witness
-from quod.service.errors import CalculatorError, CircuitError, WitnessLimitError
-from quod.service.witness import WitnessCalculator, WitnessLimits
-from quod.service.witness.compiled import user_cache
-from tests.service.witness.circuits import LOOP, R, circuit, failing
+from quod.witness import WitnessCalculator, WitnessLimits
+from quod.witness.compiled import user_cache
+from quod.witness.errors import CalculatorError, CircuitError, WitnessLimitError
+from tests.witness.circuits import LOOP, R, circuit, failing
 
 TIGHT = WitnessLimits(seconds=0.2, memory_bytes=1 << 20)
 
@@ -185,7 +185,7 @@ def test_one_that_never_ends_holds_up_no_thread() -> None:
 def test_compiled_code_is_kept_and_told_apart(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quod.service.witness import compiled
+    from quod.witness import compiled
 
     code = circuit(wires=4)
     made = []

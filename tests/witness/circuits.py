@@ -5,7 +5,7 @@ from __future__ import annotations
 import wasmtime
 
 from quod.field import NAMED
-from quod.service.witness.inputs import halves
+from quod.witness.inputs import halves
 
 R = NAMED["bn254.fr"].value
 NAME = "a"

@@ -24,7 +24,7 @@ def main() -> int:
 
     import wasmtime
 
-    from quod.service.witness.engine import new_engine
+    from quod.witness.engine import new_engine
 
     try:
         code = wasmtime.Module(new_engine(), sys.stdin.buffer.read()).serialize()

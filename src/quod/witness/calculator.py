@@ -10,18 +10,18 @@ from quod.formats.curves import curve_named, curve_of_scalar_prime, name_of_unkn
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import shown
 from quod.formats.wtns import wtns_head
-from quod.service.errors import CalculatorError
-from quod.service.witness.inputs import Inputs, Signals, halves
-from quod.service.witness.limits import WitnessLimits
 from quod.validation import file_path, instance, shown_kind, whole_number_or_none
+from quod.witness.errors import CalculatorError
+from quod.witness.inputs import Inputs, Signals, halves
+from quod.witness.limits import WitnessLimits
 
 try:
     import wasmtime
 except ImportError:
     raise ServiceError("witnesses need wasmtime: pip install 'quod[wasm]'") from None
 
-from quod.service.witness.compiled import module_of
-from quod.service.witness.sandbox import MESSAGES, Sandbox
+from quod.witness.compiled import module_of
+from quod.witness.sandbox import MESSAGES, Sandbox
 
 _MOST_BYTES = 256 << 20
 _MOST_WORDS = 32

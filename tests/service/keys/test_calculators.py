@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from quod.errors import InputError
-from quod.service.errors import CircuitError, KeyChangedError, NotFoundError
-from quod.service.keys import KeyRepository
-from quod.service.witness import RegisteredCalculators, WitnessCalculator
+from quod.service.errors import KeyChangedError, NotFoundError
+from quod.service.keys import KeyRepository, RegisteredCalculators
+from quod.witness import WitnessCalculator
+from quod.witness.errors import CircuitError
 from tests.service.keys.conftest import BN254
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "membership"

@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 import wasmtime
 
 from quod.errors import QuodError
-from quod.service.errors import CalculatorError, CircuitError, WitnessLimitError
-from quod.service.witness.engine import engine, ticks
-from quod.service.witness.glue import own_modules
-from quod.service.witness.limits import WitnessLimits
+from quod.witness.engine import engine, ticks
+from quod.witness.errors import CalculatorError, CircuitError, WitnessLimitError
+from quod.witness.glue import own_modules
+from quod.witness.limits import WitnessLimits
 
 T = TypeVar("T")
 

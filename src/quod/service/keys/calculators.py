@@ -12,11 +12,11 @@ from quod.errors import InputError, QuodError
 from quod.service.keys.record import WASM
 from quod.service.keys.repository import KeyRepository
 from quod.service.queue.checks import checked_list, checked_name
-from quod.service.witness.limits import WitnessLimits
 from quod.validation import instance, whole_number
+from quod.witness.limits import WitnessLimits
 
 if TYPE_CHECKING:
-    from quod.service.witness.calculator import WitnessCalculator
+    from quod.witness.calculator import WitnessCalculator
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class RegisteredCalculators:
 
     def _made(self, identity: str) -> WitnessCalculator:
         # Only who is sent inputs needs wasmtime.
-        from quod.service.witness.calculator import WitnessCalculator
+        from quod.witness.calculator import WitnessCalculator
 
         record = self._repository.record(identity)
         if WASM not in record.files:
