@@ -45,7 +45,7 @@ def prepare(name: str) -> Path:
     wasm = folder / "circuit_js" / "circuit.wasm"
     snarkjs = MODULES / ".bin" / "snarkjs"
     _run(folder, snarkjs, "wtns", "calculate", wasm, "input.json", "witness.wtns")
-    setup = ("-m", "quod", "groth16", "setup", "circuit.r1cs", "circuit.zkey")
+    setup = ("-m", "quod", "groth16", "test-key", "circuit.r1cs", "circuit.zkey")
     _run(folder, sys.executable, *setup, "--seed", KEY_SEED, "--insecure-test-key")
     shutil.rmtree(folder / "circomlib")
     return folder

@@ -101,7 +101,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 COMMANDS = [
     "groth16 prove",
     "groth16 verify",
-    "groth16 setup",
+    "groth16 test-key",
     "gkr info",
     "gkr compile",
     "gkr prove",

@@ -207,7 +207,7 @@ def test_verify_says_yes_or_no(
 def test_setup_wants_to_hear_that_it_is_insecure(
     key: type[FakeProvingKey], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setup = ["groth16", "setup", "c.r1cs", "out.zkey", "--seed", "5"]
+    setup = ["groth16", "test-key", "c.r1cs", "out.zkey", "--seed", "5"]
     assert entry.run(setup) == 2
     assert names() == set()
     assert "--insecure-test-key" in capsys.readouterr().err
@@ -216,11 +216,11 @@ def test_setup_wants_to_hear_that_it_is_insecure(
     assert sys.modules["quod.groth16"].setups == [(Path("c.r1cs"), Path("out.zkey"), 5, "cpu")]
     assert entry.run([*setup, "--insecure-test-key", "--quiet", "--device", "cuda:1"]) == 0
     assert sys.modules["quod.groth16"].setups[-1][3] == "cuda:1"
-    assert entry.run(["groth16", "setup", "c.r1cs", "out.zkey", "--insecure-test-key"]) == 2
+    assert entry.run(["groth16", "test-key", "c.r1cs", "out.zkey", "--insecure-test-key"]) == 2
 
 
 def test_setup_does_not_overwrite_its_input(key: type[FakeProvingKey]) -> None:
-    arguments = ["groth16", "setup", "c.r1cs", "c.r1cs", "--seed", "5", "--insecure-test-key"]
+    arguments = ["groth16", "test-key", "c.r1cs", "c.r1cs", "--seed", "5", "--insecure-test-key"]
     assert entry.run(arguments) == 2
     assert Path("c.r1cs").read_bytes() == b"x"
 

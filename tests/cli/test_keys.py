@@ -105,7 +105,7 @@ def test_refusals(
 def test_a_key_for_tests(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = str(tmp_path / "made.zkey")
     r1cs = str(BN254 / "circuit.r1cs")
-    words = ["groth16", "setup", r1cs, made, "--seed", "1", "--insecure-test-key", "-q"]
+    words = ["groth16", "test-key", r1cs, made, "--seed", "1", "--insecure-test-key", "-q"]
     assert entry.run(words) == 0
     capsys.readouterr()
     assert run(capsys, "add", folder, made)[0] == 9

@@ -164,12 +164,12 @@ def test_a_prover_is_told_once_that_a_key_is_for_tests(
     assert entry.run([*PROVE, "-q"]) == 0
     assert capsys.readouterr().err == (
         "quod: warning: circuit.zkey: anyone can forge proofs for this key: "
-        "it is a test key of quod groth16 setup\n"
+        "it is a test key of quod groth16 test-key\n"
     )
     for file in ("circuit.zkey", "vkey.json"):
         assert entry.run(["inspect", file, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        assert found["insecure"] == "it is a test key of quod groth16 setup"
+        assert found["insecure"] == "it is a test key of quod groth16 test-key"
     assert entry.run(["inspect", "proof.json", "--json"]) == 0
     assert "insecure" not in json.loads(capsys.readouterr().out)
 
@@ -207,7 +207,7 @@ def test_a_proof_as_rapidsnark_writes_it(folder: Path, left_out: list[str]) -> N
 
 def test_setup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "circuit.zkey").read_bytes()
-    arguments = ["groth16", "setup", "circuit.r1cs", "new.zkey", "--seed", "1"]
+    arguments = ["groth16", "test-key", "circuit.r1cs", "new.zkey", "--seed", "1"]
     assert entry.run([*arguments, "--insecure-test-key", "-q"]) == 0
     assert "INSECURE" in capsys.readouterr().err
     assert (folder / "new.zkey").read_bytes() == before

@@ -298,7 +298,7 @@ def test_a_marked_proving_key_gives_no_verifying_key(made: Make) -> None:
     key.prove(own.wtns)
     assert key.insecure
     for ask in (lambda: key.verifying_key, lambda: VerifyingKey.from_zkey(own.zkey)):
-        with pytest.raises(InsecureKeyError, match="it is a test key of quod groth16 setup"):
+        with pytest.raises(InsecureKeyError, match="it is a test key of quod groth16 test-key"):
             ask()
 
 

@@ -44,7 +44,7 @@ def test_circom_to_chromium_to_snarkjs(
     assert compiled.returncode == 0, compiled.stdout + compiled.stderr
     zkey, out, vkey = tmp_path / "chain.zkey", tmp_path / "site", tmp_path / "vkey.json"
     setup = [str(tmp_path / "chain.r1cs"), str(zkey), "--seed", "1", "--insecure-test-key"]
-    assert entry.run(["groth16", "setup", *setup, "--quiet"]) == 0
+    assert entry.run(["groth16", "test-key", *setup, "--quiet"]) == 0
     export = [
         str(zkey), "--wasm", str(tmp_path / "chain_js" / "chain.wasm"), "-o", str(out),
         "--sym", str(tmp_path / "chain.sym"), "--insecure-test-key",

@@ -34,8 +34,9 @@ app = typer.Typer(
 _groth16 = typer.Typer(
     help="Groth16 proofs with the keys and witnesses of circom and snarkjs.", no_args_is_help=True
 )
-for _command in (groth16.prove, groth16.verify, groth16.setup):
+for _command in (groth16.prove, groth16.verify):
     _groth16.command()(typer_command(_command))
+_groth16.command("test-key")(typer_command(groth16.make_test_key))
 app.add_typer(_groth16, name="groth16")
 _gkr = typer.Typer(
     help="Proofs of layered circuits, Quod's and Expander's. Not zero knowledge.",

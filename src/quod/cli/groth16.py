@@ -174,7 +174,7 @@ def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
     return read_proof(path, check_subgroup=False)
 
 
-def setup(
+def make_test_key(
     r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
     zkey: Annotated[Path, Argument("ZKEY", "Where the proving key goes.")],
     seed: Annotated[

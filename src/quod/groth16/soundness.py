@@ -61,7 +61,7 @@ class Weakness:
         )
 
 
-_TEST_KEY = Weakness("it is a test key of quod groth16 setup", _CEREMONY)
+_TEST_KEY = Weakness("it is a test key of quod groth16 test-key", _CEREMONY)
 
 
 def weakness(

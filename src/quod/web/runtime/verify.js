@@ -130,7 +130,7 @@ function weakness(curve, alpha, others) {
   // A point and its negative share x.
   const [beta, gamma, delta] = others.map(([x]) => x.join());
   const generator = curve.generator2[0].join();
-  if (gamma === curve.g2.mul(TEST_GAMMA, curve.generator2)?.[0].join()) return "it is a test key of quod groth16 setup";
+  if (gamma === curve.g2.mul(TEST_GAMMA, curve.generator2)?.[0].join()) return "it is a test key of quod groth16 test-key";
   if (gamma === delta || delta === generator) return "it had no contribution to phase 2 (snarkjs zkey contribute)";
   if (alpha[0] === curve.generator1 || beta === generator)
     return "it had no contribution to phase 1 (snarkjs powersoftau contribute)";
