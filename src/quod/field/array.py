@@ -208,18 +208,23 @@ def _random(modulus: Modulus, count: int, seed: int | None) -> Words:
 
 def canonical(modulus: Modulus, array: Words) -> NDArray[np.bool_]:
     """Whether the words of each element hold an integer below p."""
-    limbs = np.ascontiguousarray(array).reshape(-1, modulus.words)
-    if modulus.words == 1:
-        return limbs[:, 0] < modulus.value
-    below = np.zeros(len(limbs), np.bool_)
+    return below(modulus.words, array, modulus.value)
+
+
+def below(words: int, array: Words, limit: int) -> NDArray[np.bool_]:
+    """Whether each integer of so many words is below a limit of as many."""
+    limbs = np.ascontiguousarray(array).reshape(-1, words)
+    if words == 1:
+        return limbs[:, 0] < limit
+    found = np.zeros(len(limbs), np.bool_)
     equal = np.ones(len(limbs), np.bool_)
-    for place in reversed(range(modulus.words)):
-        word = modulus.value >> (32 * place) & 0xFFFFFFFF
-        below |= equal & (limbs[:, place] < word)
+    for place in reversed(range(words)):
+        word = limit >> (32 * place) & 0xFFFFFFFF
+        found |= equal & (limbs[:, place] < word)
         equal &= limbs[:, place] == word
         if not equal.any():
             break
-    return below
+    return found
 
 
 def all_canonical(modulus: Modulus, array: Words) -> bool:

@@ -59,6 +59,7 @@ class PowersOfTau:
     beta_g2: Words
     prepared: bool
     size: int
+    file: Iden3File
     _places: dict[str, tuple[str, int]]
 
     @classmethod
@@ -95,9 +96,19 @@ class PowersOfTau:
             ceremony_power=header.ceremony_power,
             prepared=is_prepared(file),
             size=file.size,
+            file=file,
             _places=places,
             **arrays,
         )
+
+    @property
+    def curve_parameters(self) -> PairingCurve:
+        """The curve itself."""
+        return CURVES[self.curve]
+
+    def contributions_section(self) -> SectionReader:
+        """A reader of section 7."""
+        return self.file.section(7, "contributions")
 
     def refuse(self, name: str, number: int, why: str) -> NoReturn:
         """Raise the `InputError` about a point of an array."""

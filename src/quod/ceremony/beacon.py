@@ -1,0 +1,60 @@
+"""Beacons: contributions whose secret follows from a public value that nobody knew before.
+
+The value is hashed 2**n times with SHA-256, so that nobody can try many values; what comes out
+seeds a stream that gives the secrets, as snarkjs has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from quod.ceremony.chacha import ChaChaStream
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.validation import whole_number
+
+LEAST_EXPONENT, MOST_EXPONENT = 10, 63
+MOST_BYTES = 255
+
+# Hashes between two reports of how far it is.
+_STRETCH = 1 << 16
+
+
+@frozen
+class Beacon:
+    """The public value, 1 to 255 bytes, and n of the 2**n times that it is hashed."""
+
+    value: bytes
+    exponent: int
+
+    def __post_init__(self) -> None:
+        whole_number("the exponent of a beacon", self.exponent, LEAST_EXPONENT, MOST_EXPONENT)
+        if not 1 <= len(self.value) <= MOST_BYTES:
+            raise InputError(
+                f"the value of a beacon has 1 to {MOST_BYTES} bytes, not {len(self.value)}"
+            )
+
+    @classmethod
+    def from_hex(cls, text: str, exponent: int) -> Beacon:
+        """Of hexadecimal digits, with or without 0x. InputError for anything else."""
+        digits = text.removeprefix("0x")
+        try:
+            value = bytes.fromhex(digits)
+        except ValueError:
+            value = b""
+        if not value or len(value) * 2 != len(digits):
+            raise InputError(f"a beacon is bytes in hexadecimal digits, not {text[:80]!r}")
+        return cls(value, exponent)
+
+    def stream(self, report: Callable[[float], None] | None = None) -> ChaChaStream:
+        """What secrets are drawn from; `report` is told which part of the hashes is done."""
+        digest, total, done = self.value, 1 << self.exponent, 0
+        sha256 = hashlib.sha256
+        while done < total:
+            for _ in range(min(_STRETCH, total - done)):
+                digest = sha256(digest).digest()
+            done += _STRETCH
+            if report is not None:
+                report(min(1.0, done / total))
+        return ChaChaStream(digest)

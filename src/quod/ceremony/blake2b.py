@@ -1,0 +1,181 @@
+"""BLAKE2b-512 (RFC 7693) whose state can be taken out and put back.
+
+Contributions to powers of tau keep the state of a hash that is not finished, which hashlib's does
+not give. One instance of a kernel compresses the blocks, on the processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from quod.device.discovery import resolve_device
+from quod.errors import InputError
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.value import Value
+
+BLOCK = 128
+STATE_BYTES = 216
+"""Bytes of a state: a block, eight words, the bytes that are compressed, those in the block, 0."""
+
+_IV = (
+    0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
+    0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179,
+)  # fmt: skip
+_SIGMA = (
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
+    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
+    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
+    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
+    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
+    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
+    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
+    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
+    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
+)
+_ROUNDS = 12
+_COLUMNS_AND_DIAGONALS = (
+    (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+    (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14),
+)  # fmt: skip
+# The first word with the parameters: 64 bytes of digest, no key.
+_START = (_IV[0] ^ 0x01010040, *_IV[1:])
+_FULL = (1 << 64) - 1
+_MOST_BLOCKS = 1 << 24
+
+
+@kernel
+def compress_blocks(
+    k: Builder,
+    count: U32,
+    last: U64,
+    before: U64,
+    taken: U64,
+    blocks: Pointer[U64],
+    state: Pointer[U64],
+) -> None:
+    """Takes `count` blocks into a state, one instance; `before` bytes came before them.
+
+    Each block has `taken` bytes of the message. `last` is all ones for the end of it, else 0.
+    """
+    start = tuple(k.load(state, k.constant(0, types.u64), 8))
+    with k.range(0, count, carry=(*start, before)) as loop:
+        *h, length = loop.carried
+        length = length + taken
+        words = k.load(blocks, loop.index.cast(types.u64) * 16, 16)
+        v: list[Value] = [*h, *(k.constant(word, types.u64) for word in _IV)]
+        v[12] = v[12] ^ length
+        v[14] = v[14] ^ last
+        for number in range(_ROUNDS):
+            order = _SIGMA[number % len(_SIGMA)]
+            for step, places in enumerate(_COLUMNS_AND_DIAGONALS):
+                _mix(v, places, words[order[2 * step]], words[order[2 * step + 1]])
+        loop.next((*(h[i] ^ v[i] ^ v[i + 8] for i in range(8)), length))
+    k.store(state, k.constant(0, types.u64), *loop.results[:8])
+
+
+def _mix(v: list[Value], places: tuple[int, int, int, int], x: Value, y: Value) -> None:
+    """G of RFC 7693, section 3.1."""
+    a, b, c, d = places
+    for word, left, right in ((x, 32, 24), (y, 16, 63)):
+        v[a] = v[a] + v[b] + word
+        v[d] = _turned(v[d] ^ v[a], left)
+        v[c] = v[c] + v[d]
+        v[b] = _turned(v[b] ^ v[c], right)
+
+
+def _turned(word: Value, by: int) -> Value:
+    return (word >> by) | (word << (64 - by))
+
+
+class Blake2b:
+    """A hash that goes on; messages are below 2**64 bytes."""
+
+    def __init__(self, data: Any = b"") -> None:
+        self._words = np.array(_START, np.uint64)
+        self._block = bytearray(BLOCK)
+        self._kept = 0
+        self._compressed = 0
+        self.update(data)
+
+    def update(self, data: Any) -> Self:
+        """Takes bytes, or the bytes of an array in C order, in."""
+        given = memoryview(data).cast("B")
+        # The last block waits until more comes, or the end.
+        if self._kept and self._kept + len(given) > BLOCK:
+            room = BLOCK - self._kept
+            self._block[self._kept :] = given[:room]
+            given = given[room:]
+            self._compress(self._block, 1)
+            self._kept = 0
+        if len(given) > BLOCK:
+            whole = (len(given) - 1) // BLOCK
+            for at in range(0, whole, _MOST_BLOCKS):
+                count = min(_MOST_BLOCKS, whole - at)
+                self._compress(given[at * BLOCK : (at + count) * BLOCK], count)
+            given = given[whole * BLOCK :]
+        self._block[self._kept : self._kept + len(given)] = given
+        self._kept += len(given)
+        return self
+
+    def copy(self) -> Blake2b:
+        """Another hash of the same bytes."""
+        made = Blake2b()
+        made._words = self._words.copy()
+        made._block[:] = self._block
+        made._kept, made._compressed = self._kept, self._compressed
+        return made
+
+    def digest(self) -> bytes:
+        """The 64 bytes of the hash; it can go on."""
+        end = self.copy()
+        end._block[end._kept :] = bytes(BLOCK - end._kept)
+        end._compress(end._block, 1, taken=end._kept, last=True)
+        return end._words.astype("<u8").tobytes()
+
+    def state(self) -> bytes:
+        """`STATE_BYTES` that `from_state` takes, as contributions to powers of tau keep them."""
+        block = bytes(self._block[: self._kept]) + bytes(BLOCK - self._kept)
+        counts = np.array([self._compressed, self._kept, 0], "<u8")
+        return block + self._words.astype("<u8").tobytes() + counts.tobytes()
+
+    @classmethod
+    def from_state(cls, state: bytes) -> Blake2b:
+        """The hash that `state` was taken of; InputError for what is none."""
+        if len(state) != STATE_BYTES:
+            raise InputError(f"a state of BLAKE2b has {STATE_BYTES} bytes, not {len(state)}")
+        words = np.frombuffer(state, "<u8", offset=BLOCK)
+        compressed, kept = int(words[8]), int(words[9])
+        if kept > BLOCK or compressed % BLOCK or words[10]:
+            raise InputError(
+                f"a state of BLAKE2b cannot have {compressed} bytes behind it and {kept} in its "
+                "block"
+            )
+        made = cls()
+        made._words = words[:8].astype(np.uint64)
+        made._block[:] = state[:BLOCK]
+        made._kept, made._compressed = kept, compressed
+        return made
+
+    def _compress(self, data: Any, count: int, *, taken: int = BLOCK, last: bool = False) -> None:
+        device = resolve_device("cpu")
+        blocks = np.frombuffer(data, np.uint8)
+        if blocks.ctypes.data % 8:
+            blocks = blocks.copy()
+        device.launch(
+            device.compile(compress_blocks, lanes=1), 1, count, _FULL if last else 0,
+            self._compressed, taken, blocks.view("<u8"), self._words,
+        )  # fmt: skip
+        self._compressed += taken * count
+
+
+def blake2b(*parts: Any) -> bytes:
+    """The digest of bytes, one after the other; none of them secret."""
+    import hashlib
+
+    found = hashlib.blake2b()
+    for part in parts:
+        found.update(part)
+    return found.digest()

@@ -1,0 +1,83 @@
+"""What both kinds of contribution say of themselves: a name, and whether they are of a beacon.
+
+In files: u32 type (0 a contribution, 1 a beacon), u32 length, and as many bytes of parameters,
+each after its number, in ascending order: 1 the name after its u8 length, in UTF-8; 2 the
+exponent of a beacon, u8; 3 its value after a u8 length.
+"""
+
+from __future__ import annotations
+
+from quod.ceremony.beacon import LEAST_EXPONENT, MOST_EXPONENT, Beacon
+from quod.errors import InputError
+from quod.formats.iden3 import SectionReader, little_u32
+from quod.frozen import frozen
+
+_MOST_BYTES = 255
+_NAME, _EXPONENT, _VALUE = 1, 2, 3
+
+
+@frozen
+class Details:
+    """The name, which may be empty, and the beacon that the secret came from, if any."""
+
+    name: str = ""
+    beacon: Beacon | None = None
+
+    def __post_init__(self) -> None:
+        size = len(self.name.encode())
+        if size > _MOST_BYTES:
+            raise InputError(f"a name has {_MOST_BYTES} bytes of UTF-8 at most, not {size}")
+
+    @classmethod
+    def read(cls, section: SectionReader) -> Details:
+        """The next ones of a section. InputError for every other form, with its place."""
+        start = section.offset
+        kind = section.u32("the type of a contribution")
+        if kind > 1:
+            section.fail(f"a contribution of type {kind} is none; the file is damaged", start)
+        start = section.offset
+        length = section.u32("the length of parameters")
+        given = bytes(section.take(length, "the parameters of a contribution"))
+
+        def fail(why: str) -> None:
+            section.fail(f"the parameters of a contribution {why}; the file is damaged", start)
+
+        found: dict[int, bytes] = {}
+        at = 0
+        while at < length:
+            number = given[at]
+            if number in found or (found and number < max(found)):
+                fail("are not in ascending order")
+            if number not in (_NAME, _EXPONENT, _VALUE):
+                fail(f"have a number {number}")
+            size = 1 if number == _EXPONENT else given[at + 1] if at + 1 < length else 0
+            at += 1 if number == _EXPONENT else 2
+            if at + size > length:
+                fail("end within one of them")
+            found[number] = given[at : at + size]
+            at += size
+        if (kind == 1) != (_EXPONENT in found) or (kind == 1) != (_VALUE in found):
+            fail("are not those of its type")
+        try:
+            name = found.get(_NAME, b"").decode()
+        except UnicodeDecodeError:
+            name = ""
+            fail("have a name that is no UTF-8")
+        if kind == 0:
+            return cls(name)
+        exponent, value = found[_EXPONENT][0], found[_VALUE]
+        if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT or not value:
+            fail(f"are those of no beacon: it is hashed 2**{exponent} times")
+        return cls(name, Beacon(value, exponent))
+
+    def data(self) -> bytes:
+        """The bytes that `read` takes."""
+        parameters = b""
+        if self.name:
+            name = self.name.encode()
+            parameters += bytes([_NAME, len(name)]) + name
+        if self.beacon is not None:
+            parameters += bytes([_EXPONENT, self.beacon.exponent])
+            parameters += bytes([_VALUE, len(self.beacon.value)]) + self.beacon.value
+        kind = 0 if self.beacon is None else 1
+        return little_u32(kind) + little_u32(len(parameters)) + parameters

@@ -1,0 +1,97 @@
+"""Multiples of arrays of points by secret scalars, and the powers of a secret."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.ceremony.secret import Secret, held, wiped
+from quod.curve import point_kernels as kernels
+from quod.curve.array import check_points_array
+from quod.curve.group import Group
+from quod.curve.operations import normalise
+from quod.device.discovery import resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, unwritten
+from quod.field.array import Words
+from quod.field.moduli import Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+
+_RUN = 64
+_EXPONENT_BITS = 40
+
+
+@kernel
+def scalar_powers(
+    k: Builder,
+    count: U32,
+    run: U32,
+    start: U64,
+    first: Pointer[U64],
+    base: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[i] = first * base**(start + i), integers below the modulus; `run` of them an instance."""
+    f, instance = prime_field(k, modulus), k.global_id()
+    radix = modulus.montgomery_radix
+    enter, leave = f.constant(radix), f.constant(pow(radix, -1, modulus.value))
+    begin = instance * run
+    end = k.minimum(begin + run, count)
+    with k.if_(begin < end):
+        step = f.carried(f.load(base, 0) * enter)
+        exponent = start + begin.cast(types.u64)
+        state = (f.carried(f.load(first, 0) * enter), step, exponent)
+        with k.range(0, _EXPONENT_BITS, carry=state) as loop:
+            value, square, rest = loop.carried
+            taken = f.carried(value * square)
+            value = f.select(rest & 1 == 1, taken, value)
+            loop.next((value, f.carried(f.square(square)), rest >> 1))
+        with k.range(begin, end, carry=loop.results[0]) as powers:
+            f.store(out, powers.index, powers.carried * leave)
+            powers.next(f.carried(powers.carried * step))
+
+
+def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> None:
+    """Fills `out`, uint32 of shape (n, words), with first * secret**(start + i); first is 1 or so.
+
+    They are as secret as the secret: the array is the caller's to wipe.
+    """
+    modulus, count = secret.modulus, len(out)
+    one = np.zeros(modulus.words, np.uint32)
+    one[0] = 1
+    # Powers are little work beside the multiples, and are wiped in one place.
+    host = resolve_device("cpu")
+    run = max(1, min(_RUN, -(-count // host.lanes)))
+    host.launch(
+        host.compile(scalar_powers, modulus=modulus),
+        -(-count // (run * host.lanes)), count, run, start,
+        one if first is None else first.words, secret.words, out,
+    )  # fmt: skip
+
+
+def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Words) -> Words:
+    """scalars[i] * points[i]; scalars are uint32 of shape (n, words), or one for all points.
+
+    The scalars and what comes on the way are overwritten on the device; `scalars` itself is the
+    caller's to wipe. DeviceError if the device has not done its work.
+    """
+    check_points_array(group, points)
+    count = len(points)
+    if not count:
+        return points.copy()
+    spread = np.empty((count, scalars.shape[-1]), np.uint32)
+    spread[:] = scalars
+    results = unwritten(count, 4 * group.field.words)
+    with wiped(spread, results):
+        kernel = device.compile(
+            kernels.curve_multiply, group=group, scalar_words=spread.shape[1] // 2
+        )
+        with held(device, spread) as own:
+            device.launch(
+                kernel, -(-count // device.lanes), count,
+                np.ascontiguousarray(points), own, results,
+            )  # fmt: skip
+        check_written(device, "multiples", results)
+        return normalise(device, group, results)

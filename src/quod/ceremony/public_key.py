@@ -1,0 +1,113 @@
+"""What a contributor shows of a secret: that he knew it, and which ratio it is.
+
+With s the secret, P a point of G1 that he chooses and Q one of G2 that follows from a hash of the
+transcript, P and s*P, the key is P, s*P and s*Q: nobody can give s*Q without s (Bowe, Gabizon and
+Miers, eprint 2017/1050). snarkjs calls them g1_s, g1_sx and g2_spx.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from quod.ceremony.chacha import ChaChaStream
+from quod.ceremony.multiples import secret_multiples
+from quod.ceremony.point_bytes import uncompressed_points
+from quod.ceremony.random_points import hash_to_g2, next_g1
+from quod.ceremony.ratio import same_ratio
+from quod.ceremony.secret import Secret
+from quod.curve.array import Point, from_points, to_points
+from quod.curve.group import Group
+from quod.curve.groups import PairingGroup
+from quod.curve.operations import first_bad_point
+from quod.curve.parameters import G1Point, G2Point, PairingCurve
+from quod.device.discovery import resolve_device
+from quod.errors import InputError
+from quod.field.array import Words
+from quod.formats.iden3 import SectionReader
+from quod.frozen import frozen
+
+Digest = Callable[[bytes], bytes]
+"""The hash of what came before and of P and s*P, uncompressed."""
+
+
+@frozen
+class PublicKey:
+    """Points as plain integers."""
+
+    g1_s: G1Point
+    g1_sx: G1Point
+    g2_spx: G2Point
+
+    @classmethod
+    def of(cls, curve: PairingCurve, secret: Secret, g1_s: G1Point, digest: Digest) -> PublicKey:
+        """The key of a secret, with a P from `random_g1` or from a beacon."""
+        g1_sx = multiple_of(curve, 1, g1_s, secret)
+        second = hash_to_g2(curve, digest(_first_bytes(curve, g1_s, g1_sx)))
+        return cls(g1_s, g1_sx, multiple_of(curve, 2, second, secret))
+
+    def is_proof(self, curve: PairingCurve, digest: Digest) -> bool:
+        """Whether s*P and s*Q are of one s that is not 0; points are in their groups."""
+        first = _first_bytes(curve, self.g1_s, self.g1_sx)
+        second = hash_to_g2(curve, digest(first))
+        return same_ratio(curve, (self.g1_s, self.g1_sx), (second, self.g2_spx))
+
+    def first_bytes(self, curve: PairingCurve) -> bytes:
+        """P and s*P, uncompressed."""
+        return _first_bytes(curve, self.g1_s, self.g1_sx)
+
+    def second_bytes(self, curve: PairingCurve) -> bytes:
+        """s*Q, uncompressed."""
+        return uncompressed_points(resolve_device("cpu"), group_of(curve, 2), [self.g2_spx])
+
+
+def group_of(curve: PairingCurve, degree: int) -> Group:
+    """G1 or G2."""
+    return PairingGroup(curve.name, degree)
+
+
+def random_g1(curve: PairingCurve) -> G1Point:
+    """A point of G1 from the system's source, which anyone may see."""
+    return next_g1(curve, ChaChaStream(os.urandom(32)))
+
+
+def multiple_of(curve: PairingCurve, degree: int, point: Point, secret: Secret) -> Any:
+    """secret * point, computed on the processor."""
+    group = group_of(curve, degree)
+    found = secret_multiples(
+        resolve_device("cpu"), group, from_points(group, [point]), secret.words[None]
+    )
+    return to_points(group, found)[0]
+
+
+def take_point(section: SectionReader, curve: PairingCurve, degree: int, what: str) -> Any:
+    """The next point of a section, a plain one in the group that is not infinity.
+
+    InputError that names it and its place otherwise.
+    """
+    group = group_of(curve, degree)
+    start = section.offset
+    words = section.words(1, *group.shape, what=what)
+    check_point(group, words, lambda why: section.fail(f"{what} {why}", start))
+    return to_points(group, words)[0]
+
+
+def check_point(group: Group, words: Words, fail: Callable[[str], NoReturn]) -> None:
+    """Calls `fail` for an array of one point that is infinity or outside the group."""
+    bad = first_bad_point(resolve_device("cpu"), group, words, subgroup=True)
+    if bad is not None:
+        fail(bad[1])
+    if not words.any():
+        fail("is the point at infinity: its secret is 0")
+
+
+def point_data(curve: PairingCurve, degree: int, *points: Point) -> bytes:
+    """Points as files have them; the inverse of `take_point`."""
+    return from_points(group_of(curve, degree), points).astype("<u4").tobytes()
+
+
+def _first_bytes(curve: PairingCurve, g1_s: G1Point, g1_sx: G1Point) -> bytes:
+    if g1_s is None or g1_sx is None:
+        raise InputError("a key of a contribution has a point at infinity: its secret is 0")
+    return uncompressed_points(resolve_device("cpu"), group_of(curve, 1), [g1_s, g1_sx])

@@ -1,0 +1,71 @@
+"""Whether points have the ratio that others have: pairings, and random sums of many points."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from quod.ceremony.windows import windows
+from quod.curve.affine import affine_group, g1_group
+from quod.curve.array import Point
+from quod.curve.group import Group
+from quod.curve.pairing import pairing_product_is_one
+from quod.curve.parameters import G1Point, G2Point, PairingCurve
+from quod.device.discovery import resolve_device
+from quod.device.protocol import AnyDevice
+from quod.field.array import Words
+from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
+
+RANDOM_BITS = 128
+"""Bits of the coefficients of random sums: a wrong point passes with probability 2**-128."""
+
+
+def same_ratio(
+    curve: PairingCurve, first: tuple[G1Point, G1Point], second: tuple[G2Point, G2Point]
+) -> bool:
+    """Whether first[1] is that multiple of first[0] which second[1] is of second[0], and not 0.
+
+    Points are in their groups; if any is infinity they have no ratio.
+    """
+    if None in first or None in second:
+        return False
+    law = g1_group(curve)
+    pairs = [(first[0], second[1]), (law.negate(first[1]), second[0])]
+    return pairing_product_is_one(resolve_device("cpu"), curve, pairs)
+
+
+def random_sums(device: AnyDevice, group: Group, *arrays: Words) -> list[Point]:
+    """The sums of arrays of equally many points, with the same random coefficients for each.
+
+    Coefficients have `RANDOM_BITS` bits, from the system; arrays may be views of files.
+    """
+    law = affine_group(group)
+    totals: list[Point] = [None] * len(arrays)
+    for first, last in windows(group, len(arrays[0])):
+        factors = _random_factors(group, last - first)
+        for number, array in enumerate(arrays):
+            own = _sum(device, group, np.array(array[first:last]), factors)
+            totals[number] = law.add(totals[number], own)
+    return totals
+
+
+def consecutive_sums(device: AnyDevice, group: Group, points: Words) -> tuple[Point, Point]:
+    """Random sums of all points but the last, and of those one further, with one coefficient each.
+
+    Of powers of tau the second is tau times the first.
+    """
+    lower, upper = random_sums(device, group, points[:-1], points[1:])
+    return lower, upper
+
+
+def _random_factors(group: Group, count: int) -> Words:
+    words = RANDOM_BITS // 32
+    factors = np.zeros((count, group.scalars.words), np.uint32)
+    factors[:, :words] = np.frombuffer(os.urandom(4 * words * count), "<u4").reshape(count, words)
+    return factors
+
+
+def _sum(device: AnyDevice, group: Group, points: Words, factors: Words) -> Point:
+    options = MsmOptions(scalar_bits=RANDOM_BITS, precompute_factor=1)
+    return affine_ints(group, msm_words(MsmBases(device, group, points, options), factors))

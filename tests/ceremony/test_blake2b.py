@@ -1,0 +1,53 @@
+"""BLAKE2b with a state, against hashlib's."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from quod.ceremony.blake2b import BLOCK, STATE_BYTES, Blake2b, blake2b
+from quod.errors import InputError
+
+
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 255, 256, 257, 5000])
+@pytest.mark.parametrize("piece", [1, 37, 128, 4096])
+def test_digests_are_those_of_hashlib(length: int, piece: int) -> None:
+    data = np.random.default_rng(length).bytes(length)
+    found = Blake2b()
+    for at in range(0, length, piece):
+        found.update(data[at : at + piece])
+    assert found.digest() == hashlib.blake2b(data).digest() == blake2b(data)
+    # A digest does not end it.
+    assert found.update(b"more").digest() == hashlib.blake2b(data + b"more").digest()
+
+
+@pytest.mark.parametrize("length", [0, 100, 128, 129, 640])
+def test_a_state_goes_on_where_it_was_taken(length: int) -> None:
+    data = bytes(range(256)) * 3
+    state = Blake2b(data[:length]).state()
+    assert len(state) == STATE_BYTES
+    found = Blake2b.from_state(state)
+    assert found.state() == state
+    assert found.update(data[length:]).digest() == hashlib.blake2b(data).digest()
+
+
+def test_arrays_are_taken_as_their_bytes() -> None:
+    array = np.arange(100, dtype=np.uint32).reshape(10, 10)
+    assert Blake2b(array).digest() == hashlib.blake2b(array.tobytes()).digest()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"",
+        bytes(STATE_BYTES - 1),
+        bytes(BLOCK + 64) + (1).to_bytes(8, "little") + bytes(16),
+        bytes(BLOCK + 72) + (BLOCK + 1).to_bytes(8, "little") + bytes(8),
+        bytes(STATE_BYTES - 1) + b"\1",
+    ],
+)
+def test_what_is_no_state_is_refused(state: bytes) -> None:
+    with pytest.raises(InputError, match="state of BLAKE2b"):
+        Blake2b.from_state(state)

@@ -1,0 +1,118 @@
+"""Secrets: what they are, that they go, and that kernels compute with them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quod.ceremony import secret as module
+from quod.ceremony.multiples import powers_of, secret_multiples
+from quod.ceremony.secret import Secret, no_core_dumps, wiped
+from quod.curve.affine import affine_group
+from quod.curve.array import from_points, to_points
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError
+from quod.field.array import words_to_integers
+
+FR = CURVES["bn254"].fr
+
+
+def _number(secret: Secret) -> int:
+    (found,) = words_to_integers(FR, secret.words)
+    return found
+
+
+def test_secrets_are_drawn_below_the_order_and_wiped() -> None:
+    numbers = set()
+    for _ in range(50):
+        with Secret.drawn(FR, "text") as secret:
+            assert 0 < _number(secret) < FR.value
+            numbers.add(_number(secret))
+        assert not secret.words.any()
+    assert len(numbers) == 50
+
+
+def test_text_is_mixed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def constant(words: np.ndarray) -> None:
+        words[:] = 7
+
+    monkeypatch.setattr(module, "_fill", constant)
+    numbers = {_number(Secret.drawn(FR, text)) for text in ("", "a", "b")}
+    assert len(numbers) == 3
+
+
+def test_a_secret_is_wiped_when_its_block_fails() -> None:
+    kept = Secret.drawn(FR)
+    with pytest.raises(KeyboardInterrupt), kept:
+        raise KeyboardInterrupt
+    assert not kept.words.any()
+    array = np.ones(3, np.uint32)
+    with pytest.raises(ZeroDivisionError), wiped(array):
+        raise ZeroDivisionError
+    assert not array.any()
+
+
+def test_a_source_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "_SOURCE", str(tmp_path / "nothing"))
+    with pytest.raises(DeviceError, match="could not be read"):
+        Secret.drawn(FR)
+    (tmp_path / "nothing").write_bytes(b"short")
+    with pytest.raises(DeviceError, match="gave 5 bytes"):
+        Secret.drawn(FR)
+
+
+def test_a_secret_has_no_text_and_no_copy() -> None:
+    with Secret.of_public(FR, 12345) as secret:
+        assert "12345" not in repr(secret)
+        with pytest.raises(TypeError):
+            pickle.dumps(secret)
+        with pytest.raises(TypeError):
+            copy.deepcopy(secret)
+    with pytest.raises(InputError, match="of 0"):
+        Secret.of_public(FR, 0)
+
+
+def test_core_dumps_are_off_within() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    with no_core_dumps():
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    assert resource.getrlimit(resource.RLIMIT_CORE) == before
+
+
+def test_inverses_and_powers() -> None:
+    with Secret.drawn(FR) as secret, Secret.drawn(FR) as first, secret.inverse() as inverse:
+        s, f = _number(secret), _number(first)
+        assert _number(inverse) * s % FR.value == 1
+        out = np.empty((300, FR.words), np.uint32)
+        for start in (0, 1, 77, (1 << 33) + 5):
+            powers_of(secret, first, start, out)
+            expected = [f * pow(s, start + i, FR.value) % FR.value for i in range(300)]
+            assert words_to_integers(FR, out) == expected
+        powers_of(secret, None, 3, out[:5])
+        assert words_to_integers(FR, out[:5]) == [pow(s, 3 + i, FR.value) for i in range(5)]
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
+def test_multiples(name: str, device: AnyDevice) -> None:
+    group = GROUPS[name]
+    law = affine_group(group)
+    points = [law.generator, None, law.multiply(77, law.generator)]
+    array = from_points(group, points)
+    fr = group.scalars
+    with Secret.drawn(fr) as one, Secret.drawn(fr) as two:
+        numbers = [words_to_integers(fr, each.words)[0] for each in (one, two, one)]
+        scalars = np.stack([one.words, two.words, one.words])
+        expected = [law.multiply(number, point) for number, point in zip(numbers, points)]
+        assert to_points(group, secret_multiples(device, group, array, scalars)) == expected
+        same = to_points(group, secret_multiples(device, group, array, one.words[None]))
+        assert same[2] == expected[2]
+        assert same[1] is None
+    assert len(secret_multiples(device, group, array[:0], scalars[:0])) == 0
