@@ -17,6 +17,7 @@ ALGORITHMS = (
     "ntt",
     "sumcheck",
     "transcript",
+    "ceremony",
     "commitment",
     "lookup",
     "circuit",

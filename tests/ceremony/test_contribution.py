@@ -91,8 +91,13 @@ def _reader(data: bytes) -> SectionReader:
 
 @pytest.mark.parametrize(
     "details",
-    [Details(), Details("é" * 100), Details("x", Beacon(b"\1" * 255, 63)), Details("", Beacon(b"\1", 10))],
-)  # fmt: skip
+    [
+        Details(),
+        Details("é" * 100),
+        Details("x", Beacon(b"\1" * 255, 63)),
+        Details("", Beacon(b"\1", 10)),
+    ],
+)
 def test_details_come_back(details: Details) -> None:
     assert Details.read(_reader(details.data())) == details
 

@@ -19,6 +19,7 @@ PACKAGES = (
     "tests/msm/",
     "tests/ntt/",
     "tests/sumcheck/",
+    "tests/ceremony/",
     "tests/commitment/",
     "tests/gkr/",
     "tests/lookup/",
@@ -26,6 +27,7 @@ PACKAGES = (
 )
 
 QUICK = (
+    r"tests/ceremony/test_secret\.py::test_multiples\[webgpu-bn254\.g1\]",
     r"tests/commitment/test_hyperkzg\.py::test_quotients_on_gpus\[webgpu:portable\]",
     r"tests/commitment/test_rows\.py::test_\w+\[webgpu(:portable)?-(3-2-)?(bn254\.fr|m31\.4)\]",
     r"tests/commitment/test_code\.py::test_\w+\[webgpu:portable\]",
