@@ -100,6 +100,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 COMMANDS = [
     "groth16 prove",
+    "groth16 fullprove",
     "groth16 verify",
     "groth16 test-key",
     "gkr info",
@@ -122,7 +123,12 @@ COMMANDS = [
     "wait",
     "status",
     "cancel",
+    "r1cs info",
+    "r1cs print",
+    "r1cs export json",
     "wtns calculate",
+    "wtns check",
+    "wtns export json",
     "export-web",
     "inspect",
     "devices",

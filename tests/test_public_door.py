@@ -68,6 +68,8 @@ NOT_IN_IT = {
     # Records of keys, what a loader is, and what a cache is given, which tests/service/keys has.
     "KeyRecord", "FileRecord", "ListedKey", "Removed", "CacheStatus", "KeyUse", "KeyCache",
     "Loader", "Needs", "Tier",
+    # What a check of a witness finds.
+    "WitnessCheck", "FailedConstraint",
     # What workers tell, and the protocol of a pool.
     "WorkerPool", "WorkerStatus", "WorkerState", "Stage", "StageRecord",
 }  # fmt: skip

@@ -56,7 +56,8 @@ class OutputError(QuodError):
 
 
 class VerificationError(QuodError):
-    """A proof did not verify; raised by the prover's self-check and by the verify commands."""
+    """A proof did not verify, or a witness fails constraints; raised by the prover's self-check and
+    by the commands that verify or check."""
 
     exit_code = 6
 

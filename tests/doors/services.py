@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from quod import witness
+from quod.formats import write_r1cs
+from quod.groth16.chain import ChainCircuit
 from quod.service import client as service_client
 from quod.service import keys as service_keys
 from quod.service import queue as service_queue
@@ -140,6 +143,26 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     inputs = (EXAMPLE / "input.json").read_bytes()
     yield "calculate", Row(
         calculator.calculate, {"inputs": inputs, "where": "w"}, {"where": ("text",)}
+    )  # fmt: skip
+    yield "witness", Row(
+        calculator.witness, {"inputs": inputs, "where": "w"}, {"where": ("text",)}
+    )  # fmt: skip
+    yield "checked", Row(calculator.checked, {"wtns": calculator.calculate(inputs)})
+    r1cs = Path(QUEUE.name) / "c.r1cs"
+    one = ChainCircuit("bn254", 1)
+    a, b, c = one.matrices
+    write_r1cs(
+        r1cs, curve="bn254", wires=one.wires, public_outputs=0, public_inputs=1, private_inputs=0,
+        a=a, b=b, c=c,
+    )  # fmt: skip
+    yield "check_witness", Row(
+        witness.check_witness,
+        {"r1cs": r1cs, "witness": one.witness(), "symbols": None, "device": "cpu"},
+        {"symbols": ("None", "text"), "device": ("text",)},
+    )  # fmt: skip
+    yield "failures", Row(
+        witness.check_witness(r1cs, one.witness()).failures, {"most": None},
+        {"most": ("None", "huge")},
     )  # fmt: skip
     repository = service_keys.KeyRepository(f"{QUEUE.name}/keys", create=True)
     yield "RegisteredCalculators", Row(

@@ -11,12 +11,14 @@ from quod.cli import (
     bench,
     devices,
     export_web,
+    fullprove,
     gkr,
     groth16,
     inspect,
     jobs,
     kernel,
     keys,
+    r1cs,
     serve,
     wtns,
     zkey,
@@ -37,6 +39,7 @@ _groth16 = typer.Typer(
 for _command in (groth16.prove, groth16.verify):
     _groth16.command()(typer_command(_command))
 _groth16.command("test-key")(typer_command(groth16.make_test_key))
+_groth16.command()(fullprove.fullprove)
 app.add_typer(_groth16, name="groth16")
 _gkr = typer.Typer(
     help="Proofs of layered circuits, Quod's and Expander's. Not zero knowledge.",
@@ -47,6 +50,7 @@ for _of_gkr in (gkr.info, gkr.compile_key, gkr.prove, gkr.verify):
 _gkr.command("inspect")(inspect.inspect)
 app.add_typer(_gkr, name="gkr")
 app.add_typer(zkey.app, name="zkey")
+app.add_typer(r1cs.app, name="r1cs")
 app.add_typer(wtns.app, name="wtns")
 app.add_typer(keys.app, name="keys")
 app.command("serve")(serve.serve)

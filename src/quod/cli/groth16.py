@@ -7,6 +7,7 @@ Proofs take a fraction of a second, so what these functions import when they run
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,9 @@ from quod.cli.terminal import note, show_timings, show_valid, warn
 from quod.errors import VerificationError
 
 if TYPE_CHECKING:
-    from quod.groth16 import Proof, VerifyingKey
+    from quod.device.timeline import Timeline
+    from quod.formats import Witness
+    from quod.groth16 import Proof, ProvingKey, VerifyingKey
 
 
 def prove(
@@ -56,8 +59,46 @@ def prove(
 
     Writes PROOF and PUBLIC, both or neither, as snarkjs reads them.
     """
-    outputs = [proof, public] if trace is None else [proof, public, trace]
-    check_outputs(outputs, [zkey, witness, *([] if bellman is None else [bellman])])
+    check_outputs(
+        [proof, public, *([] if trace is None else [trace])],
+        [zkey, witness, *([] if bellman is None else [bellman])],
+    )
+
+    def opened(timeline: Timeline) -> ProvingKey:
+        from quod.groth16 import ProvingKey
+
+        if bellman is None:
+            return ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+        return ProvingKey.from_bellman(zkey, bellman, device=device, timeline=timeline)
+
+    def text(made: Proof) -> bytes:
+        if bellman is None:
+            return made.to_json().encode()
+        from quod.groth16.bellman import proof_to_bytes
+
+        return proof_to_bytes(made)
+
+    prove_to(
+        proof, public, opened, lambda key, timeline: witness, text, device=device, seed=seed,
+        self_check=self_check, timings=timings, trace=trace, quiet=quiet,
+    )  # fmt: skip
+
+
+def prove_to(
+    proof: Path,
+    public: Path,
+    open_key: Callable[[Timeline], ProvingKey],
+    witness_for: Callable[[ProvingKey, Timeline], Path | Witness],
+    text: Callable[[Proof], bytes],
+    *,
+    device: str,
+    seed: int | None,
+    self_check: bool,
+    timings: bool,
+    trace: Path | None,
+    quiet: bool,
+) -> None:
+    """Opens a key, makes a proof of a witness for it, and writes it with its public inputs."""
     if seed is not None:
         warn("--seed fixes the proof's blinding: whoever knows the seed can learn from the proof")
 
@@ -66,26 +107,15 @@ def prove(
 
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
-        from quod.groth16 import ProvingKey
-
         with timeline.stage("read key"):
-            key = (
-                ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
-                if bellman is None
-                else ProvingKey.from_bellman(zkey, bellman, device=device, timeline=timeline)
-            )
+            key = open_key(timeline)
         if key.weakness is not None:
-            warn(f"{zkey}: anyone can forge proofs for this key: {key.weakness.reason}")
+            warn(f"{key.zkey.path}: anyone can forge proofs for this key: {key.weakness.reason}")
+        witness = witness_for(key, timeline)
         with timeline.stage("prove"):
             made, inputs = key.prove(witness, seed=seed, self_check=self_check, timeline=timeline)
         with timeline.stage("write"):
-            if bellman is None:
-                content = made.to_json().encode()
-            else:
-                from quod.groth16.bellman import proof_to_bytes
-
-                content = proof_to_bytes(made)
-            write_all_atomically({proof: content, public: public_to_json(inputs)})
+            write_all_atomically({proof: text(made), public: public_to_json(inputs)})
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:

@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quod.cli.options import Quiet, check_outputs
-from quod.cli.terminal import note
+from quod.cli.options import AsJson, Device, Quiet, check_outputs
+from quod.cli.terminal import note, show, show_json, show_valid
+
+if TYPE_CHECKING:
+    from quod.witness import WitnessLimits
 
 app = typer.Typer(help="Witnesses.", no_args_is_help=True)
+export = typer.Typer(help="Write a witness in another form.", no_args_is_help=True)
+app.add_typer(export, name="export")
+
+SecondsLimit = Annotated[
+    float, typer.Option(metavar="S", help="The most that the calculator may run.")
+]
+MemoryLimit = Annotated[
+    int, typer.Option(metavar="MIB", min=1, max=4096, help="The most that it may hold.")
+]
 
 
 @app.callback()
 def _group() -> None:
     """Witnesses."""
+
+
+@export.callback()
+def _export() -> None:
+    """Write a witness in another form."""
+
+
+def limits_of(seconds: float, memory: int) -> WitnessLimits:
+    """What a calculator may take, `memory` in MiB."""
+    from quod.witness import WitnessLimits
+
+    return WitnessLimits(seconds=seconds, memory_bytes=memory << 20)
 
 
 @app.command()
@@ -29,12 +54,8 @@ def calculate(
         Path, typer.Argument(metavar="INPUT", help="Inputs of the circuit (JSON).", readable=False)
     ],
     out: Annotated[Path, typer.Argument(metavar="WTNS", help="Where the witness goes.")],
-    seconds: Annotated[
-        float, typer.Option(metavar="S", help="The most that the calculator may run.")
-    ] = 3600.0,
-    memory: Annotated[
-        int, typer.Option(metavar="MIB", min=1, max=4096, help="The most that it may hold.")
-    ] = 4096,
+    seconds: SecondsLimit = 3600.0,
+    memory: MemoryLimit = 4096,
     quiet: Quiet = False,
 ) -> None:
     """Compute the witness of a circuit from its inputs, as `snarkjs wtns calculate` does.
@@ -42,21 +63,78 @@ def calculate(
     The calculator runs in a sandbox: it sees no file, no clock and no network.
     """
     check_outputs([out], [wasm, inputs])
-    from quod.formats import Witness, write_atomically
-    from quod.formats.iden3 import Iden3File
+    from quod.formats import write_atomically
     from quod.formats.strict_json import CIRCUIT_INPUT, read_json
-    from quod.formats.wtns import KIND, VERSION
-    from quod.witness import WitnessCalculator, WitnessLimits
+    from quod.witness import WitnessCalculator
 
     begin = perf_counter()
-    limits = WitnessLimits(seconds=seconds, memory_bytes=memory << 20)
+    limits = limits_of(seconds, memory)
     given = read_json(inputs, CIRCUIT_INPUT)
     calculator = WitnessCalculator.open(wasm, limits=limits)
     found = calculator.calculate(given, where=os.fspath(inputs))
     # What no prover would take is not written.
-    Witness.of(Iden3File.parse(memoryview(found), os.fspath(wasm), KIND, VERSION))
+    calculator.checked(found)
     write_atomically(out, found)
     note(
         f"Computed {calculator.variables:,} values in {perf_counter() - begin:.2f} s: {out}",
         quiet=quiet,
     )
+
+
+@app.command()
+def check(
+    r1cs: Annotated[Path, typer.Argument(metavar="R1CS", help="Constraint system.")],
+    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
+    symbols: Annotated[
+        Path | None, typer.Argument(metavar="[SYM]", help="Names of signals, of circom's --sym.")
+    ] = None,
+    most: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Print so many failed constraints; 0 for all.")
+    ] = 20,
+    as_json: AsJson = False,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Say which constraints a witness fails. The exit code is 0 only if there are none, else 6.
+
+    Prints each with the names and values of its signals, which may be secret.
+    """
+    from quod.errors import VerificationError
+    from quod.witness import check_witness
+
+    found = check_witness(r1cs, witness, symbols=symbols, device=device)
+    failures = [] if quiet and not as_json else found.failures(most or None)
+    rows = []
+    for failure in failures:
+        if as_json:
+            rows.append(failure.to_json())
+        else:
+            show(str(failure))
+    if as_json:
+        show_json(
+            {"constraints": found.r1cs.constraints, "failed": len(found.failed), "first": rows}
+        )
+    if not found.satisfied:
+        count = len(found.failed)
+        raise VerificationError(
+            f"{witness}: fails {count:,} of {found.r1cs.constraints:,} constraints of {r1cs}, "
+            f"{'the first of them' if count > 1 else 'which is'} constraint {found.failed[0]}"
+        )
+    if not as_json:
+        what = f"the witness satisfies all {found.r1cs.constraints:,} constraints"
+        show_valid(quiet=quiet, what=what)
+
+
+@export.command()
+def json(
+    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where its values go (JSON).")],
+    quiet: Quiet = False,
+) -> None:
+    """Write the values of a witness as JSON, as `snarkjs wtns export json` does."""
+    check_outputs([out], [witness])
+    from quod.formats import Witness, write_atomically
+    from quod.formats.r1cs_text import witness_to_json
+
+    write_atomically(out, partial(witness_to_json, Witness.open(witness)))
+    note(f"Wrote {out}.", quiet=quiet)

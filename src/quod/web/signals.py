@@ -8,20 +8,17 @@ else.
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
 
 from quod.errors import InputError
-from quod.formats.source import read_small
 from quod.formats.strict_json import CIRCUIT_INPUT, parse_json, read_json
+from quod.formats.sym import no_symbols, read_symbol_file, symbol_rows
 from quod.frozen import frozen
 
 _MAIN = "main."
-# A place is -1 for a signal that is not in the witness.
-_PLACE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 _MOST_DIMENSIONS = 16
 _MOST_SYMBOLS_BYTES = 256 << 20
@@ -57,7 +54,7 @@ def read_symbols(path: str | PathLike[str], public: int) -> Symbols:
     A line has the number of a signal, its place in the witness or -1, its component and its name.
     `InputError` for a file that is none.
     """
-    content = read_small(path, limit=_MOST_SYMBOLS_BYTES, what="a .sym file")
+    content = read_symbol_file(path, most_bytes=_MOST_SYMBOLS_BYTES)
     return parse_symbols(content, public, name=fspath(path))
 
 
@@ -66,41 +63,24 @@ def parse_symbols(data: bytes, public: int, *, name: str = "symbols") -> Symbols
     dims: dict[str, list[int]] = {}
     publics: dict[int, tuple[str, str]] = {}
     main: str | None = None
-    for number, line in _lines(data, name):
-        parts = line.split(",", 3)
-        if (
-            len(parts) != 4
-            or not parts[3].startswith(_MAIN)
-            or not _PLACE.fullmatch(parts[1])
-            or (indexed := _indexed(parts[3][len(_MAIN) :])) is None
-        ):
-            raise InputError(f"line {number} is no line of a .sym file of circom", path=name)
-        main = main or parts[2]
-        if parts[2] != main:
+    for row in symbol_rows(data, name):
+        indexed = _indexed(row.name.removeprefix(_MAIN)) if row.name.startswith(_MAIN) else None
+        if indexed is None:
+            raise no_symbols(row.line, name)
+        main = main or row.component
+        if row.component != main:
             continue
         signal, indices = indexed
         sizes = dims.setdefault(signal, [0] * len(indices))
         for axis, index in enumerate(indices[: len(sizes)]):
             sizes[axis] = max(sizes[axis], index + 1)
-        place = int(parts[1])
-        if 1 <= place <= public:
-            publics[place] = parts[3][len(_MAIN) :], signal
+        if 1 <= row.wire <= public:
+            publics[row.wire] = row.name.removeprefix(_MAIN), signal
     shown = {signal for _, signal in publics.values()}
     return Symbols(
         tuple(Signal(signal, tuple(sizes), signal in shown) for signal, sizes in dims.items()),
         tuple(publics.get(place, ("", ""))[0] for place in range(1, public + 1)),
     )
-
-
-def _lines(data: bytes, name: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text and their numbers; one at a time, for there may be millions."""
-    offset = 0
-    for number, line in enumerate(io.BytesIO(data), 1):
-        try:
-            yield number, line.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise InputError("is not text", path=name, offset=offset + error.start) from error
-        offset += len(line)
 
 
 def _indexed(full: str) -> tuple[str, list[int]] | None:

@@ -1,12 +1,13 @@
-"""Witnesses: from inputs by the calculator that circom compiles (`circom --wasm`), in a sandbox.
+"""Witnesses: made of inputs by the calculator that circom compiles, in a sandbox, and checked.
 
     from quod.witness import WitnessCalculator
 
     calculator = WitnessCalculator.open("circuit.wasm")
     wtns = calculator.calculate({"secret": 7, "siblings": [1, 2, 3]})
 
-The bytes are those of a .wtns file. Needs wasmtime (``pip install 'quod[wasm]'``). All calls may
-come from any thread. The names below load on first use (PEP 562).
+The bytes are those of a .wtns file; this needs wasmtime (``pip install 'quod[wasm]'``).
+`check_witness` says which constraints of a system a witness fails. All calls may come from any
+thread. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -17,13 +18,25 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.witness.calculator import WitnessCalculator as WitnessCalculator
+    from quod.witness.check import FailedConstraint as FailedConstraint
+    from quod.witness.check import WitnessCheck as WitnessCheck
+    from quod.witness.check import check_witness as check_witness
     from quod.witness.limits import WitnessLimits as WitnessLimits
 
-__all__ = ["WitnessCalculator", "WitnessLimits"]
+__all__ = [
+    "WitnessCalculator",
+    "WitnessLimits",
+    "check_witness",
+    "WitnessCheck",
+    "FailedConstraint",
+]
 
 _HOME = {
     "WitnessCalculator": "quod.witness.calculator",
     "WitnessLimits": "quod.witness.limits",
+    "check_witness": "quod.witness.check",
+    "WitnessCheck": "quod.witness.check",
+    "FailedConstraint": "quod.witness.check",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

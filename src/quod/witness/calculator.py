@@ -7,9 +7,10 @@ import threading
 from quod.curve.parameters import PairingCurve
 from quod.errors import InputError, MismatchError, ServiceError
 from quod.formats.curves import curve_named, curve_of_scalar_prime, name_of_unknown_prime
+from quod.formats.iden3 import Iden3File
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import shown
-from quod.formats.wtns import wtns_head
+from quod.formats.wtns import KIND, VERSION, Witness, wtns_head
 from quod.validation import file_path, instance, shown_kind, whole_number_or_none
 from quod.witness.errors import CalculatorError
 from quod.witness.inputs import Inputs, Signals, halves
@@ -117,6 +118,15 @@ class WitnessCalculator:
         records = signals.records(4 * self._words)
         sandbox = self._sandbox(where)
         return bytes(sandbox.calculate(records, self._head, self._words, self.variables))
+
+    def witness(self, inputs: Inputs, *, where: str = "inputs") -> Witness:
+        """What `calculate` gives, open and checked as a file is. Raises as it does, too."""
+        return self.checked(self.calculate(inputs, where=where))
+
+    def checked(self, wtns: bytes) -> Witness:
+        """What `calculate` gave, as a witness; `InputError` for values that none has."""
+        instance("a witness", wtns, bytes, "give what `calculate` gave")
+        return Witness.of(Iden3File.parse(memoryview(wtns), self.name, KIND, VERSION))
 
     def _sandbox(self, where: str = "inputs") -> Sandbox:
         return Sandbox(self._module, self._messages, self._limits, self.name, where)

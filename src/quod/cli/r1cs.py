@@ -1,0 +1,77 @@
+"""quod r1cs: constraint systems."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.cli.inspect import show_found
+from quod.cli.options import AsJson, Quiet, check_outputs
+from quod.cli.terminal import note, show, show_json
+
+app = typer.Typer(help="Constraint systems.", no_args_is_help=True)
+export = typer.Typer(help="Write a constraint system in another form.", no_args_is_help=True)
+app.add_typer(export, name="export")
+
+_R1cs = Annotated[Path, typer.Argument(metavar="R1CS", help="Constraint system.")]
+_LINES = 4096
+
+
+@app.callback()
+def _group() -> None:
+    """Constraint systems."""
+
+
+@export.callback()
+def _export() -> None:
+    """Write a constraint system in another form."""
+
+
+@app.command()
+def info(r1cs: _R1cs, as_json: AsJson = False) -> None:
+    """Say what a constraint system is: curve, constraints, wires, inputs."""
+    from quod.formats import R1cs, describe
+
+    found = describe(R1cs.open(r1cs).path)
+    if as_json:
+        show_json(found)
+    else:
+        show_found(found)
+
+
+@app.command("print")
+def print_constraints(
+    r1cs: _R1cs,
+    symbols: Annotated[
+        Path | None, typer.Argument(metavar="[SYM]", help="Names of signals, of circom's --sym.")
+    ] = None,
+) -> None:
+    """Print the constraints, a line each, with the names of signals."""
+    from quod.formats import R1cs
+    from quod.formats.r1cs_text import constraint, constraint_text
+    from quod.formats.sym import wire_names
+
+    system = R1cs.open(r1cs)
+    names = {} if symbols is None else wire_names(symbols, system)
+    for start in range(0, system.constraints, _LINES):
+        numbers = range(start, min(start + _LINES, system.constraints))
+        texts = (constraint_text(system, constraint(system, number), names) for number in numbers)
+        show("".join(f"{number}: {text}\n" for number, text in zip(numbers, texts, strict=True)))
+
+
+@export.command()
+def json(
+    r1cs: _R1cs,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes (JSON).")],
+    quiet: Quiet = False,
+) -> None:
+    """Write a constraint system as JSON, as `snarkjs r1cs export json` does."""
+    check_outputs([out], [r1cs])
+    from quod.formats import R1cs, write_atomically
+    from quod.formats.r1cs_text import r1cs_to_json
+
+    write_atomically(out, partial(r1cs_to_json, R1cs.open(r1cs)))
+    note(f"Wrote {out}.", quiet=quiet)

@@ -1,0 +1,127 @@
+"""Constraint systems and witnesses as text: JSON as snarkjs exports it, and constraints to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, TypeAlias
+
+from quod.formats.r1cs import R1cs, SparseMatrix
+from quod.formats.wtns import Witness
+from quod.frozen import frozen
+
+Terms: TypeAlias = tuple[tuple[int, int], ...]
+"""A linear combination: wires with their coefficients, in the order of the file."""
+
+_CHUNK = 1 << 14
+
+
+@frozen
+class Constraint:
+    """A constraint A * B = C by its number, from 0, and its three linear combinations."""
+
+    number: int
+    a: Terms
+    b: Terms
+    c: Terms
+
+    @property
+    def wires(self) -> list[int]:
+        """The wires in it but the constant 1, in their order, each once."""
+        found = dict.fromkeys(wire for terms in (self.a, self.b, self.c) for wire, _ in terms)
+        found.pop(0, None)
+        return list(found)
+
+
+def constraint(r1cs: R1cs, number: int) -> Constraint:
+    """A constraint of a system."""
+    a, b, c = (_terms(matrix, number) for matrix in r1cs.matrices)
+    return Constraint(number, a, b, c)
+
+
+def signed(value: int, prime: int) -> str:
+    """A number of the field in decimal, with a minus where that is shorter."""
+    return str(value) if value <= prime // 2 else str(value - prime)
+
+
+def constraint_text(r1cs: R1cs, shown: Constraint, names: Mapping[int, str]) -> str:
+    """The constraint to read: ``(main.a - 1) * main.a = 0``; unnamed wires are ``wire 5``."""
+    prime = r1cs.fr.value
+    a, b, c = (_sum(terms, names, prime) for terms in (shown.a, shown.b, shown.c))
+    return f"{_factor(a)} * {_factor(b)} = {c}"
+
+
+def wire_name(wire: int, names: Mapping[int, str]) -> str:
+    """What a wire is called: the name of its signal, or its number."""
+    return names.get(wire, f"wire {wire}")
+
+
+def r1cs_to_json(r1cs: R1cs, file: BinaryIO) -> None:
+    """Writes a constraint system as `snarkjs r1cs export json` does, to an open file."""
+    head = {
+        "n8": r1cs.fr.bytes,
+        "prime": str(r1cs.fr.value),
+        "nVars": r1cs.wires,
+        "nOutputs": r1cs.public_outputs,
+        "nPubInputs": r1cs.public_inputs,
+        "nPrvInputs": r1cs.private_inputs,
+        "nLabels": r1cs.labels,
+        "nConstraints": r1cs.constraints,
+        "useCustomGates": False,
+    }
+    file.write(json.dumps(head, indent=1)[:-2].encode())
+    rows = (
+        [{str(wire): str(value) for wire, value in terms} for terms in (row.a, row.b, row.c)]
+        for row in (constraint(r1cs, number) for number in range(r1cs.constraints))
+    )
+    _write_list(file, "constraints", (json.dumps(row, indent=1) for row in rows))
+    _write_list(file, "map", map(str, r1cs.wire_labels.tolist()))
+    for empty in ("customGates", "customGatesUses"):
+        _write_list(file, empty, iter(()))
+    file.write(b"\n}")
+
+
+def witness_to_json(witness: Witness, file: BinaryIO) -> None:
+    """Writes the values of a witness as `snarkjs wtns export json` does, to an open file."""
+    for start in range(0, len(witness), _CHUNK):
+        part = witness.values[start : start + _CHUNK]
+        rows = [int.from_bytes(row.tobytes(), "little") for row in part]
+        text = ",\n".join(f' "{value}"' for value in rows)
+        file.write(("[\n" if not start else ",\n").encode() + text.encode())
+    file.write(b"\n]")
+
+
+def _write_list(file: BinaryIO, name: str, items: Iterator[str]) -> None:
+    file.write(f',\n "{name}": ['.encode())
+    between = "\n  "
+    for item in items:
+        # An empty object has a line break in it, as in what snarkjs writes.
+        text = item.replace("{}", "{\n }").replace("\n", "\n  ")
+        file.write((between + text).encode())
+        between = ",\n  "
+    file.write(b"\n ]")
+
+
+def _terms(matrix: SparseMatrix, row: int) -> Terms:
+    start, stop = int(matrix.row_ptr[row]), int(matrix.row_ptr[row + 1])
+    columns = matrix.column[start:stop].tolist()
+    values = (int.from_bytes(value.tobytes(), "little") for value in matrix.value[start:stop])
+    return tuple(zip(columns, values, strict=True))
+
+
+def _sum(terms: Terms, names: Mapping[int, str], prime: int) -> str:
+    text = ""
+    for wire, value in terms:
+        number = signed(value, prime)
+        sign, size = ("-", number[1:]) if number.startswith("-") else ("+", number)
+        name = wire_name(wire, names)
+        term = size if wire == 0 else name if size == "1" else f"{size}*{name}"
+        if text:
+            text += f" {sign} {term}"
+        else:
+            text = term if sign == "+" else f"-{term}"
+    return text or "0"
+
+
+def _factor(text: str) -> str:
+    return f"({text})" if " + " in text or " - " in text or text.startswith("-") else text

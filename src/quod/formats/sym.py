@@ -1,0 +1,84 @@
+"""Names of signals (`.sym`), as circom writes them.
+
+A line has the number of a signal (its label), its wire or -1 where simplification left it none, the
+number of its component, and its name: ``12,5,1,main.hash.in[0]``.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Collection, Iterator
+from os import fspath
+from typing import NamedTuple
+
+from quod.errors import InputError, MismatchError
+from quod.formats.r1cs import R1cs
+from quod.formats.source import Path, read_small
+
+_MOST_BYTES = 1 << 30
+_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+
+class SymbolRow(NamedTuple):
+    """A line of the file; `wire` is -1 for a signal that is not in the witness."""
+
+    line: int
+    label: int
+    wire: int
+    component: str
+    name: str
+
+
+def read_symbol_file(path: Path, *, most_bytes: int = _MOST_BYTES) -> bytes:
+    """The bytes of a .sym file or pipe; `InputError` if there are more than `most_bytes`."""
+    return read_small(path, limit=most_bytes, what="a .sym file")
+
+
+def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:
+    """The lines of a file, one at a time, for there may be millions; `InputError` for a bad one."""
+    offset = 0
+    for number, raw in enumerate(io.BytesIO(data), 1):
+        try:
+            parts = raw.decode().rstrip("\r\n").split(",", 3)
+        except UnicodeDecodeError as error:
+            raise InputError("is not text", path=name, offset=offset + error.start) from error
+        if len(parts) != 4 or not all(_NUMBER.fullmatch(part) for part in parts[:2]):
+            raise no_symbols(number, name)
+        yield SymbolRow(number, int(parts[0]), int(parts[1]), parts[2], parts[3])
+        offset += len(raw)
+
+
+def no_symbols(line: int, name: str) -> InputError:
+    """That a file is none, for this line."""
+    return InputError(f"line {line} is no line of a .sym file of circom", path=name)
+
+
+def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> dict[int, str]:
+    """The names of wires of a constraint system, of all or those that are wanted.
+
+    Wire 0, the constant 1, has none. Raises `InputError` for a file that is none, `MismatchError`
+    for that of another circuit, as far as it shows.
+    """
+    name = fspath(path)
+    wanted = None if wires is None else {wire for wire in wires if wire}
+    found: dict[int, str] = {}
+    labels = r1cs.wire_labels
+    for row in symbol_rows(read_symbol_file(path), name):
+        if row.wire < 0:
+            continue
+        if row.wire >= r1cs.wires or row.label > r1cs.labels:
+            raise _of_another(r1cs, name)
+        if (wanted is None or row.wire in wanted) and row.label == labels[row.wire]:
+            found[row.wire] = row.name
+    if not found and (wanted or (wanted is None and r1cs.wires > 1)):
+        raise _of_another(r1cs, name)
+    return found
+
+
+def _of_another(r1cs: R1cs, name: str) -> MismatchError:
+    return MismatchError(
+        f"has the names of another circuit than {r1cs.path}; give the .sym that circom wrote with "
+        "it",
+        path=name,
+    )

@@ -1,0 +1,154 @@
+"""Whether a witness satisfies a constraint system, and which constraints it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, unwritten
+from quod.errors import InputError, MismatchError
+from quod.field.array import Words, words_to_integers
+from quod.field.kernels import field_multiply
+from quod.formats import R1cs, SparseMatrix, Witness
+from quod.formats.r1cs_text import Constraint, constraint, constraint_text, signed, wire_name
+from quod.formats.source import Path
+from quod.formats.sym import wire_names
+from quod.frozen import frozen
+from quod.validation import file_path, whole_number_or_none
+from quod.witness.kernels import row_sums
+
+_MOST_ENTRIES = (1 << 32) - 1
+
+
+@frozen
+class FailedConstraint:
+    """A constraint that a witness fails: a * b is not c.
+
+    `a`, `b` and `c` are the values of its linear combinations, `values` those of its wires by their
+    names (``wire 5`` where there are no symbols), all from 0 to below the prime. As text it is what
+    `quod wtns check` prints.
+    """
+
+    number: int
+    text: str
+    a: int
+    b: int
+    c: int
+    values: Mapping[str, int]
+    prime: int
+
+    def to_json(self) -> dict[str, object]:
+        """For `json.dumps`: numbers of the field are decimal text."""
+        return {
+            "number": self.number,
+            "text": self.text,
+            **{name: str(value) for name, value in (("a", self.a), ("b", self.b), ("c", self.c))},
+            "values": {name: str(value) for name, value in self.values.items()},
+        }
+
+    def __str__(self) -> str:
+        def shown(value: int) -> str:
+            return signed(value, self.prime)
+
+        product = self.a * self.b % self.prime
+        lines = [
+            f"constraint {self.number}: {self.text}",
+            f"  {shown(self.a)} * {shown(self.b)} = {shown(product)}, not {shown(self.c)}",
+            *(f"  {name} = {shown(value)}" for name, value in self.values.items()),
+        ]
+        return "\n".join(lines)
+
+
+@frozen(eq=False)
+class WitnessCheck:
+    """What `check_witness` finds: `failed` has the numbers, from 0, of constraints that fail."""
+
+    r1cs: R1cs
+    witness: Witness
+    failed: NDArray[np.int64]
+    symbols: str | None
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the witness satisfies all constraints."""
+        return not len(self.failed)
+
+    def failures(self, most: int | None = None) -> Iterator[FailedConstraint]:
+        """The constraints that fail, in their order, at most so many.
+
+        Raises `InputError` and `MismatchError` for symbols that are none of the circuit.
+        """
+        count = whole_number_or_none("the most failures", most, 0)
+        rows = [constraint(self.r1cs, int(number)) for number in self.failed[:count]]
+        wires = {wire for row in rows for wire in row.wires}
+        names = {} if self.symbols is None else wire_names(self.symbols, self.r1cs, wires)
+        return (self._failure(row, names) for row in rows)
+
+    def _failure(self, row: Constraint, names: Mapping[int, str]) -> FailedConstraint:
+        prime = self.r1cs.fr.value
+        values = {wire: self._value(wire) for wire in (0, *row.wires)}
+        a, b, c = (
+            sum(factor * values[wire] for wire, factor in terms) % prime
+            for terms in (row.a, row.b, row.c)
+        )
+        named = {wire_name(wire, names): values[wire] for wire in row.wires}
+        text = constraint_text(self.r1cs, row, names)
+        return FailedConstraint(row.number, text, a, b, c, named, prime)
+
+    def _value(self, wire: int) -> int:
+        return words_to_integers(self.r1cs.fr, self.witness.values[wire])[0]
+
+
+def check_witness(
+    r1cs: Path | R1cs,
+    witness: Path | Witness,
+    *,
+    symbols: Path | None = None,
+    device: DeviceChoice = "cpu",
+) -> WitnessCheck:
+    """Evaluates all constraints of a system at a witness.
+
+    `r1cs` and `witness` are files or open ones, `symbols` a .sym file that names signals in what is
+    told of failures; it is read only then. Raises `InputError` for a damaged file, `MismatchError`
+    for the witness of another circuit.
+    """
+    system = r1cs if isinstance(r1cs, R1cs) else R1cs.open(r1cs)
+    values = witness if isinstance(witness, Witness) else Witness.open(witness)
+    names = None if symbols is None else file_path(symbols)
+    chosen = resolve_device(device)
+    if values.curve != system.curve or len(values) != system.wires:
+        raise MismatchError(
+            f"has {len(values)} values over {values.curve}, and {system.path} takes {system.wires} "
+            f"over {system.curve}; give the witness of this circuit",
+            path=values.path,
+        )
+    return WitnessCheck(system, values, _failed(chosen, system, values), names)
+
+
+def _failed(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np.int64]:
+    vector = np.ascontiguousarray(witness.values)
+    a, b, c = (_sums(device, r1cs, matrix, vector) for matrix in r1cs.matrices)
+    product = unwritten(*a.shape)
+    compiled = device.compile(field_multiply, spec=r1cs.fr)
+    device.launch(compiled, -(-len(a) // device.lanes), len(a), a, b, product)
+    check_written(device, "products of constraints", product)
+    return np.flatnonzero((product != c).any(axis=1))
+
+
+def _sums(device: AnyDevice, r1cs: R1cs, matrix: SparseMatrix, vector: Words) -> Words:
+    if matrix.nonzeros > _MOST_ENTRIES:
+        raise InputError(
+            f"has a matrix of {matrix.nonzeros} entries, above the most of {_MOST_ENTRIES}",
+            path=r1cs.path,
+        )
+    out = unwritten(matrix.rows, r1cs.fr.words)
+    device.launch(
+        device.compile(row_sums, modulus=r1cs.fr), -(-matrix.rows // device.lanes), matrix.rows,
+        matrix.row_ptr.astype(np.uint32), matrix.column, matrix.value, vector, out,
+    )  # fmt: skip
+    check_written(device, "sums of constraints", out)
+    return out

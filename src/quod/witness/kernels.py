@@ -1,0 +1,38 @@
+"""The kernel that checks of witnesses are made of."""
+
+from __future__ import annotations
+
+from quod.field.moduli import BN254_FR, Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.registry import register
+
+
+@kernel
+def row_sums(
+    k: Builder,
+    rows: U32,
+    row_ptr: Pointer[U32],
+    column: Pointer[U32],
+    value: Pointer[U64],
+    vector: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[i] = the sum of value[e] * vector[column[e]], e from row_ptr[i] on, below row_ptr[i + 1].
+
+    Values and vector are integers below p, sums in Montgomery form.
+    """
+    f = prime_field(k, modulus)
+    row = k.global_id()
+    with k.if_(row < rows):
+        nothing = f.carried(f.zero())
+        with k.range(row_ptr[row], row_ptr[row + 1], carry=nothing) as loop:
+            product = f.load(value, loop.index) * f.load(vector, column[loop.index])
+            loop.next(f.carried(loop.carried + product))
+        # Integers are read as though they were in Montgomery form, each without its factor R.
+        f.store(out, row, loop.results * f.constant(modulus.montgomery_radix**2))
+
+
+register(f"witness.row_sums[{BN254_FR.name}]", row_sums, modulus=BN254_FR)
