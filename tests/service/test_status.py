@@ -38,11 +38,11 @@ def stage(end: float, job: str = "j", length: float = 0.5) -> StageRecord:
 
 
 def worker(name: str = "gpu 0", *, started: float = 900.0, proofs: int = 0, busy: float = 0.0,
-           keys: tuple[KeyUse, ...] = ()) -> WorkerStatus:  # fmt: skip
+           keys: tuple[KeyUse, ...] = (), replications: int = 0) -> WorkerStatus:  # fmt: skip
     cache = CacheStatus(True, {Tier.HOST: 100}, {Tier.HOST: 10}, 0, keys)
     return WorkerStatus(
         name, "cuda:0", WorkerState.BUSY, started, 0, {"j": Stage.PROVE}, proofs, 0, busy,
-        {"keys": 10, "free": 90}, cache, "",
+        {"keys": 10, "free": 90}, cache, "", (), replications,
     )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_the_document_of_a_queue_with_jobs(tmp_path: Path) -> None:
     clock = Clock()
     activity = Activity(clock)
     use = KeyUse("k", Tier.DEVICE, True, False, 10, 20, 1, 5, 2, 1, 0, 0, 0.5)
-    workers = [worker("gpu 0", keys=(use,)), worker("gpu 1", keys=(use,))]
+    workers = [worker("gpu 0", keys=(use,)), worker("gpu 1", keys=(use,), replications=3)]
     activity.record(stage(999.0))
     with open_queue(tmp_path / "queue") as queue:
         for number in range(SHOWN_JOBS + 5):
@@ -116,6 +116,8 @@ def test_the_document_of_a_queue_with_jobs(tmp_path: Path) -> None:
     assert (key["names"], [one["worker"] for one in key["workers"]]) == (
         ["membership"], ["gpu 0", "gpu 1"]
     )  # fmt: skip
+    assert key["copies"] == 2
+    assert [one["replications"] for one in document["workers"]] == [0, 3]
     assert document["stages_after"] == 1
     assert stage_document(activity.stages()[0][0]) == {
         "worker": "gpu 0", "job": "j", "partition": 0, "stage": "prove", "begin": 998.5,

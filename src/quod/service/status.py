@@ -241,6 +241,7 @@ def _worker(worker: WorkerStatus, busy: float) -> Document:
         "budgets": {tier.value: size for tier, size in worker.keys.budgets.items()},
         "used": {tier.value: size for tier, size in worker.keys.used.items()},
         "loading": worker.keys.waiting,
+        "replications": worker.replications,
     }
 
 
@@ -251,8 +252,9 @@ def _keys(workers: Sequence[WorkerStatus], names: Mapping[str, Sequence[str]]) -
         for use in worker.keys.keys:
             row = found.setdefault(
                 use.key,
-                {"key": use.key, "names": list(names.get(use.key, ())), "workers": []},
+                {"key": use.key, "names": list(names.get(use.key, ())), "copies": 0, "workers": []},
             )
+            row["copies"] += use.ready
             row["workers"].append(
                 {
                     "worker": worker.name,

@@ -123,6 +123,18 @@ def test_the_least_recently_used_goes_and_what_is_leased_stays() -> None:
     assert loader.alive == 0
 
 
+def test_what_is_elsewhere_goes_before_what_was_used_longer_ago() -> None:
+    _, cache = made()
+    with cache:
+        # It may look at the cache itself.
+        cache.spare_first(lambda: ["b"] if cache.status().keys else [])
+        for key in "abd":
+            cache.preload(key)
+        assert [use_of(cache, key).tier for key in "abd"] == [
+            Tier.DEVICE, Tier.DISK, Tier.DEVICE
+        ]  # fmt: skip
+
+
 def test_a_key_that_can_never_fit() -> None:
     loader, cache = made(host=100, device=79)
     loader.saved = 2

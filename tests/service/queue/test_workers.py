@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -35,6 +36,57 @@ def test_order_is_priority_then_age_and_partitions_of_the_oldest_first(place: Pl
     rest = [(lease.job, lease.partition) for lease in queue.claim("w", most=9)]
     assert rest == [(old.id, 2), (low.id, 0), (low.id, 1)]
     assert queue.claim("w", keys=[]) == []
+
+
+class Chooser:
+    """Leaves some keys to others, and remembers what it is told."""
+
+    def __init__(self, *left: str) -> None:
+        self.left = left
+        self.told: list[tuple[list[str], dict[str, float]]] = []
+        self.taken: list[set[str]] = []
+
+    def choose(
+        self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]
+    ) -> list[str] | None:
+        assert worker == "w"
+        keys = list(waiting())
+        self.told.append((keys, {key: waited(key) for key in [*keys, "nothing"]}))
+        return [key for key in keys if key not in self.left] if self.left else None
+
+    def took(self, worker: str, keys: Collection[str]) -> None:
+        assert worker == "w"
+        self.taken.append(set(keys))
+
+
+def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:
+    queue, chooser = place.open(), Chooser("k")
+    assert queue.claim("w", chooser=chooser) == []
+    assert chooser.told == [([], {"nothing": 0.0})]
+    assert chooser.taken == []
+    old = submitted(queue, partitions=2)
+    place.clock.jump = 7.0
+    other = submitted(queue, key="other")
+    submitted(queue, key="third")
+    submitted(queue, key="k", priority=9)
+    place.clock.jump = 9.0
+    first, _ = queue.claim("w", most=2, chooser=chooser)
+    assert first.job == other.id
+    keys, waits = chooser.told[-1]
+    assert keys == ["k", "other", "third"]
+    # The oldest counts, though it is not the next.
+    assert {key: round(wait) for key, wait in waits.items()} == {
+        "k": 9, "other": 2, "third": 2, "nothing": 0
+    }  # fmt: skip
+    assert chooser.taken == [{"other", "third"}]
+    assert queue.claim("w", chooser=chooser) == []
+    # It is asked of no worker that knows its keys, and may leave all to the queue's order.
+    asked = len(chooser.told)
+    assert queue.claim("w", keys=["other"], chooser=chooser) == []
+    assert len(chooser.told) == asked
+    free = Chooser()
+    assert queue.claim("w", most=3, chooser=free)[1].job == old.id
+    assert free.taken == [{"k"}]
 
 
 def test_two_workers_never_get_the_same(place: Place) -> None:

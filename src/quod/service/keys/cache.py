@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic
 
 from quod.device.cancellation import Cancellation, current
@@ -94,6 +94,7 @@ class KeyCache(Generic[Held, Ready]):
         self._tick = 0
         self._warm = self._closed = False
         self._thread: threading.Thread | None = None
+        self._elsewhere: Callable[[], Collection[str]] = tuple
 
     # --- leases
 
@@ -146,6 +147,10 @@ class KeyCache(Generic[Held, Ready]):
         """Whether the keys of the start have been loaded, and the cache is open."""
         with self._changed:
             return self._warm and not self._closed
+
+    def spare_first(self, elsewhere: Callable[[], Collection[str]]) -> None:
+        """Of keys that must go, those that `elsewhere` gives go before all others."""
+        self._elsewhere = elsewhere
 
     def evict(self, key: str) -> bool:
         """Gives up a key's memory; whether it had any. `KeyInUseError` while it is leased."""
@@ -345,18 +350,26 @@ class KeyCache(Generic[Held, Ready]):
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._closed and not (self._queue and self._has_room(self._queue[0])):
+                while not (self._closed or self._can_begin()):
                     self._changed.wait()
+            # Asked without the lock, as it may look at this cache.
+            elsewhere = self._elsewhere()
+            with self._changed:
                 if self._closed:
                     for load in self._queue:
                         self._over(load, _closed())
                     self._queue.clear()
                     return
+                if not self._can_begin():
+                    continue
                 load = self._queue.popleft()
                 entry = self._entry(load.key)
                 entry.loading = True
-                gone = self._make_room(load)
+                gone = self._make_room(load, elsewhere)
             self._load(load, entry, gone)
+
+    def _can_begin(self) -> bool:
+        return bool(self._queue) and self._has_room(self._queue[0])
 
     def _more(self, load: _Load) -> dict[Tier, int]:
         """What a load takes beside what there is of the key."""
@@ -373,14 +386,18 @@ class KeyCache(Generic[Held, Ready]):
         lacking = self._lacking(load)
         return all(lacking[tier] <= sum(entry.bytes(tier) for entry in idle) for tier in _BUDGETED)
 
-    def _make_room(self, load: _Load) -> list[tuple[Held | None, Ready | None]]:
+    def _make_room(
+        self, load: _Load, elsewhere: Collection[str]
+    ) -> list[tuple[Held | None, Ready | None]]:
         """Takes out as few keys as must go, the least recently used first; reserves the room."""
         idle = sorted(
-            (entry for entry in self._entries.values() if entry.idle), key=lambda one: one.used
-        )
+            (key not in elsewhere, entry.used, key)
+            for key, entry in self._entries.items() if entry.idle
+        )  # fmt: skip
         gone = []
         for tier in _BUDGETED:
-            for entry in idle:
+            for *_, key in idle:
+                entry = self._entries[key]
                 if self._lacking(load)[tier] <= 0:
                     break
                 if entry.bytes(tier):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import in_host_memory
@@ -78,6 +78,10 @@ class ResidentKeys:
     def evict(self, key: str) -> bool:
         """Gives up a key's memory; whether it had any. Works for keys that have been removed."""
         return self._cache.evict(key if is_identity(key) else self.repository.resolve(key))
+
+    def spare_first(self, elsewhere: Callable[[], Collection[str]]) -> None:
+        """See `KeyCache.spare_first`."""
+        self._cache.spare_first(elsewhere)
 
     def status(self) -> CacheStatus:
         """What is loaded and how it is used, by identity."""

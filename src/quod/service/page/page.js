@@ -314,8 +314,9 @@ function showWorkers(workers) {
     say(title.children[0], worker.name);
     pill(title.children[1], worker.state);
     const restarts = worker.restarts ? `, restarts: ${worker.restarts}` : "";
+    const replications = worker.replications ? `, ${whole(worker.replications)} keys of others` : "";
     const failures = worker.failures ? `, ${whole(worker.failures)} failed` : "";
-    say(counts, `${worker.device} · ${(100 * worker.busy).toFixed(0)} % busy · ${whole(worker.proofs)} proofs${failures}${restarts}`);
+    say(counts, `${worker.device} · ${(100 * worker.busy).toFixed(0)} % busy · ${whole(worker.proofs)} proofs${failures}${restarts}${replications}`);
     const parts = Object.entries(worker.memory);
     const total = parts.reduce((sum, [, size]) => sum + Number(size), 0);
     parts.sort(([a], [b]) => (PURPOSES.indexOf(a) + 9) % 9 - (PURPOSES.indexOf(b) + 9) % 9);
@@ -376,7 +377,7 @@ function showKeys(keys) {
   if (!rows.length) return emptyRow(by("keys"), 9, "No key was asked for.");
   sync(by("keys"), rows, ({ key, use }) => `${key.key} ${use.worker}`, cells(["", "", "", ...Array(6).fill("number")]), (row, { key, use }) => {
     const texts = [
-      called(key), use.worker, use.loading ? `${use.tier}, loading` : use.tier, bytes(use.device_bytes), bytes(use.host_bytes),
+      key.copies > 1 ? `${called(key)} (${key.copies} copies)` : called(key), use.worker, use.loading ? `${use.tier}, loading` : use.tier, bytes(use.device_bytes), bytes(use.host_bytes),
       whole(use.leases), whole(use.hits), whole(use.misses), use.loads ? span(use.load_seconds) : "–",
     ];
     texts.forEach((text, index) => say(row.children[index], text));

@@ -26,7 +26,7 @@ from quod.service.queue.checks import (
 from quod.service.queue.clock import Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
-from quod.service.queue.operations.claim import Request, claim
+from quod.service.queue.operations.claim import KeyChooser, Request, claim
 from quod.service.queue.operations.keys import resume, suspend
 from quod.service.queue.operations.rows import number_of
 from quod.service.queue.operations.rules import Rules
@@ -224,9 +224,12 @@ class JobQueue:
     # What workers do.
 
     def claim(
-        self, worker: str, *, keys: Sequence[str] | None = None, most: int = 1, wait: float = 0.0
-    ) -> list[Lease]:
+        self, worker: str, *, keys: Sequence[str] | None = None, most: int = 1, wait: float = 0.0,
+        chooser: KeyChooser | None = None,
+    ) -> list[Lease]:  # fmt: skip
         """Leases of up to `most` partitions, of these keys only if they are given.
+
+        Otherwise `chooser` may say of which, each time that the queue is looked at.
 
         The highest priority first, then the oldest job, and its partitions in order. Waits up to
         `wait` seconds for the first one; then there may be none.
@@ -235,7 +238,7 @@ class JobQueue:
         own = None
         if keys is not None:
             own = tuple({checked_name("a key", key) for key in checked_list("the keys", keys)})
-        request = Request(worker, own, whole_number("most", most, 1, _MOST_LEASES))
+        request = Request(worker, own, whole_number("most", most, 1, _MOST_LEASES), chooser)
         wait = checked_seconds("the time to wait", wait, zero=True)
         limit = self._rules.clock.steady() + wait
         if not wait:

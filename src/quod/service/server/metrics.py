@@ -132,8 +132,13 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
     budget = GaugeMetricFamily("quod_keys_budget_bytes", "Budgets.", labels=[*own, "tier"])
     leases = CounterMetricFamily("quod_key_leases", "Uses of keys.", labels=["key", "outcome"])
     loads = CounterMetricFamily("quod_key_loads", "Loads of keys.", labels=["key", "outcome"])
+    copies = GaugeMetricFamily("quod_key_copies", "Workers that have it ready.", labels=["key"])
+    shared = CounterMetricFamily(
+        "quod_key_replications", "Keys given to a worker though another had them.", labels=own
+    )
     evictions = CounterMetricFamily("quod_key_evictions", "Keys given up.", labels=["key"])
     counts: dict[str, list[int]] = {}
+    ready: dict[str, int] = {}
     for worker in workers:
         name = [worker.name, worker.device]
         for state in WorkerState:
@@ -142,6 +147,7 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
         proofs.add_metric([*name, "failure"], worker.failures)
         restarts.add_metric(name, worker.restarts)
         busy.add_metric(name, worker.busy_seconds)
+        shared.add_metric(name, worker.replications)
         for purpose, size in worker.memory.items():
             memory.add_metric([*name, purpose], size)
         for tier, size in worker.keys.used.items():
@@ -149,6 +155,7 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
         for tier, size in worker.keys.budgets.items():
             budget.add_metric([*name, str(tier.value)], size)
         for use in worker.keys.keys:
+            ready[use.key] = ready.get(use.key, 0) + use.ready
             total = counts.setdefault(use.key, [0] * 5)
             for at, count in enumerate(
                 (use.hits, use.misses, use.loads, use.failures, use.evictions)
@@ -160,4 +167,6 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
         loads.add_metric([key, "success"], loaded)
         loads.add_metric([key, "failure"], failed)
         evictions.add_metric([key], evicted)
-    yield from (states, proofs, restarts, busy, memory, used, budget, leases, loads, evictions)
+        copies.add_metric([key], ready[key])
+    yield from (states, proofs, restarts, busy, memory, used, budget)
+    yield from (leases, loads, evictions, copies, shared)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import BinaryIO, Protocol
 
 from quod.errors import ServiceError
 from quod.service.queue import JobQueue, Lease
+from quod.service.worker.placement import Placement
 
 
 class Jobs(Protocol):
@@ -16,6 +17,9 @@ class Jobs(Protocol):
     def lease_seconds(self) -> float: ...
 
     def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]: ...
+
+    def elsewhere(self) -> Collection[str]:
+        """Keys that other workers have as well."""
 
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]: ...
 
@@ -37,15 +41,20 @@ class Jobs(Protocol):
 class OwnJobs:
     """The queue of this process."""
 
-    def __init__(self, queue: JobQueue, worker: str) -> None:
-        self._queue, self._worker = queue, worker
+    def __init__(self, queue: JobQueue, worker: str, placement: Placement | None = None) -> None:
+        self._queue, self._worker, self._placement = queue, worker, placement
 
     @property
     def lease_seconds(self) -> float:
         return self._queue.limits.lease_seconds
 
     def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]:
-        return self._queue.claim(self._worker, keys=keys, most=most, wait=wait)
+        return self._queue.claim(
+            self._worker, keys=keys, most=most, wait=wait, chooser=self._placement
+        )
+
+    def elsewhere(self) -> Collection[str]:
+        return () if self._placement is None else self._placement.elsewhere(self._worker)
 
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]:
         return self._queue.renew(leases, stage=stage)

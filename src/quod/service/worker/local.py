@@ -26,8 +26,8 @@ class LocalPool(Members[Worker]):
         super().__init__(
             queue, repository, workers,
             lambda name, settings: Worker(
-                name, OwnJobs(queue, name), opener(repository, settings), settings, calculate,
-                self._tell,
+                name, OwnJobs(queue, name, self._placement), opener(repository, settings),
+                settings, calculate, self._tell,
             ),
         )  # fmt: skip
 

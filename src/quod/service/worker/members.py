@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from quod.frozen import replace
 from quod.service.errors import NotFoundError
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue
 from quod.service.queue.checks import checked_name
+from quod.service.worker.placement import Placement
 from quod.service.worker.pool import StageRecord, WorkerStatus
 from quod.service.worker.settings import WorkerSettings, worker_names
 from quod.validation import instance
@@ -46,6 +48,7 @@ class Members(Generic[M]):
         instance("the repository", repository, KeyRepository, "KeyRepository(folder) opens one")
         names = worker_names(workers)
         self._watchers: tuple[Watcher, ...] = ()
+        self._placement = Placement(self._told) if len(names) > 1 else None
         self._workers = {name: make(name, one) for name, one in zip(names, workers, strict=True)}
 
     @property
@@ -57,6 +60,14 @@ class Members(Generic[M]):
             worker.start()
 
     def status(self) -> list[WorkerStatus]:
+        placement = self._placement
+        return [
+            one if placement is None
+            else replace(one, replications=placement.replications(one.name))
+            for one in self._told()
+        ]  # fmt: skip
+
+    def _told(self) -> list[WorkerStatus]:
         return [worker.status() for worker in self._workers.values()]
 
     def watch(self, callback: Watcher) -> None:

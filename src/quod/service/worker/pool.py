@@ -67,7 +67,8 @@ class WorkerStatus:
     `jobs` maps each job in hand to its stage. `busy_seconds` is how long the device has computed
     since the worker started (the union of intervals), `memory` what of the device's memory is in
     use, in bytes by purpose ("keys", "workspace", "free"). `problem` says in one line why it is
-    quarantined or dead.
+    quarantined or dead. `wanted` are the keys of what is in hand; `replications` counts keys that
+    it was given because their work waited at other workers.
     """
 
     name: str
@@ -82,6 +83,8 @@ class WorkerStatus:
     memory: Mapping[str, int]
     keys: CacheStatus
     problem: str
+    wanted: tuple[str, ...] = ()
+    replications: int = 0
 
     @property
     def ready(self) -> bool:

@@ -89,6 +89,7 @@ class Worker:
             self.name, self.settings.device, self._state(bool(works)), self._started,
             self._restarts, {work.lease.job: work.stage for work in works}, self._proofs,
             self._failures, self._meter.seconds, self._memory(cache), cache, self._problem,
+            tuple({work.lease.key for work in works}),
         )  # fmt: skip
 
     def preload(self, key: str, timeout: float | None = None) -> None:
@@ -148,6 +149,7 @@ class Worker:
         keys = self._open_keys()
         try:
             self._keys = keys
+            keys.spare_first(self._jobs.elsewhere)
             keys.warm(self.settings.warm)
             for name in self.settings.warm:
                 if self._goes_on():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
-from quod.service.queue.clock import seconds
+from quod.service.queue.clock import MICROSECONDS, seconds
 from quod.service.queue.operations.end import end_job
 from quod.service.queue.operations.keys import hold
 from quod.service.queue.operations.rows import (
@@ -22,13 +24,33 @@ from quod.service.queue.records import JobState, Lease
 from quod.service.queue.transaction import Row, Transaction
 
 
+class KeyChooser(Protocol):
+    """Says of which keys a worker that could take any should. The writer calls it, alone."""
+
+    def choose(
+        self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]
+    ) -> Sequence[str] | None:
+        """The keys; None for any.
+
+        `waiting` gives those of which there is work, `waited` for how many seconds the oldest work
+        of one has waited. Must not call the queue.
+        """
+
+    def took(self, worker: str, keys: Collection[str]) -> None:
+        """The worker is given work of these keys."""
+
+
 @dataclass(frozen=True)
 class Request:
-    """A worker that is ready for up to `most` partitions, of these keys or of any."""
+    """A worker that is ready for up to `most` partitions, of these keys or of any.
+
+    Of any it is those that `chooser` says, if there is one.
+    """
 
     worker: str
     keys: tuple[str, ...] | None
     most: int
+    chooser: KeyChooser | None = None
 
 
 def claim(tx: Transaction, rules: Rules, requests: Sequence[Request]) -> list[list[Lease]]:
@@ -38,15 +60,48 @@ def claim(tx: Transaction, rules: Rules, requests: Sequence[Request]) -> list[li
 
 def _claim(tx: Transaction, rules: Rules, request: Request) -> list[Lease]:
     leases: list[Lease] = []
+    keys: Sequence[str] | None = request.keys
+    chooser = request.chooser
+    if chooser is not None and keys is None:
+        keys = chooser.choose(
+            request.worker, partial(_waiting_keys, tx), partial(_waited, tx, rules)
+        )
     while len(leases) < request.most:
-        parts = _next_parts(tx, request.keys, request.most - len(leases))
+        parts = _next_parts(tx, keys, request.most - len(leases))
         if not parts:
             break
         leases += _lease(tx, rules, request.worker, parts)
+    if chooser is not None and leases:
+        chooser.took(request.worker, {lease.key for lease in leases})
     return leases
 
 
-def _next_parts(tx: Transaction, keys: tuple[str, ...] | None, most: int) -> list[Row]:
+def _waiting_keys(tx: Transaction) -> list[str]:
+    """Keys that work waits for: an index is asked for one after the other, not read whole."""
+    queued = f"FROM part WHERE state = {PartState.QUEUED:d}"
+    rows = tx.rows(
+        f"WITH RECURSIVE waiting (key) AS (SELECT min(key) {queued} "
+        f"UNION ALL SELECT (SELECT min(key) {queued} AND part.key > waiting.key) FROM waiting "
+        "WHERE waiting.key IS NOT NULL) SELECT key FROM waiting WHERE key IS NOT NULL"
+    )
+    return [row[0] for row in rows]
+
+
+def _waited(tx: Transaction, rules: Rules, key: str) -> float:
+    """Seconds since the oldest job of the lowest priority of a key was submitted; 0 if none waits.
+
+    Nothing of the key is done after it.
+    """
+    queued = f"FROM part WHERE state = {PartState.QUEUED:d} AND key = ?"
+    rows = tx.rows(
+        "SELECT created FROM job WHERE number = (SELECT min(job) "
+        f"{queued} AND priority = (SELECT min(priority) {queued}))",
+        (key, key),
+    )
+    return max(rules.clock.wall() - rows[0][0], 0) / MICROSECONDS if rows else 0.0
+
+
+def _next_parts(tx: Transaction, keys: Sequence[str] | None, most: int) -> list[Row]:
     """Job, partition, token and attempts of what is next, locked."""
     order = f"ORDER BY priority DESC, job, partition LIMIT ?{tx.skip_locked}"
     what = f"job, partition, token, attempts, priority FROM part WHERE state = {PartState.QUEUED:d}"

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -35,6 +35,8 @@ class RemoteJobs:
 
     def __init__(self, channel: Channel, spool: Spool, lease_seconds: float) -> None:
         self._channel, self._spool, self._lease_seconds = channel, spool, lease_seconds
+        # As it was at the last claim.
+        self._elsewhere: frozenset[str] = frozenset()
 
     @property
     def lease_seconds(self) -> float:
@@ -42,7 +44,12 @@ class RemoteJobs:
 
     def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]:
         given = {"keys": None if keys is None else list(keys), "most": most, "wait": wait}
-        return [lease_of(one) for one in self._channel.call("claim", given)]
+        found = self._channel.call("claim", given)
+        self._elsewhere = frozenset(found["elsewhere"])
+        return [lease_of(one) for one in found["leases"]]
+
+    def elsewhere(self) -> Collection[str]:
+        return self._elsewhere
 
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]:
         given = {"leases": [_named(lease) for lease in leases], "stage": stage}

@@ -98,7 +98,10 @@ def status_of(value: Json) -> WorkerStatus:
     }
     jobs = {job: _member(Stage, stage) for job, stage in _mapping(found.get("jobs")).items()}
     state = _member(WorkerState, found.get("state"))
-    own = {**found, "jobs": jobs, "state": state, "keys": _record(CacheStatus, cache)}
+    own = {
+        **found, "jobs": jobs, "state": state, "keys": _record(CacheStatus, cache),
+        "wanted": tuple(_list(found.get("wanted"))),
+    }  # fmt: skip
     return _record(WorkerStatus, own)
 
 

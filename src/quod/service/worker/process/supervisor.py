@@ -17,6 +17,8 @@ from quod.frozen import replace
 from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.keys import CacheStatus, KeyRepository
 from quod.service.queue import JobQueue, Lease
+from quod.service.worker.jobs import OwnJobs
+from quod.service.worker.placement import Placement
 from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.process.channel import Channel
 from quod.service.worker.process.codec import HUNG, encode_error, stage_record_of, status_of
@@ -48,10 +50,12 @@ class Supervisor:
 
     def __init__(
         self, name: str, queue: JobQueue, repository: KeyRepository, settings: WorkerSettings,
-        record: Callable[[StageRecord], None], command: Sequence[str] = CHILD,
+        record: Callable[[StageRecord], None], placement: Placement | None = None,
+        command: Sequence[str] = CHILD,
     ) -> None:  # fmt: skip
         self.name, self._queue, self._repository = name, queue, repository
         self._settings, self._record, self._command = settings, record, tuple(command)
+        self._jobs = OwnJobs(queue, name, placement)
         self._changed = threading.Condition()
         self._leases: dict[Named, Lease] = {}
         self._at_device: dict[tuple[str, int], Stage] = {}
@@ -243,23 +247,21 @@ class Supervisor:
             "forget": self._void, "status": self._take_status, "record": self._take_record,
         }  # fmt: skip
 
-    def _claim(self, given: dict[str, Any], _: bytes) -> list[Lease]:
+    def _claim(self, given: dict[str, Any], _: bytes) -> dict[str, object]:
         with self._changed:
             if self._draining or self._closing:
-                return []
+                return {"leases": [], "elsewhere": []}
             self._claiming += 1
         leases: list[Lease] = []
         try:
-            leases = self._queue.claim(
-                self.name, keys=given["keys"], most=given["most"], wait=given["wait"]
-            )
+            leases = self._jobs.claim(keys=given["keys"], most=given["most"], wait=given["wait"])
         finally:
             with self._changed:
                 self._claiming -= 1
                 for lease in leases:
                     self._leases[lease.job, lease.partition, lease.token] = lease
                 self._changed.notify_all()
-        return leases
+        return {"leases": leases, "elsewhere": list(self._jobs.elsewhere())}
 
     def _renew(self, given: dict[str, Any], _: bytes) -> list[object]:
         self._heard = time.monotonic()

@@ -1,0 +1,203 @@
+"""Which worker takes work of which key: by a model of workers, and with processes that prove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from quod.groth16.gpu import bases
+from quod.service.keys import CacheStatus, KeyUse, Tier
+from quod.service.queue import JobState
+from quod.service.server.metrics import Metrics
+from quod.service.worker import placement
+from quod.service.worker.local import LocalPool
+from quod.service.worker.placement import LEAST_COST_SECONDS, Placement
+from quod.service.worker.pool import Stage, WorkerState, WorkerStatus
+from quod.service.worker.processes import ProcessPool
+from quod.service.worker.settings import WorkerSettings
+from tests.service.worker.conftest import Bench, eventually
+
+BUDGET = 100
+
+
+@dataclass
+class Fleet:
+    """Workers that are told what they have, and a queue of keys that wait so many seconds."""
+
+    keys: dict[str, dict[str, tuple[int, float]]]
+    waits: dict[str, float] = field(default_factory=dict)
+    states: dict[str, WorkerState] = field(default_factory=dict)
+    wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    busy: set[str] = field(default_factory=set)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.placement = Placement(self.status, lambda: self.now)
+
+    def status(self) -> list[WorkerStatus]:
+        return [self._status(name, keys) for name, keys in self.keys.items()]
+
+    def _status(self, name: str, keys: Mapping[str, tuple[int, float]]) -> WorkerStatus:
+        uses = tuple(
+            KeyUse(key, Tier.DEVICE, True, False, 0, size, 0, 0, 0, 1, 0, 0, load)
+            for key, (size, load) in keys.items()
+        )
+        used = {Tier.DEVICE: sum(size for size, _ in keys.values())}
+        return WorkerStatus(
+            name, "gpu", self.states.get(name, WorkerState.READY), 0.0, 0,
+            {"j": Stage.PROVE} if name in self.busy else {}, 0, 0, 0.0, {},
+            CacheStatus(True, {Tier.DEVICE: BUDGET}, used, 0, uses), "", self.wanted.get(name, ()),
+        )  # fmt: skip
+
+    def later(self, seconds: float, **waits: float) -> None:
+        self.now += seconds
+        self.waits = waits
+
+    def asks(self, worker: str) -> list[str] | None:
+        """What a worker is told to take; it is looked at anew each time."""
+        self.now += 0.1
+        return self.placement.choose(worker, lambda: sorted(self.waits), self.waits.__getitem__)
+
+
+def test_work_goes_to_where_its_key_is() -> None:
+    fleet = Fleet({"0": {"a": (10, 1.0)}, "1": {"b": (10, 1.0)}})
+    fleet.later(10, a=0.2, b=0.2)
+    assert (fleet.asks("0"), fleet.asks("1")) == (["a"], ["b"])
+    # Nobody else takes it, so that there is nothing to be decided.
+    fleet.states["1"] = WorkerState.QUARANTINED
+    assert fleet.asks("0") is None
+    assert Fleet({"0": {}}).asks("0") is None
+    assert fleet.asks("unknown") is None
+
+
+def test_a_key_that_is_nowhere_is_given_once_and_to_the_emptiest() -> None:
+    fleet = Fleet({"0": {"a": (10, 1.0)}, "1": {}})
+    fleet.later(10, c=0.0)
+    assert (fleet.asks("0"), fleet.asks("1")) == ([], ["c"])
+    fleet.placement.took("1", ["c"])
+    # Before the worker itself tells of it, and afterwards.
+    assert (fleet.asks("0"), fleet.asks("1")) == ([], ["c"])
+    fleet.wanted["1"] = ("c",)
+    fleet.later(1000, c=999.0)
+    assert (fleet.asks("0"), fleet.asks("1")) == ([], ["c"])
+    # A load that failed is nobody's any more; who is busy is not waited for.
+    fleet.wanted.clear()
+    fleet.busy.add("1")
+    assert fleet.asks("0") == ["c"]
+    # Nor for long who is free and does not come.
+    fleet.busy.clear()
+    fleet.later(1, c=0.1)
+    assert fleet.asks("0") == []
+    fleet.later(1, c=1.0)
+    assert fleet.asks("0") == ["c"]
+    assert fleet.placement.replications("1") == 0
+
+
+def test_a_key_whose_queue_waits_longer_than_its_load_is_given_to_another() -> None:
+    fleet = Fleet({"0": {"a": (10, 5.0)}, "1": {}, "2": {}})
+    fleet.asks("0")
+    # What was waited for its first load does not count.
+    fleet.later(1, a=100.0)
+    assert fleet.asks("1") == []
+    fleet.later(10, a=4.0)
+    assert fleet.asks("1") == []
+    fleet.later(1, a=6.0)
+    assert (fleet.asks("1"), fleet.asks("2")) == (["a"], ["a"])
+    fleet.placement.took("1", ["a"])
+    assert fleet.asks("2") == []
+    assert fleet.placement.replications("1") == 1
+    # Another one waits for what the second makes of it.
+    fleet.keys["1"] = {"a": (10, 5.0)}
+    fleet.later(2, a=20.0)
+    assert fleet.asks("2") == []
+    fleet.later(6, a=20.0)
+    assert fleet.asks("2") == ["a"]
+    assert fleet.placement.elsewhere("0") == {"a"}
+    assert fleet.placement.elsewhere("2") == {"a"}
+    # With less work nobody else is asked.
+    fleet.later(1, a=1.0)
+    assert (fleet.asks("1"), fleet.asks("2")) == (["a"], [])
+
+
+def test_a_small_load_still_costs_a_first_proof() -> None:
+    fleet = Fleet({"0": {"a": (10, 0.01)}, "1": {}})
+    fleet.asks("0")
+    fleet.later(10, a=0.9 * LEAST_COST_SECONDS)
+    assert fleet.asks("1") == []
+    fleet.later(10, a=1.1 * LEAST_COST_SECONDS)
+    assert fleet.asks("1") == ["a"]
+
+
+def test_two_hot_keys_do_not_drive_each_other_out() -> None:
+    fleet = Fleet({"0": {"a": (60, 1.0)}, "1": {"b": (60, 1.0)}})
+    fleet.asks("0")
+    fleet.later(100, a=50.0, b=50.0)
+    assert (fleet.asks("0"), fleet.asks("1")) == (["a"], ["b"])
+    # Where there is room beside, or nothing else to do, it is another matter.
+    fleet.later(1, a=50.0)
+    assert fleet.asks("1") == ["a"]
+    fleet = Fleet({"0": {"a": (20, 1.0), "c": (30, 1.0)}, "1": {"b": (60, 1.0)}})
+    fleet.asks("0")
+    fleet.later(100, a=50.0, b=50.0)
+    assert (fleet.asks("0"), fleet.asks("1")) == (["a"], ["a", "b"])
+
+
+def test_what_a_dead_worker_had_is_taken_by_others() -> None:
+    fleet = Fleet({"0": {"a": (10, 100.0)}, "1": {}, "2": {}})
+    fleet.later(10, a=1.0)
+    assert fleet.asks("1") == []
+    fleet.states["0"] = WorkerState.DEAD
+    assert fleet.asks("1") == ["a"]
+    assert fleet.placement.elsewhere("1") == frozenset()
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulated"])
+def test_workers_share_out_keys(bench: Bench, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = [WorkerSettings(device, ahead=1), WorkerSettings("cpu", ahead=1)]
+    pool: LocalPool | ProcessPool
+    if device == "cpu":
+        pool = bench.started(ProcessPool(bench.queue, bench.repository, two))
+    else:
+        # Multiples take an interpreter long.
+        monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+        pool = bench.pool(*two)
+    eventually(lambda: all(one.state is WorkerState.READY for one in pool.status()))
+    first, second = (one.name for one in pool.status())
+    # One at a time nobody waits: a key stays on one device.
+    pool.preload("small", worker=first)
+    shared = pool._placement
+    assert shared is not None
+    eventually(lambda: shared.elsewhere(second) == {bench.key})
+    for _ in range(2):
+        assert bench.ended(bench.submit()).state is JobState.SUCCEEDED
+    eventually(lambda: {one.worker for one in bench.records} == {first})
+    # The other is the emptier one, so that it gets a key that nobody has.
+    other = bench.submit(key=bench.other)
+    assert bench.ended(other).state is JobState.FAILED
+    eventually(lambda: [one.job for one in bench.records if one.worker == second] == [other.id] * 2)
+    assert [one.replications for one in pool.status()] == [0, 0]
+
+
+def test_a_hot_key_is_replicated(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "LEAST_COST_SECONDS", 0.05)
+    two = [WorkerSettings("cpu", ahead=1)] * 2
+    pool = bench.started(ProcessPool(bench.queue, bench.repository, two))
+    eventually(lambda: all(one.state is WorkerState.READY for one in pool.status()))
+    jobs = [bench.submit() for _ in range(20)]
+    while not sum(one.replications for one in pool.status()):
+        jobs.append(bench.submit())
+        bench.ended(jobs[-20])
+    for job in jobs:
+        assert bench.ended(job).state is JobState.SUCCEEDED
+        bench.check_results(job)
+    eventually(lambda: all(one.keys.keys and one.keys.keys[0].ready for one in pool.status()))
+    metrics = Metrics()
+    metrics.watch(bench.queue, pool)
+    text = metrics.text().decode()
+    assert f'quod_key_copies{{key="{bench.key}"}} 2.0' in text
+    assert 'quod_key_replications_total{device="cpu",worker="cpu#' in text
+    # What is elsewhere goes first, where a key must go.
+    assert pool._placement is not None
+    assert pool._placement.elsewhere("cpu#0") == {bench.key}
