@@ -21,6 +21,7 @@ ALGORITHMS = (
     "commitment",
     "lookup",
     "circuit",
+    "r1cs",
     "gkr",
     "proving",
     "groth16",

@@ -12,7 +12,9 @@ https://github.com/iden3/r1csfile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import BinaryIO, Final, Literal, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,8 @@ from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
-from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, little_u32, write_iden3
+from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, iden3_writer, little_u32
+from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.frozen import frozen
 from quod.validation import instance, plain_array, whole_number
@@ -29,6 +32,10 @@ from quod.validation import instance, plain_array, whole_number
 KIND = "r1cs"
 VERSION = 1
 _MOST = (1 << 32) - 1
+_Count = Literal["wires", "public_outputs", "public_inputs", "private_inputs"]
+_COUNTS: Final[tuple[_Count, ...]] = (
+    "wires", "public_outputs", "public_inputs", "private_inputs",
+)  # fmt: skip
 
 
 @frozen(eq=False)
@@ -274,20 +281,22 @@ def _refuse_custom_gates(file: Iden3File) -> None:
                 )
 
 
-def write_r1cs(
-    path: Path,
-    *,
-    curve: str,
-    wires: int,
-    public_outputs: int,
-    public_inputs: int,
-    private_inputs: int,
-    a: SparseMatrix,
-    b: SparseMatrix,
-    c: SparseMatrix,
-    wire_labels: NDArray[np.uint64] | None = None,
-    labels: int | None = None,
-) -> None:
+class System(TypedDict):
+    """What `write_r1cs` takes."""
+
+    curve: str
+    wires: int
+    public_outputs: int
+    public_inputs: int
+    private_inputs: int
+    a: SparseMatrix
+    b: SparseMatrix
+    c: SparseMatrix
+    wire_labels: NotRequired[NDArray[np.uint64] | None]
+    labels: NotRequired[int | None]
+
+
+def write_r1cs(path: Path, **system: Unpack[System]) -> None:
     """Write a constraint system atomically.
 
     The matrices have one row a constraint and canonical values. `wire_labels` defaults to the
@@ -295,9 +304,14 @@ def write_r1cs(
     `private_inputs` may count inputs without a wire. Raises `InputError` for arrays that do not fit
     together, `OutputError` if writing fails.
     """
-    fr = curve_named(curve).fr
-    counts = {"wires": wires, "public_outputs": public_outputs, "public_inputs": public_inputs,
-              "private_inputs": private_inputs}  # fmt: skip
+    write_atomically(path, r1cs_writer(**system))
+
+
+def r1cs_writer(**system: Unpack[System]) -> Callable[[BinaryIO], None]:
+    """What writes a constraint system to an open file; see `write_r1cs`."""
+    fr = curve_named(system["curve"]).fr
+    a, b, c = system["a"], system["b"], system["c"]
+    counts = {name: system[name] for name in _COUNTS}
     wires, public_outputs, public_inputs, private_inputs = (
         whole_number(name, count, 0, _MOST) for name, count in counts.items()
     )
@@ -306,6 +320,7 @@ def write_r1cs(
     for name, matrix in (("a", a), ("b", b), ("c", c)):
         instance(name, matrix, SparseMatrix, "make one of arrays")
         _check_matrix(name, matrix, a.rows, wires, fr)
+    wire_labels, labels = system.get("wire_labels"), system.get("labels")
     if wire_labels is None:
         wire_labels = np.arange(wires, dtype=np.uint64)
     wire_labels = plain_array("wire_labels", wire_labels)
@@ -327,7 +342,7 @@ def write_r1cs(
         (1, header),
         (3, [wire_labels]),
     ]
-    write_iden3(path, KIND, VERSION, sections)
+    return iden3_writer(KIND, VERSION, sections)
 
 
 def _check_matrix(name: str, matrix: SparseMatrix, rows: int, wires: int, fr: Modulus) -> None:

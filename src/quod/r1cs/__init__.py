@@ -1,0 +1,56 @@
+"""Circuits in Python: functions over signals become constraints and what makes witnesses.
+
+The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.r1cs.bits import low_bits as low_bits
+    from quod.r1cs.bits import strict_bits as strict_bits
+    from quod.r1cs.checks import Failure as Failure
+    from quod.r1cs.checks import UnsatisfiedError as UnsatisfiedError
+    from quod.r1cs.circuit import Circuit as Circuit
+    from quod.r1cs.circuit import trace as trace
+    from quod.r1cs.lints import Lint as Lint
+    from quod.r1cs.profile import Profile as Profile
+    from quod.r1cs.signal import Signal as Signal
+    from quod.r1cs.signal import TraceError as TraceError
+    from quod.r1cs.system import ConstraintSystem as ConstraintSystem
+    from quod.r1cs.tamper import Accepted as Accepted
+
+__all__ = [
+    "Accepted",
+    "Circuit",
+    "ConstraintSystem",
+    "Failure",
+    "Lint",
+    "Profile",
+    "Signal",
+    "TraceError",
+    "UnsatisfiedError",
+    "low_bits",
+    "strict_bits",
+    "trace",
+]
+
+_HOME = {
+    "Accepted": "quod.r1cs.tamper",
+    "Circuit": "quod.r1cs.circuit",
+    "ConstraintSystem": "quod.r1cs.system",
+    "Failure": "quod.r1cs.checks",
+    "Lint": "quod.r1cs.lints",
+    "Profile": "quod.r1cs.profile",
+    "Signal": "quod.r1cs.signal",
+    "TraceError": "quod.r1cs.signal",
+    "UnsatisfiedError": "quod.r1cs.checks",
+    "low_bits": "quod.r1cs.bits",
+    "strict_bits": "quod.r1cs.bits",
+    "trace": "quod.r1cs.circuit",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

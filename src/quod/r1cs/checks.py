@@ -1,0 +1,65 @@
+"""Which constraints a witness does not satisfy, each with its place in the circuit's function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.r1cs.names import path_name
+from quod.r1cs.signal import place
+from quod.r1cs.system import ConstraintSystem
+
+_DIGITS = 24
+
+
+@frozen
+class Failure:
+    """A constraint that does not hold: its number, namespace, line and the values of A, B and C."""
+
+    constraint: int
+    namespace: str
+    place: str
+    a: int
+    b: int
+    c: int
+
+    def __str__(self) -> str:
+        inside = f" `{self.namespace}`" if self.namespace else ""
+        a, b, c = map(_shown, (self.a, self.b, self.c))
+        return f"constraint {self.constraint}{inside} ({self.place}): {a} * {b} != {c}"
+
+
+class UnsatisfiedError(InputError):
+    """A witness does not satisfy a circuit; `failures` has every constraint that fails."""
+
+    def __init__(self, failures: list[Failure], constraints: int) -> None:
+        self.failures = failures
+        rest = len(failures) - 1
+        more = f", and {rest} more of {constraints} constraints" if rest else ""
+        super().__init__(f"{failures[0]}{more}")
+
+
+def failures_of(
+    system: ConstraintSystem, values: list[int], rows: Iterable[int] | None = None
+) -> list[Failure]:
+    """The rows, of all or of some, that do not hold for values as `quod.r1cs.replay` has them."""
+    prime = system.prime
+    found = []
+    for row in range(len(system.row_paths)) if rows is None else rows:
+        a, b, c = (_product(*system.row(side, row), values) % prime for side in range(3))
+        if (a * b - c) % prime:
+            code = place(system.row_codes[row], system.row_instructions[row])
+            found.append(Failure(row, path_name(system, system.row_paths[row]), code, a, b, c))
+    return found
+
+
+def _product(wires: Sequence[int], coefficients: Sequence[int], values: list[int]) -> int:
+    if len(wires) == 1:
+        return values[wires[0]] * coefficients[0]
+    return sum([values[wire] * k for wire, k in zip(wires, coefficients, strict=True)])
+
+
+def _shown(number: int) -> str:
+    text = str(number)
+    return text if len(text) <= _DIGITS else f"{text[:10]}...{text[-6:]}"

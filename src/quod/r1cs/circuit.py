@@ -1,0 +1,208 @@
+"""Circuits: a constraint system that is traced, with its matrices and its witness program."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.errors import InputError, MismatchError
+from quod.field.array import integers_to_words, words_to_integers
+from quod.field.moduli import Modulus
+from quod.formats import R1cs, SparseMatrix, Witness
+from quod.formats.iden3 import Iden3File
+from quod.formats.output import write_atomically
+from quod.formats.r1cs import KIND, VERSION, r1cs_writer
+from quod.formats.source import Path
+from quod.formats.wtns import write_wtns
+from quod.r1cs import digest
+from quod.r1cs.checks import Failure, UnsatisfiedError, failures_of
+from quod.r1cs.inputs import Inputs, input_values
+from quod.r1cs.lints import Lint, lints_of
+from quod.r1cs.names import write_names
+from quod.r1cs.profile import Profile
+from quod.r1cs.replay import replayed
+from quod.r1cs.signal import place
+from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.tamper import Accepted, tampered
+from quod.validation import flag, in_order, instance, shown_kind, whole_number
+
+
+class Circuit:
+    """A traced circuit: its shape, and what makes witnesses of inputs. `trace` gives one.
+
+    `curve` is the name of the curve over whose scalar field `field` it is. `wires` counts the
+    constant 1 and `public` wires behind it, of which `public_outputs` are outputs: 0 where inputs
+    were named before outputs, as files of circom have outputs first. `constraints` are the rows.
+    """
+
+    def __init__(self, system: ConstraintSystem) -> None:
+        """Of a system that its function has filled; InputError for a wire without a value."""
+        instance("system", system, ConstraintSystem, "trace makes one")
+        for wire, (code, instruction) in system.unknown.items():
+            name = system.wire_names.get(wire, wire)
+            raise InputError(
+                f"{place(code, instruction)}: nothing gives the wire {name} a value: "
+                "no constraint has it as its only new wire, in one place; take a hint"
+            )
+        self.system = system
+        self.curve = system.curve
+        self.field: Modulus = system.field
+        self.public = len(system.public_names)
+        self.public_outputs = system.outputs if system.outputs_first else 0
+        self.public_inputs = self.public - self.public_outputs
+        self.private_inputs = system.private_inputs
+        self.wires = 1 + self.public + len(system.wire_paths)
+        self.constraints = len(system.row_paths)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Circuit over {self.curve}: {self.constraints} constraints, {self.wires} wires, "
+            f"{self.public} public>"
+        )
+
+    @cached_property
+    def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
+        """A, B and C with canonical coefficients, the wires of a row in rising order."""
+        return self._matrix(0), self._matrix(1), self._matrix(2)
+
+    def _matrix(self, side: int) -> SparseMatrix:
+        system = self.system
+        place = np.array(system.columns[side], np.int64)
+        column = np.where(place > 0, place + self.public, -place)
+        row_ptr = np.array([0, *system.ends[side]], np.int64)
+        row = np.repeat(np.arange(self.constraints), np.diff(row_ptr))
+        order = np.argsort(row * self.wires + column, kind="stable")
+        prime, values = system.prime, system.values[side]
+        # Coefficients are few, and their words are made once.
+        numbers = {value: at for at, value in enumerate(dict.fromkeys(values))}
+        words = integers_to_words(self.field, [value % prime for value in numbers])
+        which = np.fromiter((numbers[value] for value in values), np.int64, len(values))
+        return SparseMatrix(
+            row_ptr, np.ascontiguousarray(column[order], np.uint32),
+            np.ascontiguousarray(words[which[order]]),
+        )  # fmt: skip
+
+    def circuit_hash(self) -> str:
+        """The hash of the shape, 64 digits in hex: bellman's `TestConstraintSystem::hash`."""
+        return digest.circuit_hash(self.matrices, self.public, self.wires, self.field.bytes)
+
+    # --- witnesses
+
+    def witness(self, inputs: Inputs, *, check: bool = True) -> Witness:
+        """The values of all wires for these inputs, ready for a prover.
+
+        With `check` every constraint is looked at: `UnsatisfiedError` names those that fail.
+        `InputError` for inputs that are not the circuit's.
+        """
+        values = self.values(inputs)
+        if flag("check", check) and (failures := self._failures(values)):
+            raise UnsatisfiedError(failures, self.constraints)
+        words = integers_to_words(self.field, values)
+        return Witness("the witness of a circuit", self.curve, words, words.nbytes)
+
+    def values(self, inputs: Inputs) -> list[int]:
+        """As `witness`, as integers and unchecked."""
+        declared = self.system.inputs
+        return self.in_order(
+            replayed(self.system, input_values(declared, inputs, self.system.prime))
+        )
+
+    def in_order(self, values: Sequence[int]) -> list[int]:
+        """Values under the numbers of wires (`quod.r1cs.replay`) in the order of a witness."""
+        inner = len(self.system.wire_paths)
+        return [values[0], *reversed(values[inner + 1 :]), *values[1 : inner + 1]]
+
+    def check(self, witness: Witness | Sequence[int]) -> list[Failure]:
+        """The constraints that a witness, or its integers, does not satisfy.
+
+        MismatchError for one of another length or curve.
+        """
+        if isinstance(witness, Witness):
+            if witness.curve != self.curve:
+                raise MismatchError(
+                    f"the witness is over {witness.curve} and the circuit over {self.curve}"
+                )
+            witness = words_to_integers(self.field, witness.values)
+        values = [
+            whole_number("a value of a witness", value) for value in in_order("a witness", witness)
+        ]
+        if len(values) != self.wires:
+            raise MismatchError(
+                f"the witness has {len(values)} values and the circuit {self.wires} wires"
+            )
+        return self._failures(values)
+
+    def _failures(self, values: Sequence[int]) -> list[Failure]:
+        public = self.public + 1
+        return failures_of(self.system, [values[0], *values[public:], *reversed(values[1:public])])
+
+    # --- looking at a circuit
+
+    def lints(self) -> list[Lint]:
+        """What is likely to be a mistake; see `quod.r1cs.lints`."""
+        return lints_of(self.system)
+
+    def tamper(self, count: int, inputs: Inputs, *, seed: int = 0) -> list[Accepted]:
+        """Changes `count` wires that are no inputs, one at a time; changes that are accepted.
+
+        See `quod.r1cs.tamper`.
+        """
+        return tampered(
+            self.system, whole_number("count", count, 1), inputs,
+            seed=whole_number("the seed", seed, 0),
+        )  # fmt: skip
+
+    def profile(self) -> Profile:
+        """Where the constraints come from, by namespace and line."""
+        return Profile(self.system)
+
+    # --- files
+
+    @cached_property
+    def r1cs(self) -> R1cs:
+        """The constraint system as an open file has it, in memory."""
+        file = io.BytesIO()
+        self._r1cs_writer()(file)
+        name = "the constraints of a circuit"
+        return R1cs.of(Iden3File.parse(memoryview(file.getvalue()), name, KIND, VERSION))
+
+    def write_r1cs(self, path: Path) -> None:
+        """Writes the constraints as circom does (.r1cs); OutputError if that fails."""
+        write_atomically(path, self._r1cs_writer())
+
+    def write_sym(self, path: Path) -> None:
+        """Writes the names of all wires as circom does (.sym); OutputError if that fails."""
+        write_names(path, self.system)
+
+    def write_wtns(self, path: Path, inputs: Inputs) -> None:
+        """Writes the witness for these inputs as circom's calculators do (.wtns).
+
+        Raises what `witness` raises, and OutputError if writing fails.
+        """
+        write_wtns(path, self.curve, self.witness(inputs).values)
+
+    def _r1cs_writer(self) -> Callable[[BinaryIO], None]:
+        a, b, c = self.matrices
+        return r1cs_writer(
+            curve=self.curve, wires=self.wires, public_outputs=self.public_outputs,
+            public_inputs=self.public_inputs, private_inputs=self.private_inputs, a=a, b=b, c=c,
+        )  # fmt: skip
+
+
+def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") -> Circuit:
+    """The circuit that a function makes of an empty system over the scalar field of a curve.
+
+    The function is called once, and what it returns is ignored. It names inputs and outputs
+    (`ConstraintSystem.private`, `public`, `output`) and computes with signals. InputError for a
+    curve that Quod does not know and a wire that nothing gives a value, `TraceError` where the
+    function needs the value of a signal.
+    """
+    if not callable(function):
+        raise InputError(f"a circuit is a function, not {shown_kind(function)}")
+    system = ConstraintSystem(curve)
+    function(system)
+    return Circuit(system)

@@ -1,0 +1,49 @@
+"""The hash of a constraint system's shape, as bellman's `TestConstraintSystem::hash` computes it.
+
+BLAKE2s-256 of the counts of inputs (the constant 1 is one), of other variables and of constraints,
+then of A, B and C of each constraint: how many terms, and each with ``I`` or ``A``, the variable's
+number among those of its kind, and the coefficient. All counts and numbers are 8 bytes, big-endian,
+coefficients as many as an element has. Terms are in rising order, inputs first; those of one
+variable are added up and zeros left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from quod.formats import SparseMatrix
+
+
+def circuit_hash(matrices: Sequence[SparseMatrix], public: int, wires: int, size: int) -> str:
+    """The digest in hex of A, B and C, whose rows are merged, without zeros and in rising order.
+
+    `public` does not count the constant 1, as `wires` does; an element has `size` bytes.
+    """
+    inputs, constraints = public + 1, matrices[0].rows
+    counts = (inputs, wires - inputs, constraints)
+    found = hashlib.blake2s(b"".join(count.to_bytes(8, "big") for count in counts))
+    streams = [_stream(matrix, inputs, size) for matrix in matrices]
+    for row in range(constraints):
+        for stream in streams:
+            found.update(stream[row])
+    return found.hexdigest()
+
+
+def _stream(matrix: SparseMatrix, inputs: int, size: int) -> list[bytes]:
+    """What is hashed of each row."""
+    kind = np.dtype([("kind", "S1"), ("number", ">u8"), ("value", np.uint8, (size,))])
+    terms = np.zeros(matrix.nonzeros, kind)
+    is_input = matrix.column < inputs
+    terms["kind"] = np.where(is_input, b"I", b"A")
+    terms["number"] = np.where(is_input, matrix.column, matrix.column.astype(np.int64) - inputs)
+    own = np.ascontiguousarray(matrix.value, "<u4").view(np.uint8).reshape(-1, size)
+    terms["value"] = own[:, ::-1]
+    data, width = terms.tobytes(), kind.itemsize
+    return [
+        (end - start).to_bytes(8, "big") + data[start * width : end * width]
+        for start, end in pairwise(matrix.row_ptr.tolist())
+    ]

@@ -1,0 +1,62 @@
+"""What a caller gives a circuit by name, as the values of its input wires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from quod.errors import InputError
+from quod.r1cs.steps import Input
+from quod.validation import in_order, shown_kind, whole_number
+
+Inputs = Mapping[str, "int | Sequence[int]"]
+"""A number for each input by its name, or as many as it has. Negative ones are modulo the prime."""
+
+
+def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> list[tuple[int, int]]:
+    """The wires of all inputs with their values.
+
+    InputError for one that is missing or that the circuit does not have, a list of another length,
+    what is no whole number, one that is not below the prime, and more bits than an input has.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(f"inputs are a dict of numbers by their names, not {shown_kind(given)}")
+    if given.keys() != declared.keys():
+        for name in declared:
+            if name not in given:
+                raise InputError(f"the input {name!r} is missing; give each of {_listed(declared)}")
+        for name in given:
+            if name not in declared:
+                raise InputError(f"the circuit has no input {name!r}, only {_listed(declared)}")
+    found: list[tuple[int, int]] = []
+    for name, own in declared.items():
+        value = given[name]
+        if own.bits:
+            count = len(own.wires)
+            number = whole_number(f"the input {name!r}", value)
+            if not 0 <= number < 1 << count:
+                raise InputError(f"the input {name!r} must be a number of {count} bits")
+            text = bin(number | 1 << count)
+            found += zip(own.wires, map(int, text[:2:-1]), strict=True)
+        elif own.single:
+            found.append((own.wires[0], _element(f"the input {name!r}", value, prime)))
+        else:
+            numbers = list(in_order(f"the input {name!r}", value))
+            if len(numbers) != len(own.wires):
+                raise InputError(
+                    f"the input {name!r} is {len(own.wires)} numbers, and {len(numbers)} are given"
+                )
+            for at, (wire, number) in enumerate(zip(own.wires, numbers, strict=True)):
+                found.append((wire, _element(f"number {at} of the input {name!r}", number, prime)))
+    return found
+
+
+def _element(what: str, value: object, prime: int) -> int:
+    number = whole_number(what, value)
+    if not -prime < number < prime:
+        raise InputError(f"{what} is not below the prime of the circuit's field")
+    return number % prime
+
+
+def _listed(declared: Mapping[str, Input]) -> str:
+    names = [repr(name) for name in declared]
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,58 @@
+"""Names of namespaces and wires, and the files (`.sym`) in which tools of circom read them."""
+
+from __future__ import annotations
+
+from quod.formats.output import write_atomically
+from quod.formats.source import Path
+from quod.r1cs.signal import ONE
+from quod.r1cs.system import ConstraintSystem
+
+
+def path_name(system: ConstraintSystem, number: int) -> str:
+    """The names of a namespace and those around it, outermost first, joined by ``/``."""
+    names: list[str] = []
+    while number:
+        number, name = system.paths[number]
+        names.append(name)
+    return "/".join(reversed(names))
+
+
+def wire_name(system: ConstraintSystem, wire: int) -> str:
+    """How messages name a wire: its namespace and its name, or its number."""
+    if wire == ONE:
+        return "1"
+    if wire < 0:
+        return system.public_names[-wire - 1]
+    path = path_name(system, system.wire_paths[wire - 1])
+    own = system.wire_names.get(wire, f"wire {wire}")
+    return f"{path}/{own}" if path else own
+
+
+def symbols(system: ConstraintSystem) -> str:
+    """Lines ``label,wire,component,name`` for all wires but the constant 1.
+
+    The label of a wire is its number. Components are namespaces, with ``.`` between their names as
+    circom has them; what circom would not read in a name is ``_``.
+    """
+    public = len(system.public_names)
+    lines = [
+        f"{at},{at},0,main.{_plain(name)}" for at, name in enumerate(system.public_names, start=1)
+    ]
+    components: dict[int, str] = {}
+    for wire, path in enumerate(system.wire_paths, start=1):
+        if path not in components:
+            parts = path_name(system, path).split("/")
+            components[path] = ".".join(["main", *map(_plain, filter(None, parts))])
+        name = _plain(system.wire_names.get(wire, "w"))
+        at = public + wire
+        lines.append(f"{at},{at},{path},{components[path]}.{name}_{wire}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _plain(name: str) -> str:
+    return "".join(each if each.isalnum() or each in "_[]" else "_" for each in name)
+
+
+def write_names(path: Path, system: ConstraintSystem) -> None:
+    """Writes the names of all wires as a .sym file; OutputError if that fails."""
+    write_atomically(path, symbols(system).encode())

@@ -1,0 +1,74 @@
+"""Where the constraints of a circuit come from: by namespace, and by line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from quod.formats.output import write_atomically
+from quod.formats.source import Path
+from quod.r1cs.names import path_name
+from quod.r1cs.signal import place
+from quod.r1cs.system import ConstraintSystem
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+class Profile:
+    """Counts of constraints; as text a table by namespace.
+
+    `total` are all constraints. `own` and `within` map the name of a namespace to its constraints,
+    without and with those of the namespaces in it; `lines` map ``file.py:line``.
+    """
+
+    def __init__(self, system: ConstraintSystem) -> None:
+        self.total = len(system.row_paths)
+        self._stacks: Counter[tuple[str, str]] = Counter()
+        lines = Counter(zip(system.row_codes, system.row_instructions, strict=True))
+        self.lines: Counter[str] = Counter()
+        names = {at: path_name(system, at) for at in range(len(system.paths))}
+        places = {key: place(*key) for key in lines}
+        for key, count in lines.items():
+            self.lines[places[key]] += count
+        for path, code, instruction in zip(
+            system.row_paths, system.row_codes, system.row_instructions, strict=True
+        ):
+            self._stacks[names[path], places[code, instruction]] += 1
+        self.own: Counter[str] = Counter()
+        self.within: Counter[str] = Counter()
+        for (name, _), count in self._stacks.items():
+            self.own[name] += count
+            parts = name.split("/") if name else []
+            for length in range(len(parts) + 1):
+                self.within["/".join(parts[:length])] += count
+
+    def __str__(self) -> str:
+        lines = [f"{'constraints':>11} {'own':>8}  namespace"]
+        for name in sorted(self.within):
+            lines.append(f"{self.within[name]:>11} {self.own[name]:>8}  {name or '(all)'}")
+        return "\n".join(lines)
+
+    def speedscope(self) -> str:
+        """The profile for speedscope.app: stacks of namespaces with the line on top, as JSON."""
+        frames: dict[str, int] = {}
+        samples, weights = [], []
+        for (name, line), count in sorted(self._stacks.items()):
+            stack = [*(name.split("/") if name else []), line]
+            samples.append([frames.setdefault(frame, len(frames)) for frame in stack])
+            weights.append(count)
+        return json.dumps(
+            {
+                "$schema": _SCHEMA,
+                "shared": {"frames": [{"name": frame} for frame in frames]},
+                "profiles": [
+                    {
+                        "type": "sampled", "name": "constraints", "unit": "none", "startValue": 0,
+                        "endValue": self.total, "samples": samples, "weights": weights,
+                    }
+                ],
+            }
+        )  # fmt: skip
+
+    def write_speedscope(self, path: Path) -> None:
+        """Writes `speedscope` to a file; OutputError if that fails."""
+        write_atomically(path, self.speedscope().encode())

@@ -1,0 +1,263 @@
+"""Signals: linear combinations of the wires of a circuit that is being traced, with operators.
+
+A signal has no value: the function that makes a circuit runs once, before there are inputs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from types import CodeType, FrameType
+from typing import NoReturn, Protocol
+
+from quod.errors import InputError
+from quod.validation import in_order, shown_kind, whole_number
+
+ONE = 0
+"""The wire whose value is 1. Public wires are -1, -2, ..., all others 1, 2, ..."""
+
+# A sum of more terms has those of one wire added up, and again when it is twice as long.
+_UNMERGED = 32
+
+
+class TraceError(InputError):
+    """A circuit's function asks for what only inputs decide; the message names its line."""
+
+
+class Tracing(Protocol):
+    """What signals need of the system that they belong to."""
+
+    prime: int
+
+    def multiply(self, a: Signal | int, b: Signal | int) -> Signal:
+        """The product, a wire of its own."""
+        ...
+
+    def divide(self, a: Signal | int, b: Signal | int) -> Signal:
+        """The quotient, a wire of its own."""
+        ...
+
+
+class Signal:
+    """A sum of wires, each times a coefficient: + and - with signals and int.
+
+    * with an int scales it. The product of two signals, a quotient and a power from 2 on are wires
+    of their own, with the constraints that say so. InputError for operands of other types or of
+    another circuit.
+    """
+
+    __slots__ = ("coefficients", "limit", "system", "wires")
+    # Integers of NumPy on the left leave the operation to us.
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
+
+    def __init__(
+        self,
+        system: Tracing,
+        wires: tuple[int, ...],
+        coefficients: tuple[int, ...],
+        limit: int = _UNMERGED,
+    ) -> None:
+        self.system, self.wires, self.coefficients, self.limit = system, wires, coefficients, limit
+
+    @property
+    def constant(self) -> int | None:
+        """The value if it is the same for all inputs, else None."""
+        if not self.wires:
+            return 0
+        if self.wires == (ONE,):
+            return self.coefficients[0] % self.system.prime
+        if len(self.wires) > 1 and len(set(self.wires)) < len(self.wires):
+            merged = _merged(self)
+            return merged.constant if len(merged.wires) < 2 else None
+        return None
+
+    def __add__(self, other: Signal | int) -> Signal:
+        if type(other) is not Signal:
+            number = _number(self.system, other)
+            if not number:
+                return self
+            wires, coefficients = self.wires + (ONE,), self.coefficients + (number,)
+            limit = self.limit
+        else:
+            if other.system is not self.system:
+                raise _foreign()
+            wires, coefficients = self.wires + other.wires, self.coefficients + other.coefficients
+            limit = self.limit if self.limit > other.limit else other.limit
+        result = Signal(self.system, wires, coefficients, limit)
+        return result if len(wires) <= limit else _merged(result)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Signal:
+        return Signal(self.system, self.wires, tuple([-k for k in self.coefficients]), self.limit)
+
+    def __sub__(self, other: Signal | int) -> Signal:
+        return self + (-other if type(other) is Signal else -_number(self.system, other))
+
+    def __rsub__(self, other: int) -> Signal:
+        return -self + other
+
+    def __mul__(self, other: Signal | int) -> Signal:
+        if type(other) is Signal:
+            return self.system.multiply(self, other)
+        return self.scaled(_number(self.system, other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Signal | int) -> Signal:
+        return self.system.divide(self, other)
+
+    def __rtruediv__(self, other: int) -> Signal:
+        return self.system.divide(other, self)
+
+    def __pow__(self, exponent: int) -> Signal:
+        """By squaring and multiplying, from the top bit of the exponent."""
+        exponent = whole_number("the exponent of a signal", exponent, 0, 1 << 16)
+        if not exponent:
+            return Signal(self.system, (ONE,), (1,))
+        result = self
+        for bit in bin(exponent)[3:]:
+            result = result * result
+            if bit == "1":
+                result = result * self
+        return result
+
+    def scaled(self, factor: int) -> Signal:
+        """The signal times a number below the prime."""
+        if factor == 1:
+            return self
+        if not factor:
+            return Signal(self.system, (), ())
+        prime = self.system.prime
+        return Signal(
+            self.system, self.wires, tuple([k * factor % prime for k in self.coefficients]),
+            self.limit,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Signal({len(self.wires)} terms)"
+
+    # What would need a value.
+
+    def __bool__(self) -> NoReturn:
+        raise _no_value("a truth value", "choose with `select`, and demand with `assert_equal`")
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise _no_value("`==`", "demand it with `assert_equal`, or take `is_equal` as a signal")
+
+    def __ne__(self, other: object) -> NoReturn:
+        raise _no_value("`!=`", "take `is_equal` as a signal")
+
+    def __lt__(self, other: object) -> NoReturn:
+        raise _no_value("an order", "compare their bits (`bits`)")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __int__(self) -> NoReturn:
+        raise _no_value("a number", "compute with the signal, or with its value in a hint")
+
+    __index__ = __float__ = __int__
+
+    def __iter__(self) -> NoReturn:
+        raise _no_value("items", "take the bits of a signal with `bits`")
+
+
+def _no_value(what: str, instead: str) -> TraceError:
+    code, instruction = caller(sys._getframe(2))
+    return TraceError(
+        f"{place(code, instruction)}: a signal has no value while its circuit is traced, so it "
+        f"does not have {what}; {instead}"
+    )
+
+
+def _foreign() -> InputError:
+    return InputError("the signals are of two circuits; a circuit has signals of its own only")
+
+
+def _number(system: Tracing, given: object) -> int:
+    if type(given) is not int:
+        try:
+            given = whole_number("a number", given)
+        except InputError:
+            raise InputError(f"an operand is a Signal or an int, not {shown_kind(given)}") from None
+    return given % system.prime
+
+
+def signal_of(system: Tracing, given: object) -> Signal:
+    """A signal of the circuit, from one or an int; InputError for anything else."""
+    if type(given) is Signal:
+        if given.system is not system:
+            raise _foreign()
+        return given
+    number = _number(system, given)
+    return Signal(system, (ONE,), (number,)) if number else Signal(system, (), ())
+
+
+def merged_terms(
+    wires: Sequence[int], coefficients: Sequence[int], prime: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The terms with those of one wire added up and zeros left out."""
+    if len(set(wires)) == len(wires):
+        return wires, coefficients
+    found: dict[int, int] = {}
+    for wire, coefficient in zip(wires, coefficients, strict=True):
+        found[wire] = found.get(wire, 0) + coefficient
+    kept = {wire: rest for wire, value in found.items() if (rest := value % prime)}
+    return tuple(kept), tuple(kept.values())
+
+
+def _merged(signal: Signal) -> Signal:
+    wires, coefficients = merged_terms(signal.wires, signal.coefficients, signal.system.prime)
+    return Signal(
+        signal.system, tuple(wires), tuple(coefficients), max(_UNMERGED, 2 * len(wires))
+    )  # fmt: skip
+
+
+def weighted_sum(
+    signals: Iterable[Signal | int], weights: Iterable[int] | None = None, *, system: Tracing
+) -> Signal:
+    """The sum of signals, each times its weight, in one step however many there are."""
+    wires: list[int] = []
+    coefficients: list[int] = []
+    prime = system.prime
+    given = list(in_order("the signals", signals))
+    factors = [1] * len(given) if weights is None else list(in_order("the weights", weights))
+    if len(factors) != len(given):
+        raise InputError(f"{len(given)} signals have {len(factors)} weights")
+    for signal, weight in zip(given, factors, strict=True):
+        own, factor = signal_of(system, signal), _number(system, weight)
+        if factor:
+            wires.extend(own.wires)
+            coefficients.extend([k * factor % prime for k in own.coefficients])
+    kept, values = merged_terms(wires, coefficients, prime)
+    return Signal(system, tuple(kept), tuple(values), max(_UNMERGED, 2 * len(kept)))
+
+
+# --- where in the circuit's function something is
+
+_OWN = {__file__}
+
+
+def hide_frames_of(file: str) -> None:
+    """Lines of this file are not named: those are that called it."""
+    _OWN.add(file)
+
+
+def caller(frame: FrameType | None) -> tuple[CodeType, int]:
+    """The code and instruction from which the builder was called."""
+    assert frame is not None
+    while frame.f_code.co_filename in _OWN and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def line_of(code: CodeType, instruction: int) -> int:
+    """The line of an instruction."""
+    lines = list(code.co_positions())
+    return lines[instruction // 2][0] or code.co_firstlineno
+
+
+def place(code: CodeType, instruction: int) -> str:
+    """``file.py:line`` of an instruction."""
+    return f"{code.co_filename.rpartition('/')[2]}:{line_of(code, instruction)}"

@@ -1,0 +1,75 @@
+"""How the values of wires follow from inputs: the witness program as it is traced.
+
+A step gives one or more wires their values; those before it are known. A wire that a constraint
+fixes is solved from it, so that nothing is said twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.r1cs.signal import Signal
+
+HintFunction = Callable[..., "int | Sequence[int]"]
+
+
+class Input:
+    """Values that come from outside under a name.
+
+    `bits` are the bits of one number, least first; else there is a number for each wire, and with
+    `single` it comes without a list.
+    """
+
+    __slots__ = ("bits", "name", "public", "single", "wires")
+
+    def __init__(
+        self, name: str, wires: list[int], *, bits: bool, single: bool, public: bool
+    ) -> None:
+        self.name, self.wires, self.bits = name, wires, bits
+        self.single, self.public = single, public
+
+
+class Solve:
+    """The wire that makes a row hold, in which it occurs in one of A, B and C (`side` 0, 1, 2)."""
+
+    __slots__ = ("row", "side", "wire")
+
+    def __init__(self, wire: int, row: int, side: int) -> None:
+        self.wire, self.row, self.side = wire, row, side
+
+
+class Bit:
+    """A bit of the integer below the prime that a signal is."""
+
+    __slots__ = ("position", "signal", "wire")
+
+    def __init__(self, wire: int, signal: Signal, position: int) -> None:
+        self.wire, self.signal, self.position = wire, signal, position
+
+
+class InverseOrZero:
+    """1/x, and 0 for 0."""
+
+    __slots__ = ("signal", "wire")
+
+    def __init__(self, wire: int, signal: Signal) -> None:
+        self.wire, self.signal = wire, signal
+
+
+class Hint:
+    """What a Python function makes of the values of signals."""
+
+    __slots__ = ("arguments", "function", "wires")
+
+    def __init__(
+        self, wires: list[int], function: HintFunction, arguments: tuple[Signal, ...]
+    ) -> None:
+        self.wires, self.function, self.arguments = wires, function, arguments
+
+
+Step = Solve | Bit | InverseOrZero | Hint
+
+
+def wires_of(step: Step) -> list[int]:
+    """The wires that a step gives their values."""
+    return step.wires if isinstance(step, Hint) else [step.wire]

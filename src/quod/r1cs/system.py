@@ -1,0 +1,375 @@
+"""The system of constraints that a circuit's function fills: wires, rows, namespaces, hints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from types import CodeType, TracebackType
+from typing import overload
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.formats.curves import curve_named
+from quod.r1cs.bits import low_bits
+from quod.r1cs.signal import (
+    ONE,
+    Signal,
+    caller,
+    hide_frames_of,
+    merged_terms,
+    place,
+    signal_of,
+    weighted_sum,
+)
+from quod.r1cs.steps import Bit, Hint, HintFunction, Input, InverseOrZero, Solve, Step
+from quod.validation import in_order, shown, shown_kind, whole_number
+
+hide_frames_of(__file__)
+MOST_WIRES = 1 << 28
+
+Operand = Signal | int
+
+
+class _Namespace:
+    """What `ConstraintSystem.namespace` gives to `with`."""
+
+    __slots__ = ("before", "name", "system")
+
+    def __init__(self, system: ConstraintSystem, name: str) -> None:
+        self.system, self.name = system, name
+
+    def __enter__(self) -> None:
+        system = self.system
+        self.before = system.path
+        system.path = system.path_of(self.before, self.name)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.system.path = self.before
+
+
+class ConstraintSystem:
+    """Constraints A(w)·B(w) = C(w) over the scalar field of a curve, filled row by row.
+
+    `trace` makes one and hands it to a circuit's function. Wires are numbered as they are made:
+    public ones 1, 2, ... as they are named, then the others in their order. Everything raises
+    `InputError` for operands that are no signals of this system or int.
+    """
+
+    def __init__(self, curve: str) -> None:
+        """Over the scalar field of a curve (`quod.curve.named.CURVES`)."""
+        self.curve = curve_named(curve).name
+        self.field: Modulus = curve_named(curve).fr
+        self.prime = self.field.value
+        self.inputs: dict[str, Input] = {}
+        self.steps: list[Step] = []
+        self.public_names: list[str] = []
+        self.outputs = 0
+        self.outputs_first = True
+        self.private_inputs = 0
+        # Namespaces: 0 is the outermost; of each its parent and name.
+        self.path = 0
+        self.paths: list[tuple[int, str]] = [(-1, "")]
+        self._path_numbers: dict[tuple[int, str], int] = {}
+        # Of wires that are not public, from the first on.
+        self.wire_paths: list[int] = []
+        self.wire_names: dict[int, str] = {}
+        self.free_wires: set[int] = set()
+        # Of each matrix the places and coefficients of its rows, and where these end.
+        self.columns: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self.values: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self.ends: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self.row_paths: list[int] = []
+        self.row_codes: list[CodeType] = []
+        self.row_instructions: list[int] = []
+        # Wires without a value yet, and where they were made.
+        self.unknown: dict[int, tuple[CodeType, int]] = {}
+        self.one = Signal(self, (ONE,), (1,))
+        self.zero = Signal(self, (), ())
+
+    # --- inputs and outputs
+
+    @overload
+    def private(self, name: str) -> Signal: ...
+    @overload
+    def private(self, name: str, count: int) -> list[Signal]: ...
+    def private(self, name: str, count: int | None = None) -> Signal | list[Signal]:
+        """An input that only the prover knows, or a list of `count`."""
+        wires = [self._new_wire(name) for _ in range(self._input_length(name, count))]
+        self.private_inputs += len(wires)
+        self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=False)
+        return self._signals(wires, count is None)
+
+    @overload
+    def public(self, name: str) -> Signal: ...
+    @overload
+    def public(self, name: str, count: int) -> list[Signal]: ...
+    def public(self, name: str, count: int | None = None) -> Signal | list[Signal]:
+        """An input that the verifier knows too, or a list of `count`."""
+        length = self._input_length(name, count)
+        names = [name] if count is None else [f"{name}[{at}]" for at in range(length)]
+        self.outputs_first &= not self.outputs or self.outputs == len(self.public_names)
+        wires = [self._new_public(each) for each in names]
+        self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=True)
+        return self._signals(wires, count is None)
+
+    def private_bits(self, name: str, count: int) -> list[Signal]:
+        """The `count` bits, least first, of an input from 0 to 2**count - 1, each shown to be one.
+
+        Nothing ties them to a number: whoever needs it takes `pack`.
+        """
+        wires = []
+        for _ in range(self._input_length(name, count)):
+            wires.append(self._new_wire(name))
+            self.boolean(self._signal(wires[-1]))
+        self.private_inputs += len(wires)
+        self.inputs[name] = Input(name, wires, bits=True, single=True, public=False)
+        return [self._signal(wire) for wire in wires]
+
+    def output(self, name: str, signal: Operand) -> Signal:
+        """Makes a signal public: a public wire, and a constraint that it is the signal."""
+        self._check_name(name)
+        value = signal_of(self, signal)
+        if self.outputs != len(self.public_names):
+            self.outputs_first = False
+        self.outputs += 1
+        wire = self._new_public(name)
+        out = self._signal(wire)
+        self._row(out, self.one, value)
+        self.steps.append(Solve(wire, len(self.row_paths) - 1, 0))
+        return out
+
+    # --- constraints
+
+    def enforce(self, a: Operand, b: Operand, c: Operand) -> None:
+        """The constraint a·b = c. A new wire (`wire`) that occurs in one of the three gets its
+        value from it."""
+        self._row(signal_of(self, a), signal_of(self, b), signal_of(self, c))
+        if self.unknown:
+            self._solve()
+
+    def assert_equal(self, a: Operand, b: Operand) -> None:
+        """a = b; InputError for two constants that differ."""
+        first, second = signal_of(self, a), signal_of(self, b)
+        left, right = first.constant, second.constant
+        if left is not None and right is not None:
+            if left != right:
+                raise InputError(f"{self._here()}: {left} is never {right}")
+            return
+        self.enforce(first, self.one, second)
+
+    def boolean(self, signal: Operand) -> None:
+        """The signal is 0 or 1."""
+        value = signal_of(self, signal)
+        self._row(self.one - value, value, self.zero)
+
+    def assert_nonzero(self, signal: Operand) -> None:
+        """The signal is not 0: it has an inverse."""
+        self.divide(self.one, signal)
+
+    # --- signals from signals
+
+    def constant(self, number: int) -> Signal:
+        """The signal that is always this number."""
+        return signal_of(self, number)
+
+    def sum(self, signals: Iterable[Operand], weights: Iterable[int] | None = None) -> Signal:
+        """The sum of signals, each times its weight; costs no constraint."""
+        return weighted_sum(signals, weights, system=self)
+
+    def pack(self, bits: Sequence[Operand]) -> Signal:
+        """The number whose bits these are, least first, modulo the prime; costs no constraint."""
+        given = list(in_order("the bits", bits))
+        return self.sum(given, [1 << at for at in range(len(given))])
+
+    def bits(self, signal: Operand, count: int | None = None) -> list[Signal]:
+        """The `count` low bits of a signal, or all; see `quod.r1cs.low_bits`."""
+        return low_bits(self, signal, count)
+
+    def multiply(self, a: Operand, b: Operand) -> Signal:
+        """a·b: a wire and a constraint, or neither where a factor is constant."""
+        first, second = signal_of(self, a), signal_of(self, b)
+        if (number := second.constant) is not None:
+            return first.scaled(number)
+        if (number := first.constant) is not None:
+            return second.scaled(number)
+        wire = self._new_wire()
+        product = self._signal(wire)
+        self._row(first, second, product)
+        self.steps.append(Solve(wire, len(self.row_paths) - 1, 2))
+        return product
+
+    def divide(self, a: Operand, b: Operand) -> Signal:
+        """a/b: a wire and the constraint that it is a when multiplied by b.
+
+        InputError for a constant 0 as b. Where an input makes b 0 the constraints fail, unless it
+        makes a 0 as well, and then any quotient satisfies them: use it where b is known not to be.
+        """
+        first, second = signal_of(self, a), signal_of(self, b)
+        if (number := second.constant) is not None:
+            if not number:
+                raise InputError(f"{self._here()}: a signal is divided by 0")
+            return first.scaled(pow(number, -1, self.prime))
+        wire = self._new_wire()
+        quotient = self._signal(wire)
+        self._row(quotient, second, first)
+        self.steps.append(Solve(wire, len(self.row_paths) - 1, 0))
+        return quotient
+
+    def select(self, bit: Operand, chosen: Operand, other: Operand) -> Signal:
+        """`chosen` where the bit is 1, `other` where it is 0; one constraint."""
+        rest = signal_of(self, other)
+        return rest + self.multiply(bit, signal_of(self, chosen) - rest)
+
+    def is_zero(self, signal: Operand) -> Signal:
+        """1 where the signal is 0, else 0; two constraints."""
+        value = signal_of(self, signal)
+        if (number := value.constant) is not None:
+            return self.constant(int(not number))
+        inverse = self.inverse_or_zero(value)
+        # Where the signal is 0 anything will do for it.
+        self.free(inverse)
+        answer = self.wire()
+        self.enforce(value, inverse, self.one - answer)
+        self.enforce(value, answer, self.zero)
+        return answer
+
+    def is_equal(self, a: Operand, b: Operand) -> Signal:
+        """1 where the signals are equal, else 0; two constraints."""
+        return self.is_zero(signal_of(self, a) - signal_of(self, b))
+
+    # --- wires whose values nothing shows yet
+
+    def wire(self, name: str = "") -> Signal:
+        """A new wire, whose value the first constraint gives in which it is the only new one."""
+        if type(name) is not str:
+            raise InputError(f"the name of a wire is text, not {shown(name)}")
+        wire = self._new_wire(name)
+        self.unknown[wire] = caller(sys._getframe(1))
+        return self._signal(wire)
+
+    def hint_bit(self, signal: Operand, position: int) -> Signal:
+        """A wire with a bit of the integer below the prime that a signal is; no constraint."""
+        value = signal_of(self, signal)
+        position = whole_number("the position of a bit", position, 0, self.field.bits - 1)
+        wire = self._new_wire()
+        self.steps.append(Bit(wire, value, position))
+        return self._signal(wire)
+
+    def inverse_or_zero(self, signal: Operand) -> Signal:
+        """A wire with the inverse of a signal, or 0 for 0; no constraint."""
+        wire = self._new_wire()
+        self.steps.append(InverseOrZero(wire, signal_of(self, signal)))
+        return self._signal(wire)
+
+    def hint(
+        self, function: HintFunction, arguments: Sequence[Operand], count: int = 1
+    ) -> list[Signal]:
+        """`count` wires with what a Python function makes of the values of signals; no constraint.
+
+        It takes an int below the prime for each argument, and gives an int or a sequence of them.
+        It is called for each input that is replayed, and is the slowest of all ways.
+        """
+        if not callable(function):
+            raise InputError(f"a hint is a function, not {shown_kind(function)}")
+        given = tuple(
+            signal_of(self, argument) for argument in in_order("the arguments", arguments)
+        )
+        wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
+        self.steps.append(Hint(wires, function, given))
+        return [self._signal(wire) for wire in wires]
+
+    def free(self, *signals: Signal) -> None:
+        """Declares wires of which several values may be right, so that `tamper` accepts them."""
+        for signal in signals:
+            self.free_wires.update(signal_of(self, signal).wires)
+
+    # --- where things are
+
+    def namespace(self, name: str) -> _Namespace:
+        """``with system.namespace("hash"):`` names what is made meanwhile."""
+        if type(name) is not str or not name:
+            raise InputError(f"a namespace has a name, not {shown(name)}")
+        return _Namespace(self, name)
+
+    def path_of(self, parent: int, name: str) -> int:
+        """The number of a namespace within another."""
+        known = self._path_numbers.setdefault((parent, name), len(self.paths))
+        if known == len(self.paths):
+            self.paths.append((parent, name))
+        return known
+
+    # --- inside
+
+    def _signal(self, wire: int) -> Signal:
+        return Signal(self, (wire,), (1,))
+
+    def _signals(self, wires: list[int], single: bool) -> Signal | list[Signal]:
+        return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
+
+    def _new_wire(self, name: str = "") -> int:
+        self.wire_paths.append(self.path)
+        wire = len(self.wire_paths)
+        if name:
+            self.wire_names[wire] = name
+        return wire
+
+    def _new_public(self, name: str) -> int:
+        self.public_names.append(name)
+        return -len(self.public_names)
+
+    def _input_length(self, name: str, count: int | None) -> int:
+        self._check_name(name)
+        return 1 if count is None else whole_number(f"the length of {name}", count, 1, MOST_WIRES)
+
+    def _check_name(self, name: object) -> None:
+        if type(name) is not str or not name:
+            raise InputError(f"an input or output has a name, not {shown(name)}")
+        if name in self.inputs or name in self.public_names:
+            raise InputError(f"there are two inputs or outputs with the name {name!r}")
+
+    def _row(self, a: Signal, b: Signal, c: Signal) -> None:
+        prime = self.prime
+        for signal, column, value, end in zip(
+            (a, b, c), self.columns, self.values, self.ends, strict=True
+        ):
+            wires: Sequence[int] = signal.wires
+            if len(wires) == 1:
+                column.append(wires[0])
+                value.append(signal.coefficients[0])
+            elif wires:
+                wires, coefficients = merged_terms(wires, signal.coefficients, prime)
+                column.extend(wires)
+                value.extend(coefficients)
+            end.append(len(column))
+        code, instruction = caller(sys._getframe(2))
+        self.row_paths.append(self.path)
+        self.row_codes.append(code)
+        self.row_instructions.append(instruction)
+
+    def row(self, side: int, row: int) -> tuple[list[int], list[int]]:
+        """The wires and coefficients of a row of A, B or C."""
+        ends = self.ends[side]
+        start, end = ends[row - 1] if row else 0, ends[row]
+        return self.columns[side][start:end], self.values[side][start:end]
+
+    def _solve(self) -> None:
+        """Gives the last row's new wire its value, if there is one and it is in one place."""
+        row = len(self.row_paths) - 1
+        found = [
+            (wire, side)
+            for side in range(3)
+            for wire in self.row(side, row)[0]
+            if wire in self.unknown
+        ]
+        if len(found) == 1:
+            ((wire, side),) = found
+            del self.unknown[wire]
+            self.steps.append(Solve(wire, row, side))
+
+    def _here(self) -> str:
+        return place(*caller(sys._getframe(1)))
