@@ -14,10 +14,20 @@ import pytest
 
 import quod
 from quod.errors import QuodError
-from tests.doors import circuits, devices, points, proofs, r1cs, services, sums, transcripts
+from tests.doors import (
+    circuits,
+    devices,
+    natives,
+    points,
+    proofs,
+    r1cs,
+    services,
+    sums,
+    transcripts,
+)
 from tests.doors.row import WRONG
 
-DOORS = (devices, sums, circuits, r1cs, transcripts, points, proofs, services)
+DOORS = (devices, sums, circuits, r1cs, transcripts, points, natives, proofs, services)
 TABLE = dict(row for door in DOORS for row in door.rows())
 
 
@@ -54,7 +64,9 @@ NOT_IN_IT = {
     "Inputs", "prime_field", "extension_field", "Extension",
     # Plain records and laws of points, which do not look at what they are given.
     "PairingCurve", "EdwardsCurve", "MontgomeryForm", "affine_group", "Group", "Verdict",
-    "AffineGroup", "g1_group", "g2_group",
+    "AffineGroup", "g1_group", "g2_group", "EdwardsGroup",
+    # Takes nothing.
+    "random_scalar",
     # Records of what files hold; writers look at them.
     "SparseMatrix", "ProofJson", "VerifyingKeyJson",
     # What their `open` makes, which is in the table.
@@ -81,7 +93,7 @@ NOT_IN_IT = {
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
     + ["curve", "field", "formats", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
-    + ["service.worker", "service.client", "witness", "r1cs"],
+    + ["service.worker", "service.client", "witness", "r1cs", "r1cs.native", "sapling"],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

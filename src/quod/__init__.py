@@ -68,7 +68,7 @@ _HOME = {
 _PACKAGES = (
     "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr", "groth16",
     "formats", "kernel", "device", "field", "curve", "witness", "service",
-    "r1cs", "testing",
+    "r1cs", "sapling", "testing",
 )  # fmt: skip
 
 

@@ -109,6 +109,15 @@ def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
     return cast("np.ndarray[Any, Any]", value)
 
 
+def exact_bytes(name: str, value: object, size: int | None = None) -> bytes:
+    """Bytes, of one length if it is given. Nothing of them is in the message."""
+    if not isinstance(value, bytes):
+        raise InputError(f"{name} must be bytes, not {shown_kind(value)}")
+    if size is not None and len(value) != size:
+        raise InputError(f"{name} must be {size} bytes, not {len(value)}")
+    return value
+
+
 def file_path(value: object) -> str:
     """The path of a file as text; InputError for what names none, such as a number or bytes."""
     if isinstance(value, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""The programs of others that tests run: snarkjs and circom2, from build/node.
+"""The programs of others that tests run from build/node: snarkjs, circom2 and circomlibjs.
 
 `make test` installs them (`tools/setup.sh node`) and sets QUOD_TEST_NODE=required, so that a test
 which needs them fails where they are missing; elsewhere it is skipped.
@@ -6,19 +6,55 @@ which needs them fails where they are missing; elsewhere it is skipped.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PROGRAMS = REPOSITORY / "build" / "node" / "node_modules" / ".bin"
+PACKAGES = REPOSITORY / "build" / "node" / "node_modules"
 
 
 def program(name: str) -> str:
     """The path of `snarkjs` or `circom2`."""
-    path = PROGRAMS / name
+    return _installed(name, PACKAGES / ".bin" / name)
+
+
+def package(name: str) -> Path:
+    """The folder of a package such as `circomlib`."""
+    return Path(_installed(name, PACKAGES / name))
+
+
+def circomlibjs(questions: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+    """What circomlibjs makes of questions, each a name in circomlib.mjs and what it takes.
+
+    All in one process, which takes a second to load. Integers are sent and come as text.
+    """
+    package("circomlibjs")
+    script = Path(__file__).with_name("circomlib.mjs")
+    run = subprocess.run(
+        ["node", str(script), str(PACKAGES)], input=json.dumps(_as_text(questions)),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    answers: list[Any] = json.loads(run.stdout)
+    return answers
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_text(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(part) for part in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if type(value) is not int or abs(value) < 1 << 16 else str(value)
+
+
+def _installed(name: str, path: Path) -> str:
     if not path.exists():
         message = f"{name} is not in build/node; run tools/setup.sh node"
         if os.environ.get("QUOD_TEST_NODE") == "required":

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from quod.curve.array import Point as Point
     from quod.curve.array import from_points as from_points
     from quod.curve.array import to_points as to_points
+    from quod.curve.edwards_affine import EdwardsGroup as EdwardsGroup
+    from quod.curve.edwards_affine import edwards_group as edwards_group
     from quod.curve.edwards_curve import EdwardsCurve as EdwardsCurve
     from quod.curve.edwards_curve import MontgomeryForm as MontgomeryForm
+    from quod.curve.edwards_encoding import decode_edwards as decode_edwards
+    from quod.curve.edwards_encoding import encode_edwards as encode_edwards
     from quod.curve.group import Group as Group
     from quod.curve.groups import GROUPS as GROUPS
     from quod.curve.named import CURVES as CURVES
@@ -36,6 +40,10 @@ __all__ = [
     "EdwardsCurve",
     "EDWARDS",
     "MontgomeryForm",
+    "EdwardsGroup",
+    "edwards_group",
+    "encode_edwards",
+    "decode_edwards",
     "Curve",
     "WEIERSTRASS",
     "affine_group",
@@ -56,6 +64,10 @@ _HOME = {
     "CURVES": "quod.curve.named",
     "EdwardsCurve": "quod.curve.edwards_curve",
     "EDWARDS": "quod.curve.named",
+    "EdwardsGroup": "quod.curve.edwards_affine",
+    "edwards_group": "quod.curve.edwards_affine",
+    "encode_edwards": "quod.curve.edwards_encoding",
+    "decode_edwards": "quod.curve.edwards_encoding",
     "WEIERSTRASS": "quod.curve.named",
     "Curve": "quod.curve.weierstrass",
     "MontgomeryForm": "quod.curve.edwards_curve",

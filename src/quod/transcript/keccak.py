@@ -8,6 +8,7 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.machine import Capability
 from quod.kernel.value import Value
+from quod.transcript.plain_keccak import ROUNDS, round_constants
 from quod.transcript.words import Load
 
 State = tuple[Value, ...]
@@ -16,21 +17,8 @@ State = tuple[Value, ...]
 RATE_WORDS = 34
 """32-bit words that SHA3-256 absorbs at a time."""
 
-_ROUNDS = 24
 # The bits behind a message, FIPS 202, sections 5.1 and 6.1.
 _MARK = 0x06
-
-
-def round_constants() -> list[int]:
-    """Those of step iota, from the shift register of FIPS 202, section 3.2.5."""
-    register, found = 1, []
-    for _ in range(_ROUNDS):
-        constant = 0
-        for power in range(7):
-            constant |= (register & 1) << ((1 << power) - 1)
-            register = (register << 1) ^ (0x171 if register & 0x80 else 0)
-        found.append(constant)
-    return found
 
 
 class Permutation:
@@ -59,7 +47,7 @@ class Permutation:
         """The first `count` words of the state after the permutation."""
         if self.is_shared:
             return self._by_lanes(state, count)
-        with self._k.range(0, _ROUNDS, carry=tuple(state)) as rounds:
+        with self._k.range(0, ROUNDS, carry=tuple(state)) as rounds:
             rounds.next(_round(rounds.carried, self._constants[rounds.index]))
         return list(rounds.results[:count])
 
@@ -75,7 +63,7 @@ class Permutation:
         turn = self._turns[lane].cast(types.u64)
         sources = [self._sources[lane + 32 * which] for which in range(3)]
         is_first = lane == 0
-        with k.range(0, _ROUNDS, carry=word) as rounds:
+        with k.range(0, ROUNDS, carry=word) as rounds:
             own = rounds.carried
             column = own
             for row in range(1, 5):

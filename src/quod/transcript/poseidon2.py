@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
+from itertools import islice
 from typing import Any
 
 from quod.field.moduli import NAMED, Modulus
 from quod.frozen import frozen
 from quod.names import NameTable
+from quod.transcript.grain import grain_numbers
 
 FULL_ROUNDS = 8
 
@@ -85,40 +87,11 @@ def _power(value: Any, exponent: int, p: int) -> Any:
 
 @cache
 def grain(p: int, width: int, full_rounds: int, partial_rounds: int) -> list[int]:
-    """The constants of the rounds in their order; a partial round has one.
-
-    The LFSR of Poseidon (Grassi et al., eprint 2019/458, appendix E) for an odd power.
-    """
-    parameters = (
-        (1, 2), (0, 4), (p.bit_length(), 12), (width, 12), (full_rounds, 10), (partial_rounds, 10),
-    )  # fmt: skip
-    text = "".join(f"{value:0{bits}b}" for value, bits in parameters) + "1" * 30
-    # The first bit is the lowest.
-    register = int(text[::-1], 2)
-
-    def step() -> int:
-        nonlocal register
-        taps = (62, 51, 38, 23, 13, 0)
-        new = sum(register >> tap for tap in taps) & 1
-        # The sum of the lowest bits is their exclusive or in its lowest bit.
-        register = register >> 1 | new << 79
-        return new
-
-    def bit() -> int:
-        while True:
-            keep, found = step(), step()
-            if keep:
-                return found
-
-    def element() -> int:
-        while True:
-            number = int("".join(str(bit()) for _ in range(p.bit_length())), 2)
-            if number < p:
-                return number
-
-    for _ in range(160):
-        step()
-    return [element() for _ in range(full_rounds * width + partial_rounds)]
+    """The constants of the rounds in their order; a partial round has one."""
+    numbers = (
+        number for number in grain_numbers(p, width, full_rounds, partial_rounds) if number < p
+    )
+    return list(islice(numbers, full_rounds * width + partial_rounds))
 
 
 def _named(

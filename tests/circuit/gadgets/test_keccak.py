@@ -11,6 +11,7 @@ from quod.circuit import Layout, Program
 from quod.circuit.gadgets import bytes_to_signs, keccak, keccak_f, sha3_256
 from quod.errors import InputError
 from quod.field import NAMED, Modulus
+from quod.transcript import plain_keccak
 from tests.circuit.evaluation import finished, gates, holds, outputs
 
 MESSAGE = b"quod"
@@ -18,13 +19,13 @@ MESSAGE = b"quod"
 
 def test_on_the_host() -> None:
     """FIPS 202's constants, and Keccak-256 of nothing and of a block and more."""
-    assert keccak.round_constants()[-1] == 0x8000000080008008
-    assert keccak.rotations()[1:6] == [1, 62, 28, 27, 36]
+    assert plain_keccak.round_constants()[-1] == 0x8000000080008008
+    assert plain_keccak.rotations()[1:6] == [1, 62, 28, 27, 36]
     for data, digest in (
         (b"", "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),
         (b"abc", "4e03657aea45a94fc7d47ba826c8d667c0d1e6e33a64a036ec44f58fa12d6c45"),
     ):
-        assert keccak.keccak_256(data).hex() == digest
+        assert plain_keccak.keccak_256(data).hex() == digest
     # The sponge is the one of hashlib but for a bit of padding.
     data = bytes(range(200))
     padded = data + b"\x06" + bytes(272 - 202) + b"\x80"
@@ -32,7 +33,7 @@ def test_on_the_host() -> None:
     for block in (padded[:136], padded[136:]):
         for at in range(17):
             lanes[at] ^= int.from_bytes(block[8 * at : 8 * at + 8], "little")
-        lanes = keccak.permuted(lanes)
+        lanes = plain_keccak.permuted(lanes)
     assert (
         b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])
         == hashlib.sha3_256(data).digest()
@@ -64,6 +65,12 @@ def test_gates_of_sha3(hashing: Layout) -> None:
     assert found["add"] <= 180_000
 
 
+def shortened(monkeypatch: pytest.MonkeyPatch, rounds: list[int]) -> None:
+    """Fewer rounds, of the gadget and of the host."""
+    for module in (keccak, plain_keccak):
+        monkeypatch.setattr(module, "round_constants", lambda: rounds)
+
+
 def lanes_to_signs(lanes: list[int]) -> list[int]:
     return bytes_to_signs(b"".join(lane.to_bytes(8, "little") for lane in lanes))
 
@@ -71,8 +78,8 @@ def lanes_to_signs(lanes: list[int]) -> list[int]:
 @pytest.mark.parametrize("field", [NAMED["m31"], Modulus("toy", 17)], ids=lambda one: one.name)
 def test_rounds_of_a_whole_state(field: Modulus, monkeypatch: pytest.MonkeyPatch) -> None:
     """8,000 products a round in six layers, and what a round makes of random and extreme states."""
-    rounds = keccak.round_constants()[:2]
-    monkeypatch.setattr(keccak, "round_constants", lambda: rounds)
+    rounds = plain_keccak.round_constants()[:2]
+    shortened(monkeypatch, rounds)
     program = Program(field)
     layout = finished(program, keccak_f(program, program.inputs("state", 1600)))
     assert len(layout.circuit.layers) == 12 + 1
@@ -82,7 +89,7 @@ def test_rounds_of_a_whole_state(field: Modulus, monkeypatch: pytest.MonkeyPatch
     assert found["add"] <= 2 * (3200 + 4900) + 1600
     generator = random.Random(4)
     for lanes in ([0] * 25, [(1 << 64) - 1] * 25, [generator.getrandbits(64) for _ in range(25)]):
-        result = lanes_to_signs(keccak.permuted(lanes))
+        result = lanes_to_signs(plain_keccak.permuted(lanes))
         assert holds(layout, {"state": lanes_to_signs(lanes), "result": result})
         result[generator.randrange(1600)] *= -1
         assert not holds(layout, {"state": lanes_to_signs(lanes), "result": result})
@@ -91,8 +98,8 @@ def test_rounds_of_a_whole_state(field: Modulus, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("length", [0, 135, 136, 137])
 def test_padding_and_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sponge of one round, against the same of bytes."""
-    rounds = keccak.round_constants()[:1]
-    monkeypatch.setattr(keccak, "round_constants", lambda: rounds)
+    rounds = plain_keccak.round_constants()[:1]
+    shortened(monkeypatch, rounds)
     data = random.Random(length).randbytes(length)
     padded = bytearray(data + bytes(136 - length % 136))
     padded[length] ^= 0x06
@@ -102,7 +109,7 @@ def test_padding_and_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> Non
         for at in range(17):
             place = start + 8 * at
             lanes[at] ^= int.from_bytes(padded[place : place + 8], "little")
-        lanes = keccak.permuted(lanes)
+        lanes = plain_keccak.permuted(lanes)
     program = Program(NAMED["m31"])
     message = program.inputs("message", 8 * length) if length else []
     digest = sha3_256(program, message)
@@ -117,15 +124,18 @@ def test_padding_and_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_rounds_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the state committed to after each round, and between blocks."""
-    rounds = keccak.round_constants()[:3]
-    monkeypatch.setattr(keccak, "round_constants", lambda: rounds)
+    rounds = plain_keccak.round_constants()[:3]
+    shortened(monkeypatch, rounds)
     program = Program(NAMED["m31"])
     state = program.inputs("state", 1600)
     layout = finished(program, keccak_f(program, state, committed_every=1))
     assert len(layout.circuit.layers) == 6 + 1
     assert gates(layout.circuit)["multiply"] == 3 * 8000
     lanes = [random.Random(at).getrandbits(64) for at in range(25)]
-    values = {"state": lanes_to_signs(lanes), "result": lanes_to_signs(keccak.permuted(lanes))}
+    values = {
+        "state": lanes_to_signs(lanes),
+        "result": lanes_to_signs(plain_keccak.permuted(lanes)),
+    }
     inputs, public = layout.inputs(values), layout.public(values)
     assert not any(outputs(layout.circuit, inputs, public))
     # A bit between that is another, or no bit at all.
@@ -134,7 +144,7 @@ def test_rounds_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
         changed[place] = value % program.field.value
         assert any(outputs(layout.circuit, changed, public))
 
-    monkeypatch.setattr(keccak, "round_constants", lambda: rounds[:1])
+    shortened(monkeypatch, rounds[:1])
     program = Program(NAMED["m31"])
     digest = sha3_256(program, program.inputs("message", 8 * 136), committed_every=1)
     layout = finished(program, digest)
@@ -144,7 +154,7 @@ def test_rounds_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     for block in (data, b"\x06" + bytes(134) + b"\x80"):
         for at in range(17):
             lanes[at] ^= int.from_bytes(block[8 * at : 8 * at + 8], "little")
-        lanes = keccak.permuted(lanes)
+        lanes = plain_keccak.permuted(lanes)
     layout.inputs({"message": bytes_to_signs(data), "result": lanes_to_signs(lanes)[:256]})
 
 

@@ -11,12 +11,12 @@ from functools import cache
 from typing import Any
 
 from quod.circuit.gadgets.arguments import wires_of
-from quod.circuit.gadgets.keccak import keccak_256
 from quod.circuit.gadgets.permutation import Numbers, Ring, Wires
 from quod.circuit.program import Program
 from quod.circuit.wire import Wire
 from quod.errors import InputError
 from quod.field.moduli import NAMED
+from quod.transcript.plain_keccak import keccak_256
 from quod.validation import instance, shown_kind
 
 WIDTH = 16

@@ -30,15 +30,6 @@ def checked_line(what: str, value: object) -> str:
     return "".join(one for one in line if one.isprintable())[:_MESSAGE_CHARACTERS]
 
 
-def checked_bytes(what: str, value: object, exactly: int | None = None) -> bytes:
-    """Bytes, of one length if it is given. Nothing of them is in the message."""
-    if not isinstance(value, bytes):
-        raise InputError(f"{what} must be bytes, not {shown_kind(value)}")
-    if exactly is not None and len(value) != exactly:
-        raise InputError(f"{what} must be {exactly} bytes, not {len(value)}")
-    return value
-
-
 def checked_seconds(what: str, value: object, *, zero: bool = False) -> float:
     """A number of seconds, above zero or from there on."""
     number = _number(value)

@@ -17,7 +17,6 @@ from typing import Any, Self, TypeVar
 from quod.errors import InputError, QuodError, ServiceError
 from quod.service.errors import StorageFullError
 from quod.service.queue.checks import (
-    checked_bytes,
     checked_line,
     checked_list,
     checked_name,
@@ -49,7 +48,7 @@ from quod.service.queue.stores.store import Store
 from quod.service.queue.sweeper import OPERATIONS as SWEEPING
 from quod.service.queue.sweeper import Sweeper
 from quod.service.queue.writer import Call, Operation, Writer
-from quod.validation import flag, instance, shown_kind, whole_number
+from quod.validation import exact_bytes, flag, instance, shown_kind, whole_number
 
 T = TypeVar("T")
 
@@ -273,7 +272,7 @@ class JobQueue:
 
         `LeaseLostError` if the partition is no longer this worker's.
         """
-        checked_bytes("the result", result)
+        exact_bytes("the result", result)
         most = self.limits.result_bytes
         if len(result) > most:
             raise InputError(f"the result has {len(result)} bytes, and at most {most} are taken")

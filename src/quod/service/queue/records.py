@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from quod.errors import InputError
-from quod.service.queue.checks import checked_bytes, checked_name, checked_time
-from quod.validation import shown_kind, whole_number
+from quod.service.queue.checks import checked_name, checked_time
+from quod.validation import exact_bytes, shown_kind, whole_number
 
 MOST_PARTITIONS = 1024
 HIGHEST_PRIORITY = 9
@@ -79,7 +79,7 @@ class Submission:
             kind = shown_kind(payload)
             raise InputError(f"the payload must be what spool.write gives for it, not {kind}")
         checked_name("the payload", self.payload, empty=True)
-        checked_bytes("the digest", self.digest, _DIGEST_BYTES)
+        exact_bytes("the digest", self.digest, _DIGEST_BYTES)
         whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
         whole_number("the partitions", self.partitions, 1, MOST_PARTITIONS)
         checked_time("the deadline", self.deadline)

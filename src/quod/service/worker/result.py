@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from quod.errors import InputError
 from quod.formats import public_to_json
 from quod.groth16 import Proof, public_from_json_text
-from quod.service.queue.checks import checked_bytes
+from quod.validation import exact_bytes
 
 
 def result_bytes(proof: Proof, public: Sequence[int]) -> bytes:
@@ -26,7 +26,7 @@ def result_bytes(proof: Proof, public: Sequence[int]) -> bytes:
 def read_result(data: bytes) -> tuple[Proof, tuple[int, ...]]:
     """The proof and the public inputs of a result, as strict as their files are read."""
     try:
-        found = json.loads(checked_bytes("a result", data))
+        found = json.loads(exact_bytes("a result", data))
     except ValueError:
         found = None
     if not isinstance(found, dict) or set(found) != {"proof", "publicSignals"}:

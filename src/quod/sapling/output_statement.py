@@ -1,0 +1,51 @@
+"""What the proof of an Output is about, with the checks that the circuit leaves to verifiers.
+
+Zcash protocol specification, 4.5 and 7.4: cv and epk are encoded as Quod's strict decoder takes
+them and are not of small order, cmu is canonical.
+"""
+
+from __future__ import annotations
+
+from quod.curve.edwards_affine import EdwardsPair, edwards_group
+from quod.curve.edwards_encoding import decode_edwards
+from quod.curve.named.jubjub import JUBJUB
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.r1cs.native.numbers import element
+from quod.sapling.scalars import encoded
+from quod.validation import exact_bytes
+
+
+@frozen
+class OutputStatement:
+    """The value commitment cv, the ephemeral key epk, and cmu."""
+
+    cv: EdwardsPair
+    epk: EdwardsPair
+    cmu: int
+
+    @classmethod
+    def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:
+        """Of 32 bytes each; InputError names the one that consensus refuses, and why."""
+        points = (_large("cv", cv), _large("epk", epk))
+        number = int.from_bytes(exact_bytes("cmu", cmu, 32), "little")
+        return cls(*points, element("cmu", number, JUBJUB.fq))
+
+    @property
+    def public(self) -> list[int]:
+        """The five public inputs of the circuit."""
+        return [*self.cv, *self.epk, self.cmu]
+
+    def to_bytes(self) -> tuple[bytes, bytes, bytes]:
+        """The bytes of cv, epk and cmu."""
+        return encoded(self.cv), encoded(self.epk), self.cmu.to_bytes(32, "little")
+
+
+def _large(name: str, data: bytes) -> EdwardsPair:
+    try:
+        point = decode_edwards(JUBJUB, exact_bytes(name, data, 32), check_subgroup=False)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    if edwards_group(JUBJUB).has_small_order(point):
+        raise InputError(f"{name} is a point of small order")
+    return point

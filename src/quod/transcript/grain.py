@@ -1,0 +1,51 @@
+"""The Grain LFSR from which permutations of Poseidon's kind draw their constants.
+
+Grassi, Khovratovich, Rechberger, Roy, Schofnegger, eprint 2019/458, appendix E, for odd powers over
+a prime field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import compress
+
+_LENGTH = 80
+_TAPS = (62, 51, 38, 23, 13, 0)
+_DROPPED = 160
+
+
+def grain_numbers(p: int, width: int, full_rounds: int, partial_rounds: int) -> Iterator[int]:
+    """Numbers of as many bits as p has, not reduced, without end."""
+    bits = p.bit_length()
+    parameters = (
+        (1, 2), (0, 4), (bits, 12), (width, 12), (full_rounds, 10), (partial_rounds, 10)
+    )  # fmt: skip
+    start = "".join(f"{value:0{size}b}" for value, size in parameters) + "1" * 30
+    done, length = 0, 1 << 12
+    while True:
+        text = _stream(start, length)[_LENGTH + _DROPPED :]
+        # Of each pair of bits the second counts where the first is set.
+        kept = "".join(compress(text[1::2], map(int, text[::2])))
+        for place in range(done, len(kept) - bits + 1, bits):
+            yield int(kept[place : place + bits], 2)
+            done = place + bits
+        length *= 4
+
+
+def _stream(start: str, length: int) -> str:
+    """The first bits of the register's sequence, the oldest first.
+
+    The recurrence holds for its squares, too: bit n + 80 * 2**k is the sum of the bits
+    n + tap * 2**k, of which 18 * 2**k are known at a time.
+    """
+    sequence, known, scale = int(start[::-1], 2), _LENGTH, 1
+    while known < length:
+        while 2 * scale * _LENGTH <= known:
+            scale *= 2
+        base, new = known - scale * _LENGTH, 0
+        for tap in _TAPS:
+            new ^= sequence >> base + scale * tap
+        count = scale * (_LENGTH - max(_TAPS))
+        sequence |= (new & (1 << count) - 1) << known
+        known += count
+    return f"{sequence:0{known}b}"[::-1][:length]

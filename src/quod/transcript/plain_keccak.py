@@ -1,0 +1,77 @@
+"""Keccak-f[1600] and Keccak-256 of bytes on the host, with the padding of 2008.
+
+hashlib has SHA-3, whose padding is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+LANE = 64
+ROUNDS = 24
+RATE = 1088
+"""The bits of a block of Keccak-256 and SHA3-256."""
+
+_MASK = (1 << LANE) - 1
+
+
+@cache
+def rotations() -> list[int]:
+    """By how much rho rotates the lane x + 5 * y."""
+    found, x, y = [0] * 25, 1, 0
+    for step in range(ROUNDS):
+        found[x + 5 * y] = (step + 1) * (step + 2) // 2 % LANE
+        x, y = y, (2 * x + 3 * y) % 5
+    return found
+
+
+@cache
+def round_constants() -> list[int]:
+    """What iota adds to the first lane, round by round."""
+    found, register = [], 1
+    for _ in range(ROUNDS):
+        constant = 0
+        for power in range(7):
+            constant |= (register & 1) << (1 << power) - 1
+            register = register << 1 ^ (register >> 7) * 0x171
+        found.append(constant)
+    return found
+
+
+def permuted(lanes: Sequence[int]) -> list[int]:
+    """Keccak-f[1600] of 25 lanes that are integers, on the host."""
+    state = list(lanes)
+    for constant in round_constants():
+        parity = [
+            state[x] ^ state[x + 5] ^ state[x + 10] ^ state[x + 15] ^ state[x + 20]
+            for x in range(5)
+        ]
+        theta = [parity[x - 1] ^ _rotated(parity[(x + 1) % 5], 1) for x in range(5)]
+        moved = [0] * 25
+        for lane, value in enumerate(state):
+            y, x = divmod(lane, 5)
+            moved[y + 5 * ((2 * x + 3 * y) % 5)] = _rotated(value ^ theta[x], rotations()[lane])
+        rows = [moved[start : start + 5] for start in range(0, 25, 5)]
+        state = [row[x] ^ ~row[(x + 1) % 5] & row[(x + 2) % 5] for row in rows for x in range(5)]
+        state[0] ^= constant
+    return state
+
+
+def _rotated(lane: int, by: int) -> int:
+    return (lane << by | lane >> (LANE - by)) & _MASK
+
+
+def keccak_256(data: bytes) -> bytes:
+    """Keccak-256 with the padding of 2008, which hashlib has not; on the host."""
+    rate = RATE // 8
+    padded = bytearray(data + bytes(rate - len(data) % rate))
+    padded[len(data)] ^= 0x01
+    padded[-1] ^= 0x80
+    lanes = [0] * 25
+    for start in range(0, len(padded), rate):
+        for lane in range(rate // 8):
+            place = start + 8 * lane
+            lanes[lane] ^= int.from_bytes(padded[place : place + 8], "little")
+        lanes = permuted(lanes)
+    return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])

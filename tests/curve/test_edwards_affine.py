@@ -1,0 +1,127 @@
+"""Single points of Edwards curves: against the Weierstrass model; encodings; hostile bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quod.curve import (
+    EDWARDS,
+    EdwardsCurve,
+    affine_group,
+    decode_edwards,
+    edwards_group,
+    encode_edwards,
+)
+from quod.curve.edwards_model import model_of
+from quod.errors import InputError
+
+SIGNS = ("zcash", "circomlib")
+every_curve = pytest.mark.parametrize("curve", EDWARDS.values(), ids=lambda curve: curve.name)
+
+
+@every_curve
+def test_the_law_is_the_model_s(curve: EdwardsCurve) -> None:
+    """Sums and multiples in the Weierstrass model, whose law shares nothing with this one."""
+    chance, group, model = random.Random(1), edwards_group(curve), model_of(curve)
+    other = affine_group(model)
+    order = (0, curve.fq.value - 1)
+    points = [(0, 1), order, curve.generator]
+    points += [group.multiply(chance.randrange(1 << 300), curve.generator) for _ in range(2)]
+    points.append(group.add(points[-1], order))
+    for point in points:
+        image = model.from_edwards(point)
+        for second in points:
+            added = other.add(image, model.from_edwards(second))
+            assert group.add(point, second) == model.to_edwards(added)
+            assert group.sum([point, second, second]) == group.add(point, group.double(second))
+        for scalar in (0, 1, -1, 8, curve.fr.value, chance.randrange(1 << 260)):
+            product = model.to_edwards(other.multiply(scalar, image))
+            assert group.multiply(scalar, point) == product
+            assert group.multiply_fixed(scalar, point) == product
+        assert group.add(point, group.negate(point)) == (0, 1)
+    assert [group.in_subgroup(point) for point in points] == [True, False, True, True, True, False]
+    assert [group.has_small_order(point) for point in points] == [True, True] + [False] * 4
+    assert group.sum([]) == (0, 1)
+
+
+@every_curve
+def test_montgomery_form(curve: EdwardsCurve) -> None:
+    group = edwards_group(curve)
+    points = [group.multiply(k, curve.generator) for k in (1, 2, 5)]
+    forms = [curve.to_montgomery(point) for point in points]
+    assert all(curve.montgomery.contains(form) for form in forms)
+    one, two, five = forms
+    assert one is not None
+    assert two is not None
+    assert five is not None
+    assert group.double_montgomery(one) == two
+    four = group.double_montgomery(two)
+    assert group.add_montgomery(one, four) == five
+    with pytest.raises(InputError, match="no sum"):
+        group.add_montgomery(one, one)
+    with pytest.raises(InputError, match="no double"):
+        group.double_montgomery((0, 0))
+
+
+@every_curve
+@pytest.mark.parametrize("sign", SIGNS)
+def test_encodings(curve: EdwardsCurve, sign: str) -> None:
+    group, q = edwards_group(curve), curve.fq.value
+    size = q.bit_length() // 8 + 1
+    for k in range(1, 9):
+        point = group.multiply(k, curve.generator)
+        data = encode_edwards(curve, point, sign=sign)
+        assert decode_edwards(curve, data, sign=sign) == point
+        flipped = data[:-1] + bytes([data[-1] ^ 0x80])
+        assert decode_edwards(curve, flipped, sign=sign) == group.negate(point)
+        shifted = (point[1] + q).to_bytes(size + 1, "little")[:size]
+        with pytest.raises(InputError):
+            decode_edwards(curve, shifted, sign=sign)
+    neutral = encode_edwards(curve, (0, 1), sign=sign)
+    assert neutral == (1).to_bytes(size, "little")
+    assert decode_edwards(curve, neutral, sign=sign) == (0, 1)
+    with pytest.raises(InputError, match="x is 0, which has no sign"):
+        decode_edwards(curve, neutral[:-1] + b"\x80", sign=sign)
+    with pytest.raises(InputError, match=f"expected {size} bytes, not {size - 1}"):
+        decode_edwards(curve, neutral[:-1], sign=sign)
+    small = encode_edwards(curve, (0, q - 1), sign=sign)
+    with pytest.raises(InputError, match="not in the subgroup of prime order"):
+        decode_edwards(curve, small, sign=sign)
+    assert decode_edwards(curve, small, sign=sign, check_subgroup=False) == (0, q - 1)
+
+
+@every_curve
+def test_random_bytes(curve: EdwardsCurve) -> None:
+    """Either refused, or the very bytes that are written again."""
+    chance = random.Random(2)
+    size, kept = curve.fq.bits // 8 + 1, 0
+    for _ in range(60):
+        number = chance.randrange(curve.fq.value) | chance.getrandbits(1) << 8 * size - 1
+        data = number.to_bytes(size, "little")
+        try:
+            point = decode_edwards(curve, data, check_subgroup=False)
+        except InputError:
+            continue
+        kept += 1
+        assert encode_edwards(curve, point) == data
+    assert 10 < kept < 50
+
+
+def test_hostile_points() -> None:
+    curve = EDWARDS["jubjub"]
+    q = curve.fq.value
+    x, y = curve.generator
+    for point, message in (
+        ((x, y + 1), "the point is not on jubjub"), ((x + q, y), "a coordinate of the point"),
+        ([x, y], "must be a point"), (None, "must be a point"), ((x, y, 1), "must be a point"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            encode_edwards(curve, point)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="sign must be zcash or circomlib"):
+        decode_edwards(curve, bytes(32), sign="other")
+    with pytest.raises(InputError, match="a point is encoded in bytes"):
+        decode_edwards(curve, "00" * 32)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="EDWARDS has the named ones"):
+        edwards_group("jubjub")  # type: ignore[arg-type]
