@@ -9,7 +9,8 @@ import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
-    "groth16", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "sapling", "service.keys", "service.queue",
+    "groth16", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "sapling", "service.keys",
+    "service.queue",
     "service.client", "service.worker", "sumcheck", "transcript", "witness",
 ))]  # fmt: skip
 

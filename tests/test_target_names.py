@@ -25,6 +25,7 @@ ALGORITHMS = (
     "gkr",
     "proving",
     "groth16",
+    "sapling",
 )
 NAMES = re.compile(r"llvm|ptx|wgsl|cuda|webgpu|vulkan|cpu", re.IGNORECASE)
 DEVICES = re.compile(r"(Cpu|Cuda|WebGpu|Emulated|Export)Device|is_(cpu|cuda|webgpu|vulkan|wgsl)")

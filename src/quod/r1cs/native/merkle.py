@@ -81,5 +81,5 @@ def merkle_path(
 
 
 def _check(compress: object) -> None:
-    if not callable(compress):
+    if not callable(compress) or isinstance(compress, type):
         raise InputError(f"the hash of a tree is a function, not {shown_kind(compress)}")
