@@ -8,6 +8,7 @@ import pkgutil
 import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
+    "ceremony",
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
     "groth16", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "sapling", "service.keys",
     "service.queue",

@@ -66,8 +66,8 @@ _HOME = {
 }
 # Packages that are loaded when they are first named.
 _PACKAGES = (
-    "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr", "groth16",
-    "formats", "kernel", "device", "field", "curve", "witness", "service",
+    "msm", "ntt", "sumcheck", "transcript", "commitment", "ceremony", "lookup", "circuit", "gkr",
+    "groth16", "formats", "kernel", "device", "field", "curve", "witness", "service",
     "r1cs", "sapling", "testing",
 )  # fmt: skip
 

@@ -1,5 +1,34 @@
 """Ceremonies: powers of tau that many contribute to, and what their second phase shares with them.
 
-Nobody knows a key's secrets unless everyone who contributed to it keeps his. docs/ceremony.md says
-how one is held, and what it does not promise.
+Nobody knows a key's secrets unless everyone who contributed to it kept his. docs/ceremony.md says
+how one is held, and what it does not promise. The names below load on first use (PEP 562).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.ceremony.beacon import Beacon as Beacon
+    from quod.ceremony.contributing import Receipt as Receipt
+    from quod.ceremony.contributing import add_beacon as add_beacon
+    from quod.ceremony.contributing import contribute as contribute
+    from quod.ceremony.new import new_powers as new_powers
+    from quod.ceremony.verification import Verified as Verified
+    from quod.ceremony.verification import verify as verify
+
+__all__ = ["Beacon", "Receipt", "Verified", "add_beacon", "contribute", "new_powers", "verify"]
+
+_HOME = {
+    "Beacon": "quod.ceremony.beacon",
+    "Receipt": "quod.ceremony.contributing",
+    "add_beacon": "quod.ceremony.contributing",
+    "contribute": "quod.ceremony.contributing",
+    "new_powers": "quod.ceremony.new",
+    "Verified": "quod.ceremony.verification",
+    "verify": "quod.ceremony.verification",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -18,6 +18,7 @@ from quod.cli import (
     jobs,
     kernel,
     keys,
+    powersoftau,
     r1cs,
     serve,
     wtns,
@@ -49,6 +50,7 @@ for _of_gkr in (gkr.info, gkr.compile_key, gkr.prove, gkr.verify):
     _gkr.command(_of_gkr.__name__.removesuffix("_key"))(typer_command(_of_gkr))
 _gkr.command("inspect")(inspect.inspect)
 app.add_typer(_gkr, name="gkr")
+app.add_typer(powersoftau.app, name="powersoftau")
 app.add_typer(zkey.app, name="zkey")
 app.add_typer(r1cs.app, name="r1cs")
 app.add_typer(wtns.app, name="wtns")

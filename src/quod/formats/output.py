@@ -143,8 +143,9 @@ def _mode_of(target: str) -> int | None:
 
 
 def _new(temporary: str, mode: int | None) -> BinaryIO:
-    # os.open, not tempfile: a new file gets the permissions that the user's umask asks for.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    # os.open, not tempfile: a new file gets the permissions that the user's umask asks for. What
+    # writes a large one may map it, to read again what is already there.
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     file = os.fdopen(descriptor, "wb")
     if mode is not None:
         os.fchmod(descriptor, stat.S_IMODE(mode))

@@ -1,0 +1,175 @@
+"""Contributions to powers of tau: every point times powers of secrets that are forgotten then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.ceremony.beacon import Beacon
+from quod.ceremony.blake2b import Blake2b
+from quod.ceremony.challenge import challenge_after, current_challenge
+from quod.ceremony.contribution import (
+    NAMES,
+    Contribution,
+    beacon_secrets,
+    contributions_data,
+    finished,
+    keys_bytes,
+    make_keys,
+    read_contributions,
+)
+from quod.ceremony.details import Details
+from quod.ceremony.multiples import powers_of, secret_multiples
+from quod.ceremony.point_bytes import compressed
+from quod.ceremony.ptau_layout import (
+    CONTRIBUTIONS,
+    SECTIONS,
+    PointSection,
+    PtauWriter,
+    check_whole,
+    header_data,
+    results_of,
+)
+from quod.ceremony.public_key import PublicKey
+from quod.ceremony.secret import Secret, no_core_dumps, wiped
+from quod.ceremony.windows import windows
+from quod.curve.operations import first_bad_point
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline, or_null
+from quod.formats.output import write_atomically
+from quod.formats.ptau import PowersOfTau
+from quod.formats.source import Path
+from quod.frozen import frozen
+
+
+@frozen
+class Receipt:
+    """What a contributor tells the world: his number, from 1 on, and the hash of his response.
+
+    `next_challenge` is what the next contribution answers.
+    """
+
+    number: int
+    response_hash: bytes
+    next_challenge: bytes
+
+
+def contribute(
+    source: Path,
+    target: Path,
+    *,
+    name: str = "",
+    text: str = "",
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> Receipt:
+    """Writes `source` with a contribution of secrets that nobody learns to `target`.
+
+    Secrets come from the system; `text` is mixed in. They are overwritten before this returns or
+    raises, and nothing of them is written. InputError for a file that is damaged, has points
+    outside their groups, or was cut from a larger one; OutputError if the result cannot be written.
+    """
+    details = Details(name)
+    with no_core_dumps(), ExitStack() as until_wiped:
+        file = PowersOfTau.open(source)
+        fr = file.curve_parameters.fr
+        secrets = [until_wiped.enter_context(Secret.drawn(fr, text)) for _ in NAMES]
+        return _extend(
+            resolve_device(device), file, target, secrets, details, or_null(timeline),
+            lambda challenge: make_keys(file.curve_parameters, challenge, secrets),
+        )  # fmt: skip
+
+
+def add_beacon(
+    source: Path,
+    target: Path,
+    beacon: Beacon,
+    *,
+    name: str = "",
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> Receipt:
+    """As `contribute`, with secrets that follow from a public value; see `Beacon`."""
+    timeline = or_null(timeline)
+    details = Details(name, beacon)
+    file = PowersOfTau.open(source)
+    curve = file.curve_parameters
+    with timeline.stage("beacon") as stage:
+        stream = beacon.stream(lambda part: stage.progress(round(part * 1000), 1000))
+    secrets = beacon_secrets(curve, stream)
+    return _extend(
+        resolve_device(device), file, target, secrets, details, timeline,
+        lambda challenge: make_keys(curve, challenge, secrets, stream),
+    )  # fmt: skip
+
+
+def _extend(
+    device: AnyDevice,
+    file: PowersOfTau,
+    target: Path,
+    secrets: Sequence[Secret],
+    details: Details,
+    timeline: Timeline,
+    keys_of: Callable[[bytes], tuple[PublicKey, PublicKey, PublicKey]],
+) -> Receipt:
+    """Writes the file with one contribution more."""
+    check_whole(file)
+    curve, power = file.curve_parameters, file.power
+    earlier = read_contributions(file)
+    host = resolve_device("cpu")
+    with timeline.stage("challenge"):
+        challenge = current_challenge(host, curve, power, earlier)
+    keys = keys_of(challenge)
+    firsts = dict(zip(NAMES, secrets, strict=True))
+    made: list[Receipt] = []
+
+    def write(output: BinaryIO) -> None:
+        writer = PtauWriter(output, curve, 2 + len(SECTIONS))
+        writer.section(1, header_data(curve, power, power))
+        response = Blake2b(challenge)
+        for section in SECTIONS:
+            writer.begin(section.id, section.nbytes(curve, power))
+            with timeline.stage(section.name) as stage:
+                count = section.count(power)
+                for first, last in windows(section.group(curve), count):
+                    points = _multiplied(device, file, section, firsts, first, last)
+                    writer.write(points)
+                    response.update(compressed(host, section.group(curve), points))
+                    stage.progress(last, count)
+        response_hash = finished(response, keys_bytes(curve, keys))
+        with timeline.stage("next challenge"):
+            next_challenge = challenge_after(
+                host, curve, response_hash, lambda section: writer.written(section, power)
+            )
+        results = results_of(lambda section: next(iter(writer.written(section, power))), curve)
+        added = Contribution(results, keys, response.state(), next_challenge, details)
+        writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, added]))
+        made.append(Receipt(len(earlier) + 1, response_hash, next_challenge))
+
+    write_atomically(target, write)
+    return made[0]
+
+
+def _multiplied(
+    device: AnyDevice,
+    file: PowersOfTau,
+    section: PointSection,
+    firsts: dict[str, Secret],
+    first: int,
+    last: int,
+) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
+    """A window of a section, each point times its power of tau and the first secret."""
+    group = section.group(file.curve_parameters)
+    points = np.array(section.points(file)[first:last])
+    # A point of small order would come back with what a secret is modulo that order.
+    bad = first_bad_point(device, group, points, subgroup=True)
+    if bad is not None:
+        file.refuse(section.name, first + bad[0], bad[1])
+    scalars = np.empty((last - first, group.scalars.words), np.uint32)
+    with wiped(scalars):
+        powers_of(firsts["tau"], firsts.get(section.first), first, scalars)
+        return secret_multiples(device, group, points, scalars)

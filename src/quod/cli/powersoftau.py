@@ -1,0 +1,143 @@
+"""quod powersoftau: the first phase of a ceremony, whose files snarkjs reads and writes as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quod.cli.options import AsJson, Device, Quiet, check_outputs
+from quod.cli.terminal import note, show, show_json
+
+if TYPE_CHECKING:
+    from quod.ceremony.contributing import Receipt
+
+app = typer.Typer(help="Powers of tau, for keys that nobody can forge for.", no_args_is_help=True)
+
+Source = Annotated[Path, typer.Argument(metavar="PTAU", help="Powers of tau.")]
+Target = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new file goes.")]
+Name = Annotated[str, typer.Option(metavar="NAME", help="Who contributes, for all to read.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Powers of tau, for keys that nobody can forge for."""
+
+
+@app.command()
+def new(
+    curve: Annotated[str, typer.Argument(metavar="CURVE", help="bn254 or bls12_381.")],
+    power: Annotated[int, typer.Argument(metavar="POWER", help="2**POWER is the largest domain.")],
+    out: Target,
+    quiet: Quiet = False,
+) -> None:
+    """Begin a ceremony: write powers of 1, and show the hash that the first contributor signs."""
+    check_outputs([out], [])
+    from quod.ceremony.new import new_powers
+    from quod.cli.progress import followed_timeline
+    from quod.formats.curves import curve_named, curve_of_json_name
+
+    known = curve_of_json_name(curve)
+    with followed_timeline(quiet=quiet) as timeline:
+        name = curve if known is None else known.name
+        challenge = new_powers(curve_named(name).name, power, out, timeline=timeline)
+    show(f"First challenge: {in_words(challenge)}")
+    note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
+
+
+@app.command()
+def contribute(
+    ptau: Source,
+    out: Target,
+    name: Name = "",
+    entropy: Annotated[
+        str,
+        typer.Option(
+            "--entropy", "-e", metavar="TEXT",
+            help="Mixed into what the system gives, which suffices alone.",
+        ),
+    ] = "",
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Contribute secrets that are forgotten at once; shows the hash to tell the world.
+
+    Interrupted, it leaves nothing; begun again, it takes new secrets.
+    """
+    check_outputs([out], [ptau])
+    from quod.ceremony.contributing import contribute as run
+    from quod.cli.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        receipt = run(ptau, out, name=name, text=entropy, device=device, timeline=timeline)
+    _show_receipt(receipt, out, quiet=quiet)
+
+
+@app.command()
+def beacon(
+    ptau: Source,
+    out: Target,
+    value: Annotated[str, typer.Argument(metavar="HEX", help="A public value, in hexadecimal.")],
+    exponent: Annotated[
+        int, typer.Argument(metavar="EXPONENT", help="It is hashed 2**EXPONENT times, 10 to 63.")
+    ],
+    name: Name = "",
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Contribute what follows from a value that nobody could know before."""
+    check_outputs([out], [ptau])
+    from quod.ceremony.beacon import Beacon
+    from quod.ceremony.contributing import add_beacon
+    from quod.cli.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        receipt = add_beacon(
+            ptau, out, Beacon.from_hex(value, exponent), name=name, device=device,
+            timeline=timeline,
+        )  # fmt: skip
+    _show_receipt(receipt, out, quiet=quiet)
+
+
+@app.command()
+def verify(
+    ptau: Source, device: Device = "cpu", as_json: AsJson = False, quiet: Quiet = False
+) -> None:
+    """Check every contribution and every point. The exit code is 0 only if all is well."""
+    from quod.ceremony.verification import verify as run
+    from quod.cli.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        found = run(ptau, device=device, timeline=timeline)
+    if as_json:
+        show_json(
+            {
+                "curve": found.curve,
+                "power": found.power,
+                "next_challenge": found.next_challenge.hex(),
+                "contributions": [
+                    {
+                        "name": one.details.name,
+                        "beacon": one.details.beacon is not None,
+                        "response_hash": response.hex(),
+                    }
+                    for one, response in found.contributions
+                ],
+            }
+        )
+        return
+    for number, (one, response) in enumerate(found.contributions, start=1):
+        kind = "contribution" if one.details.beacon is None else "beacon"
+        show(f"{number} {kind} {one.details.name or 'without a name'}: {in_words(response)}")
+    show(f"OK: 2**{found.power} powers of {found.curve}, {len(found.contributions)} contributions.")
+
+
+def in_words(digest: bytes) -> str:
+    """A hash as ceremonies show it: words of eight hexadecimal digits."""
+    return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
+
+
+def _show_receipt(receipt: Receipt, out: Path, *, quiet: bool) -> None:
+    show(f"Contribution {receipt.number}: {in_words(receipt.response_hash)}")
+    note(f"Wrote {out}. The next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
