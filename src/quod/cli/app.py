@@ -37,7 +37,7 @@ app = typer.Typer(
 _groth16 = typer.Typer(
     help="Groth16 proofs with the keys and witnesses of circom and snarkjs.", no_args_is_help=True
 )
-for _command in (groth16.prove, groth16.verify):
+for _command in (groth16.prove, groth16.verify, groth16.setup):
     _groth16.command()(typer_command(_command))
 _groth16.command("test-key")(typer_command(groth16.make_test_key))
 _groth16.command()(fullprove.fullprove)

@@ -1,4 +1,4 @@
-"""quod groth16: prove, verify, and keys for tests.
+"""quod groth16: prove, verify, and keys.
 
 Proofs take a fraction of a second, so what these functions import when they run is held to a list
 (tests/test_import_time.py), and `quick` calls `prove` and `verify` without typer.
@@ -23,7 +23,7 @@ from quod.cli.parameters import (
     Trace,
     WrongUsage,
 )
-from quod.cli.terminal import note, show_timings, show_valid, warn
+from quod.cli.terminal import note, show, show_timings, show_valid, warn
 from quod.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -204,6 +204,36 @@ def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
     return read_proof(path, check_subgroup=False)
 
 
+def setup(
+    r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
+    ptau: Annotated[Path, Argument("PTAU", "Powers of tau, prepared for the second phase.")],
+    zkey: Annotated[Path, Argument("ZKEY", "Where the key goes, to be contributed to.")],
+    device: Device = "cpu",
+    timings: Timings = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a key of a circuit from powers of tau, for others to contribute to.
+
+    It is the file that snarkjs makes. Prints the circuit hash.
+    """
+    check_outputs([zkey], [r1cs, ptau])
+    from quod.cli.powersoftau import in_words
+    from quod.cli.progress import followed_timeline
+    from quod.groth16.ceremony import new_key
+
+    begin = perf_counter()
+    with followed_timeline(quiet=quiet) as timeline:
+        found = new_key(r1cs, ptau, zkey, device=device, timeline=timeline)
+    if timings:
+        show_timings(timeline)
+    show(f"Circuit hash: {in_words(found)}")
+    note(
+        f"Made {zkey} in {perf_counter() - begin:.2f} s. Anyone can forge proofs for it until "
+        "somebody contributes: quod zkey contribute",
+        quiet=quiet,
+    )
+
+
 def make_test_key(
     r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
     zkey: Annotated[Path, Argument("ZKEY", "Where the proving key goes.")],
@@ -225,7 +255,7 @@ def make_test_key(
         raise WrongUsage(
             "whoever knows the seed can forge proofs for this key; "
             "say --insecure-test-key if it is only for tests, "
-            "else run a ceremony (snarkjs zkey contribute)"
+            "else make one from powers of tau (quod groth16 setup) and contribute to it"
         )
     check_outputs([zkey], [r1cs])
     from quod.groth16 import generate_key

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from quod.cli.options import InsecureTestKey, Quiet, check_outputs
+from quod.cli import groth16
+from quod.cli.options import InsecureTestKey, Quiet, check_outputs, typer_command
 from quod.cli.terminal import note
 
 app = typer.Typer(help="Proving keys.", no_args_is_help=True)
 export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
 app.add_typer(export, name="export")
+app.command("new")(typer_command(groth16.setup))
 
 
 @app.callback()

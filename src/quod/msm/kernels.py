@@ -19,6 +19,7 @@ from quod.msm.run import base_multiples
 from quod.msm.run.fixed_base import multiply_from_table
 from quod.msm.sort import counting
 from quod.msm.sort.registered import register_sorting
+from quod.msm.sparse_sums import combine_windows, sum_segments
 
 # Windows of 13 bits over the 255-bit scalars of BLS12-381, as 2**16 of them have.
 register(
@@ -94,6 +95,11 @@ for _name, _form in _FORMS:
             f"msm.gpu.accumulate_again[{_name}]", gpu_accumulate.accumulate_again,
             group=GROUPS[_name], form=_form,
         )  # fmt: skip
+for _name in ("bn254.g1", "bls12_381.g2"):
+    register(f"msm.sum_segments[{_name}]", sum_segments, group=GROUPS[_name])
+    register(
+        f"msm.combine_windows[{_name}]", combine_windows, group=GROUPS[_name], window_bits=4
+    )  # fmt: skip
 for _words in (16, 24):
     register(f"msm.gpu.begin_sums[{_words}]", merge.begin_sums, sum_words=_words)
 register_sorting()

@@ -1,0 +1,46 @@
+"""Containers of the iden3 tools whose sections are made while they are written.
+
+So a file may be larger than memory: the length of each section is known beforehand, its bytes come
+in parts. `quod.formats.iden3` has the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
+
+from quod.formats.iden3 import Buffer, as_bytes, little_u32
+from quod.frozen import frozen
+
+
+@frozen(eq=False)
+class PlannedSection:
+    """A section of `length` bytes, whose parts come in turn when it is their turn."""
+
+    identifier: int
+    length: int
+    parts: Callable[[], Iterator[Buffer]]
+
+    @classmethod
+    def of(cls, identifier: int, *parts: Buffer) -> PlannedSection:
+        """Of parts that are there."""
+        return cls(identifier, sum(len(as_bytes(part)) for part in parts), lambda: iter(parts))
+
+
+def write_planned(
+    file: BinaryIO, kind: str, version: int, sections: Sequence[PlannedSection]
+) -> None:
+    """Writes a container to an open file, its sections in their order.
+
+    A section whose parts are not as long as planned is a defect of whoever planned it: ValueError.
+    """
+    file.write(kind.encode() + little_u32(version) + little_u32(len(sections)))
+    for section in sections:
+        file.write(little_u32(section.identifier) + section.length.to_bytes(8, "little"))
+        left = section.length
+        for part in section.parts():
+            data = as_bytes(part)
+            left -= len(data)
+            file.write(data)
+        if left:
+            raise ValueError(f"section {section.identifier} is {left} bytes short of its plan")

@@ -1,0 +1,135 @@
+"""Prepared powers of tau for tests and benchmarks: INSECURE, the seed is the secret.
+
+They are laid out as snarkjs prepares them, with no contribution, and quickly made: all points are
+multiples of the generators by known numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+
+import numpy as np
+
+from quod.ceremony.multiples import powers_of
+from quod.ceremony.secret import Secret as Scalar
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.parameters import PairingCurve
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.field.array import Words, check_seed, integers_to_words
+from quod.field.roots import root_of_unity
+from quod.formats import write_atomically
+from quod.formats.curves import curve_named
+from quod.formats.iden3 import Buffer, little_u32
+from quod.formats.iden3_stream import PlannedSection, write_planned
+from quod.formats.ptau import KIND, VERSION
+from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
+from quod.groth16.setup import Secret
+from quod.msm.fixed_base import FixedBase
+from quod.validation import whole_number
+
+_CHUNK = 1 << 20
+
+
+def write_known_powers(
+    path: str | PathLike[str], curve: str, power: int, seed: int, *, device: DeviceChoice = "cpu"
+) -> None:
+    """Write INSECURE prepared powers of tau, 2**`power` of them. Equal seeds make equal files.
+
+    Raises `InputError` for an unknown curve and for more powers than its field has roots of unity
+    for, `OutputError` if the file cannot be written.
+    """
+    check_seed(seed)
+    known = curve_named(curve)
+    whole_number("power", power, 1, known.fr.two_adicity - 1)
+    made = _KnownPowers(resolve_device(device), known, power, seed)
+    write_atomically(path, lambda file: write_planned(file, KIND, VERSION, made.sections()))
+
+
+class _KnownPowers:
+    def __init__(self, device: AnyDevice, curve: PairingCurve, power: int, seed: int) -> None:
+        self._device, self._curve, self._power = device, curve, power
+        self._secret = Secret.from_seed(seed, curve.fr, 2 << power)
+        self._factors = {
+            "tau_g1": 1, "tau_g2": 1, "alpha_tau_g1": self._secret.alpha,
+            "beta_tau_g1": self._secret.beta,
+        }  # fmt: skip
+        count = 8 << power
+        self._bases = {
+            degree: FixedBase(
+                device, self._group(degree), self._group(degree).parameters.generator, count
+            )
+            for degree in (1, 2)
+        }
+
+    def _group(self, degree: int) -> Group:
+        return GROUPS[f"{self._curve.name}.g{degree}"]
+
+    def sections(self) -> list[PlannedSection]:
+        """Those of a prepared file."""
+        fq, power = self._curve.fq, self._power
+        whole = 1 << power
+        beta = integers_to_words(self._curve.fr, [self._secret.beta])
+        found = [
+            PlannedSection.of(
+                1, little_u32(fq.bytes), fq.value.to_bytes(fq.bytes, "little"), little_u32(power),
+                little_u32(power),
+            ),
+        ]  # fmt: skip
+        for number, name in enumerate(self._factors, 2):
+            count = 2 * whole - 1 if name == "tau_g1" else whole
+            found.append(self._points(number, name, [(None, count)]))
+        found.append(PlannedSection.of(6, self._bases[2].multiply(beta)))
+        found.append(PlannedSection.of(7, little_u32(0)))
+        for number, name in enumerate(self._factors, 12):
+            last = power + 1 if name == "tau_g1" else power
+            found.append(
+                self._points(number, name, [(level, 1 << level) for level in range(last + 1)])
+            )
+        return found
+
+    def _points(
+        self, identifier: int, name: str, levels: list[tuple[int | None, int]]
+    ) -> PlannedSection:
+        degree = 2 if name == "tau_g2" else 1
+        size = 8 * self._group(degree).point_words
+
+        def parts() -> Iterator[Buffer]:
+            for level, count in levels:
+                scalars = self._powers(count) if level is None else self._lagrange(level)
+                if self._factors[name] != 1:
+                    scalars = scaled(self._device, self._curve.fr, scalars, self._factors[name])
+                for start in range(0, count, _CHUNK):
+                    part = np.ascontiguousarray(scalars[start : start + _CHUNK])
+                    yield self._bases[degree].multiply(part)
+
+        return PlannedSection(identifier, size * sum(count for _, count in levels), parts)
+
+    def _powers(self, count: int, base: int | None = None) -> Words:
+        fr = self._curve.fr
+        found = np.empty((count, fr.words), np.uint32)
+        number = self._secret.tau if base is None else base
+        powers_of(Scalar.of_public(fr, number), None, 0, found)
+        return found
+
+    def _lagrange(self, level: int) -> Words:
+        """The Lagrange polynomials of 2**level at tau.
+
+        Of the level beyond the powers there is one power too few, which counts as none.
+        """
+        fr, n = self._curve.fr, 1 << level
+        r, root = fr.value, root_of_unity(fr, "snarkjs", level)
+        found = lagrange_at(
+            self._device, fr, count=n, root=root, shift=1, point=self._secret.tau,
+            scale=self._secret.lagrange_scale(fr, n, 1),
+        )  # fmt: skip
+        if level <= self._power:
+            return found
+        missing = pow(self._secret.tau, n - 1, r) * pow(n, -1, r) % r
+        roots = self._powers(n, root)
+        # Canonical numbers taken for Montgomery form stay what they are times a constant.
+        return weighted_sum(
+            self._device, fr, (1, r - missing, 0), found, roots, np.zeros_like(found)
+        )
