@@ -104,6 +104,8 @@ COMMANDS = [
     "groth16 verify",
     "groth16 setup",
     "groth16 test-key",
+    "sapling prove-output",
+    "sapling verify-output",
     "gkr info",
     "gkr compile",
     "gkr prove",

@@ -20,6 +20,7 @@ from quod.cli import (
     keys,
     powersoftau,
     r1cs,
+    sapling,
     serve,
     wtns,
     zkey,
@@ -54,6 +55,7 @@ app.add_typer(powersoftau.app, name="powersoftau")
 app.add_typer(zkey.app, name="zkey")
 app.add_typer(r1cs.app, name="r1cs")
 app.add_typer(wtns.app, name="wtns")
+app.add_typer(sapling.app, name="sapling")
 app.add_typer(keys.app, name="keys")
 app.command("serve")(serve.serve)
 for _of_jobs in (jobs.submit, jobs.wait, jobs.status, jobs.cancel):

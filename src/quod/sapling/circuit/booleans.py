@@ -1,0 +1,68 @@
+"""Bits that may be constants or negations, which cost no constraint: bellman's `Boolean`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quod.r1cs.signal import Signal
+from quod.r1cs.system import ConstraintSystem
+
+
+class Not:
+    """1 - bit, for a signal that is 0 or 1."""
+
+    __slots__ = ("bit",)
+
+    def __init__(self, bit: Signal) -> None:
+        self.bit = bit
+
+
+Boolean = Signal | Not | bool
+
+
+def scaled(system: ConstraintSystem, bit: Boolean, factor: int) -> Signal:
+    """A bit times a number below the prime, as a sum of wires."""
+    if isinstance(bit, Signal):
+        return bit.scaled(factor)
+    if isinstance(bit, Not):
+        return system.one.scaled(factor) - bit.bit.scaled(factor)
+    return system.one.scaled(factor) if bit else system.zero
+
+
+def negated(bit: Boolean) -> Boolean:
+    """1 - bit."""
+    if isinstance(bit, Signal):
+        return Not(bit)
+    return bit.bit if isinstance(bit, Not) else not bit
+
+
+def both(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
+    """left AND right: a constraint unless one is constant."""
+    if isinstance(left, bool):
+        return right if left else False
+    if isinstance(right, bool):
+        return left if right else False
+    return system.multiply(scaled(system, left, 1), scaled(system, right, 1))
+
+
+def either_alone(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boolean:
+    """left XOR right: the constraint 2a·b = a + b - c of the bits below negations, or none."""
+    if isinstance(left, bool):
+        return negated(right) if left else right
+    if isinstance(right, bool):
+        return negated(left) if right else left
+    a = left.bit if isinstance(left, Not) else left
+    b = right.bit if isinstance(right, Not) else right
+    answer = system.wire()
+    system.enforce(a.scaled(2), b, a + b - answer)
+    return answer if isinstance(left, Not) == isinstance(right, Not) else Not(answer)
+
+
+def constants(number: int, count: int) -> list[Boolean]:
+    """The low bits of a number, least first."""
+    return [bool(number >> at & 1) for at in range(count)]
+
+
+def weighted(system: ConstraintSystem, terms: Iterable[tuple[Boolean, int]]) -> Signal:
+    """The sum of bits, each times a number below the prime."""
+    return system.sum(scaled(system, bit, factor) for bit, factor in terms)

@@ -1,0 +1,137 @@
+"""Points of Jubjub in a circuit, with the constraints of Zcash's `sapling-crypto`.
+
+Affine in Edwards form, (u, v) with -u² + v² = 1 + d·u²·v², and in Montgomery form, (x, y), whose
+coordinates may be sums of wires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.curve.named.jubjub import JUBJUB
+from quod.r1cs.bits import strict_bits
+from quod.r1cs.signal import Signal
+from quod.r1cs.system import ConstraintSystem
+from quod.sapling.circuit.booleans import Boolean, scaled
+
+_D = JUBJUB.d % JUBJUB.fq.value
+_MONTGOMERY = JUBJUB.montgomery
+
+
+class EdwardsPoint:
+    """A point (u, v), two signals of a system."""
+
+    __slots__ = ("system", "u", "v")
+
+    def __init__(self, system: ConstraintSystem, u: Signal, v: Signal) -> None:
+        self.system, self.u, self.v = system, u, v
+
+    @classmethod
+    def of_input(cls, system: ConstraintSystem, name: str) -> EdwardsPoint:
+        """An input of two numbers, which is shown to be on the curve; 4 constraints."""
+        u, v = system.private(name, 2)
+        uu, vv = system.multiply(u, u), system.multiply(v, v)
+        both = system.multiply(uu, vv)
+        system.enforce(vv - uu, system.one, both * _D + 1)
+        return cls(system, u, v)
+
+    def add(self, other: EdwardsPoint) -> EdwardsPoint:
+        """The sum; 6 constraints."""
+        system = self.system
+        cross = system.multiply(self.u + self.v, other.u + other.v)
+        a = system.multiply(other.v, self.u)
+        b = system.multiply(other.u, self.v)
+        c = system.multiply(a.scaled(_D), b)
+        u = system.wire()
+        system.enforce(c + 1, u, a + b)
+        v = system.wire()
+        system.enforce(1 - c, v, cross - a - b)
+        return EdwardsPoint(system, u, v)
+
+    def double(self) -> EdwardsPoint:
+        """Twice the point; 5 constraints."""
+        system = self.system
+        total = self.u + self.v
+        square = system.multiply(total, total)
+        a = system.multiply(self.u, self.v)
+        c = system.multiply(a.scaled(_D), a)
+        u = system.wire()
+        system.enforce(c + 1, u, 2 * a)
+        v = system.wire()
+        system.enforce(1 - c, v, square - 2 * a)
+        return EdwardsPoint(system, u, v)
+
+    def chosen(self, bit: Boolean) -> EdwardsPoint:
+        """The point where the bit is 1, else the neutral one (0, 1); 2 constraints."""
+        system = self.system
+        factor = scaled(system, bit, 1)
+        u, v = system.wire(), system.wire()
+        system.enforce(self.u, factor, u)
+        system.enforce(self.v, factor, v - 1 + factor)
+        return EdwardsPoint(system, u, v)
+
+    def times(self, bits: Sequence[Boolean]) -> EdwardsPoint:
+        """The multiple by a number, its bits least first; 13 constraints a bit but the first."""
+        base, result = self, None
+        for at, bit in enumerate(bits):
+            if at:
+                base = base.double()
+            own = base.chosen(bit)
+            result = own if result is None else result.add(own)
+        assert result is not None
+        return result
+
+    def assert_not_small_order(self) -> None:
+        """Eight times the point is not neutral: its u has an inverse; 16 constraints."""
+        system = self.system
+        with system.namespace("doublings"):
+            eightfold = self.double().double().double()
+        inverse = system.wire()
+        system.enforce(eightfold.u, inverse, system.one)
+
+    def encoded(self) -> list[Boolean]:
+        """The 256 bits of the point's encoding: all of v, then the lowest of u; 776 constraints."""
+        system = self.system
+        with system.namespace("u"):
+            u = strict_bits(system, self.u)
+        with system.namespace("v"):
+            v = strict_bits(system, self.v)
+        return [*v, u[0]]
+
+    def output(self, name: str) -> None:
+        """Makes both coordinates public."""
+        self.system.output(f"{name}.u", self.u)
+        self.system.output(f"{name}.v", self.v)
+
+
+class MontgomeryPoint:
+    """A point (x, y) of the Montgomery form, which is neither at infinity nor of order two."""
+
+    __slots__ = ("system", "x", "y")
+
+    def __init__(self, system: ConstraintSystem, x: Signal, y: Signal) -> None:
+        self.system, self.x, self.y = system, x, y
+
+    def add(self, other: MontgomeryPoint) -> MontgomeryPoint:
+        """The sum of points whose x differ, which is for the caller to know; 3 constraints."""
+        system = self.system
+        slope = system.wire()
+        system.enforce(other.x - self.x, slope, other.y - self.y)
+        x = system.wire()
+        system.enforce(slope, slope, self.x + other.x + x + _MONTGOMERY.a)
+        y = system.wire()
+        system.enforce(self.x - x, slope, y + self.y)
+        return MontgomeryPoint(system, x, y)
+
+    def to_edwards(self) -> EdwardsPoint:
+        """The same point in Edwards form; 2 constraints."""
+        system = self.system
+        u = system.wire()
+        system.enforce(self.y, u, self.x.scaled(SCALE))
+        v = system.wire()
+        system.enforce(self.x + 1, v, self.x - 1)
+        return EdwardsPoint(system, u, v)
+
+
+SCALE = 0x2762DE61E862645E31DE341E77D764E5CE4069703DA88ABD8F4535F7CF82B8D9
+"""The square root of 4/(a - d) by which u = SCALE·x/y."""

@@ -1,0 +1,113 @@
+"""Outputs: a note's commitments with the proof that they are right, made and verified.
+
+The circuit is that of the ceremony of 2018, `quod.sapling.circuit.output`; the parameters are its
+`sapling-output.params`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from os import PathLike
+
+from quod.device.discovery import DeviceChoice
+from quod.device.timeline import Timeline, or_null
+from quod.errors import MismatchError
+from quod.frozen import frozen
+from quod.groth16 import ProvingKey, Verdict, VerifyingKey, verify_batch
+from quod.groth16.proof import Proof
+from quod.r1cs import Circuit, trace
+from quod.r1cs.inputs import Inputs
+from quod.sapling.circuit.output import sapling_output
+from quod.sapling.note import Note, value_commitment
+from quod.sapling.output_statement import OutputStatement
+from quod.sapling.scalars import random_scalar, secret_scalar
+from quod.validation import instance
+
+
+@cache
+def output_circuit() -> Circuit:
+    """The circuit, traced once a process."""
+    return trace(sapling_output, "bls12_381")
+
+
+def output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
+    """What the circuit takes for a note and two scalars; InputError for one that is not canonical,
+    and for an esk of 0."""
+    instance("the note", note, Note, "Note.from_seed makes one")
+    u, v = note.address.transmission_key
+    return {
+        "value": note.value, "rcv": secret_scalar("rcv", rcv), "g_d": note.address.base,
+        "esk": secret_scalar("esk", esk, least=1), "pk_d_v": v, "pk_d_u": u & 1, "rcm": note.rcm,
+    }  # fmt: skip
+
+
+@frozen(eq=False)
+class Output:
+    """A statement and its proof."""
+
+    statement: OutputStatement
+    proof: Proof
+
+
+class OutputProver:
+    """Proves Outputs with parameters of bellman, which stay open."""
+
+    def __init__(
+        self,
+        parameters: str | PathLike[str],
+        device: DeviceChoice = "cpu",
+        timeline: Timeline | None = None,
+        *,
+        checked: bool = True,
+    ) -> None:
+        """With `checked` all points of the parameters are looked at; see `from_bellman`.
+
+        InputError and MismatchError as that raises.
+        """
+        with or_null(timeline).stage("trace circuit"):
+            self.circuit = output_circuit()
+        self.key = ProvingKey.from_bellman(
+            parameters, self.circuit.r1cs, device, timeline, checked=checked
+        )
+
+    def prove(
+        self,
+        note: Note,
+        *,
+        esk: int | None = None,
+        rcv: int | None = None,
+        seed: int | None = None,
+        timeline: Timeline | None = None,
+    ) -> Output:
+        """The Output of a note, its proof verified.
+
+        Scalars that are not given come from the system, as the blinding of the proof does unless
+        there is a `seed` (see `ProvingKey.prove`). InputError for scalars that are not canonical.
+        """
+        esk = random_scalar() if esk is None else esk
+        rcv = random_scalar() if rcv is None else rcv
+        timeline = or_null(timeline)
+        with timeline.stage("witness"):
+            witness = self.circuit.witness(output_inputs(note, esk, rcv))
+        proof, public = self.key.prove(witness, seed=seed, timeline=timeline)
+        statement = OutputStatement(
+            value_commitment(note.value, rcv), note.ephemeral_key(esk), note.cmu
+        )
+        if public != statement.public:
+            raise MismatchError("the circuit and the note disagree about what is public")
+        return Output(statement, proof)
+
+    def close(self) -> None:
+        """Ends threads that wait for the next proof."""
+        self.key.close()
+
+
+def verify_output(key: VerifyingKey, output: Output) -> bool:
+    """Whether the proof is valid; of the statement consensus has been asked when it was read."""
+    return key.verify(output.statement.public, output.proof)
+
+
+def verify_outputs(key: VerifyingKey, outputs: Sequence[Output]) -> list[Verdict]:
+    """The same of many, together; see `quod.groth16.verify_batch`."""
+    return verify_batch([(key, output.statement.public, output.proof) for output in outputs])
