@@ -275,15 +275,18 @@ class ProvingKey:
         self_check: bool = True,
         timeline: Timeline | None = None,
         meter: BusyMeter | None = None,
+        pinned: bool = False,
     ) -> prover.PendingProof:
         """Begins a proof as `prove` makes it, which the caller finishes; others may be begun.
 
         On a GPU the witness is there when this returns; with `in_progress` proofs it waits for the
-        end of one. `meter` is told when the device computes.
+        end of one. `meter` is told when the device computes. A witness whose values are `pinned`,
+        in page-locked memory of the device (`device.pinned`), is copied from there.
         """
         return prover.begin(
-            self, witness, seed=seed, self_check=self_check, timeline=timeline, meter=meter
-        )
+            self, witness, seed=seed, self_check=self_check, timeline=timeline, meter=meter,
+            pinned=pinned,
+        )  # fmt: skip
 
     @property
     def in_progress(self) -> int:

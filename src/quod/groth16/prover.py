@@ -103,9 +103,10 @@ def begin(
     self_check: bool = True,
     timeline: Timeline | None = None,
     meter: BusyMeter | None = None,
+    pinned: bool = False,
 ) -> PendingProof:
     """See `ProvingKey.begin`."""
-    return PendingProof(key, witness, seed, self_check, or_null(timeline), meter)
+    return PendingProof(key, witness, seed, self_check, or_null(timeline), meter, pinned)
 
 
 def prove_many(
@@ -141,6 +142,7 @@ class PendingProof:
         self_check: bool,
         timeline: Timeline,
         meter: BusyMeter | None,
+        pinned: bool = False,
     ) -> None:
         self._key, self._timeline = key, timeline
         self._self_check = flag("self_check", self_check)
@@ -157,8 +159,9 @@ class PendingProof:
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
             self._context = ProofContext(
-                timeline, opening.enter_context(timeline.stage("sums")), meter
-            )
+                timeline, opening.enter_context(timeline.stage("sums")), meter,
+                pinned=flag("pinned", pinned),
+            )  # fmt: skip
             self._sums = opening.enter_context(
                 closing(key.resident.start(values, self._beside(), self._context))
             )

@@ -24,11 +24,15 @@ class ProofContext:
     `timeline` is told of its stages; those that several threads work on belong to `parent`, which
     is open as long as they do. `cancellation` stops them. `spans` has, by name, when a part began
     and ended (`time.perf_counter_ns`), whoever looks at the timeline: "upload" and "compute", in
-    which the device computes, and which `meter` is told of.
+    which the device computes, and which `meter` is told of. `pinned` says whether the witness
+    is in page-locked memory.
     """
 
-    def __init__(self, timeline: Timeline, parent: Stage, meter: BusyMeter | None = None) -> None:
-        self.timeline, self.parent = timeline, parent
+    def __init__(
+        self, timeline: Timeline, parent: Stage, meter: BusyMeter | None = None, *,
+        pinned: bool = False,
+    ) -> None:  # fmt: skip
+        self.timeline, self.parent, self.pinned = timeline, parent, pinned
         self.cancellation = Cancellation()
         self.spans: dict[str, tuple[int, int]] = {}
         self._meter = meter

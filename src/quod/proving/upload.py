@@ -73,9 +73,12 @@ class UploadBuffer:
             self._upload(start, min(start + chunk, nbytes)) for start in range(0, nbytes, chunk)
         ]
 
-    def fill(self, words: Words) -> None:
-        """Puts words into `buffer`; what is submitted from then on finds them there."""
-        if self._device.single_queue:
+    def fill(self, words: Words, *, pinned: bool = False) -> None:
+        """Puts words into `buffer`; what is submitted from then on finds them there.
+
+        Words that are `pinned`, in page-locked memory themselves, are copied from there.
+        """
+        if pinned or self._device.single_queue:
             self._device.upload(words, into=self.buffer)
             return
         source = np.ascontiguousarray(words).reshape(-1).view(np.uint8)

@@ -156,9 +156,9 @@ class _Slot:
         """See `SumSlot`."""
         return self.lane.runner
 
-    def upload(self, witness: Words) -> None:
+    def upload(self, witness: Words, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
-        self.witness.fill(witness)
+        self.witness.fill(witness, pinned=pinned)
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """Computes the sums, and waits for them; `first` is done with the early ones."""

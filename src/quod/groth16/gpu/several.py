@@ -200,10 +200,10 @@ class _Slot:
         self.early = SummedPoints(key.groups, {name: found[name] for name in _EARLY})
         self.late = SummedPoints(key.groups, {name: found[name] for name in _LATE})
 
-    def upload(self, witness: Words) -> None:
+    def upload(self, witness: Words, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
         for own in self._witnesses:
-            own.fill(witness)
+            own.fill(witness, pinned=pinned)
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""

@@ -38,8 +38,11 @@ class SumSlot(Protocol):
     @property
     def late(self) -> FinishedPoints: ...
 
-    def upload(self, witness: Words) -> None:
-        """Brings the witness to the device; what is submitted from then on finds it there."""
+    def upload(self, witness: Words, *, pinned: bool = False) -> None:
+        """Brings the witness to the device; what is submitted from then on finds it there.
+
+        One that is `pinned` is in page-locked memory.
+        """
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """Computes the sums, and waits for them; `first` is done with the early ones."""
@@ -91,7 +94,7 @@ class GpuSums:
         slot: SumSlot = slots.acquire()
         try:
             with context.stage("upload", bytes=2 * witness.nbytes), context.span("upload"):
-                slot.upload(witness)
+                slot.upload(witness, pinned=context.pinned)
             return cls(slots, slot, beside, context)
         except BaseException:
             slots.release(slot)

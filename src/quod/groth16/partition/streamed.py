@@ -249,7 +249,7 @@ class _Slot:
         assert self._program is not None
         return self._program.late
 
-    def upload(self, witness: Words) -> None:
+    def upload(self, witness: Words, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
         self._device.upload(np.ascontiguousarray(witness), into=self._witness)
 

@@ -183,13 +183,13 @@ class _Slot:
         assert self._tail is not None
         return self._tail.late
 
-    def upload(self, witness: Words) -> None:
+    def upload(self, witness: Words, *, pinned: bool = False) -> None:
         """Brings the witness to the device, and begins its splits."""
         self._drop_begun()
         if self._upload is None:
             self._device.upload(np.ascontiguousarray(witness), into=self._witness)
         else:
-            self._upload.fill(witness)
+            self._upload.fill(witness, pinned=pinned)
         for split in self._splits.values():
             split.expect()
         self._begun = replay(self._device, self._splitting)

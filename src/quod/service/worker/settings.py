@@ -51,6 +51,11 @@ class WorkerSettings:
         whole_number("arbiter_constraints", self.arbiter_constraints, 0)
 
     @property
+    def buffers(self) -> int:
+        """How many witnesses are read before the device: such as wait for keys, and others."""
+        return 2 * self.ahead + 2
+
+    @property
     def work_bytes(self) -> int:
         """The budget of witnesses and proofs."""
         if self.memory_bytes is not None:

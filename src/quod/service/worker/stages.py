@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from quod.errors import VerificationError
+from quod.formats import Witness
 from quod.frozen import frozen
 from quod.groth16 import Proof
 from quod.proving.busy import BusyMeter
@@ -61,12 +62,15 @@ class Stages:
     def read(self, work: Work) -> None:
         """The witness, from wherever it is."""
         with self._stage(work, Stage.WITNESS):
-            try:
-                with self.jobs.open(work.lease.payload) as file:
-                    work.witness = witness_of(file, work.lease, self.calculate)
-            except NotFoundError:
-                # The payload goes when its job has ended.
-                raise GoneError from None
+            work.witness = self._witness(work)
+
+    def _witness(self, work: Work) -> Witness:
+        try:
+            with self.jobs.open(work.lease.payload) as file:
+                return witness_of(file, work.lease, self.calculate, work.buffer)
+        except NotFoundError:
+            # The payload goes when its job has ended.
+            raise GoneError from None
 
     def lease(self, work: Work) -> None:
         """The key, which may have to be loaded."""
@@ -79,9 +83,14 @@ class Stages:
         assert work.key is not None
         work.enter(Stage.UPLOAD)
         begin = time.perf_counter_ns()
-        work.pending = work.key.value.begin(work.witness, meter=self.meter)
+        copied = work.witness.values.nbytes
+        work.pending = work.key.value.begin(
+            work.witness, meter=self.meter, pinned=work.buffer is not None
+        )
+        # It is on the device, and another one may be read meanwhile.
+        work.leave_buffer()
         span = work.pending.spans.get("upload", (begin, begin))
-        self._record(work, Stage.UPLOAD, *span, work.witness.values.nbytes)
+        self._record(work, Stage.UPLOAD, *span, copied)
         work.check()
 
     def compute(self, work: Work) -> None:
@@ -112,8 +121,8 @@ class Stages:
 
     def _again(self, work: Work) -> tuple[Proof, list[int]]:
         assert work.key is not None
-        assert work.witness is not None
-        found = proved_again(work.key.value, work.witness, self.settings.arbiter_constraints)
+        witness = work.witness or self._witness(work)
+        found = proved_again(work.key.value, witness, self.settings.arbiter_constraints)
         self.faulty(f"a proof of the job {work.lease.job} did not verify, and the next one did")
         return found
 

@@ -13,6 +13,7 @@ from quod.formats.iden3 import Iden3File
 from quod.formats.wtns import KIND, VERSION
 from quod.service.payload import PayloadKind, Section, open_witness, read_body, read_header
 from quod.service.queue import Lease
+from quod.service.worker.buffers import Bytes
 
 # No message names the file that a client gave, nor shows anything of it.
 _NAME = "the witness"
@@ -21,18 +22,25 @@ Calculate = Callable[[str, bytes], bytes]
 """The .wtns file of a key, by identity, from inputs as JSON."""
 
 
-def witness_of(file: BinaryIO, lease: Lease, calculate: Calculate) -> Witness:
-    """The witness of a lease, checked, in memory of its own. Raises `InputError`."""
+def witness_of(
+    file: BinaryIO, lease: Lease, calculate: Calculate, buffer: Bytes | None = None
+) -> Witness:
+    """The witness of a lease, checked, in memory of its own. Raises `InputError`.
+
+    A file is read into `buffer` where it is not too long.
+    """
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
         inputs = read_body(file, header.sections[lease.partition])
         return _parsed(memoryview(calculate(lease.key, inputs)))
     with open_witness(file, header, lease.partition) as (found, section):
-        return _read(found, section)
+        return _read(found, section, buffer)
 
 
-def _read(file: BinaryIO, section: Section) -> Witness:
-    own = np.empty(section.length, np.uint8).data
+def _read(file: BinaryIO, section: Section, buffer: Bytes | None) -> Witness:
+    if buffer is None or len(buffer) < section.length:
+        buffer = np.empty(section.length, np.uint8)
+    own = buffer[: section.length].data
     file.seek(section.offset)
     if file.readinto(own) != len(own):  # type: ignore[attr-defined]
         raise InputError("is cut short", path=_NAME)
@@ -45,13 +53,14 @@ def _parsed(data: memoryview) -> Witness:
     return Witness.of(Iden3File.parse(data, _NAME, KIND, VERSION))
 
 
-def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> int:
-    """A bound on the memory that a witness takes, of a circuit with so many variables."""
+def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> tuple[int, int]:
+    """A bound on the memory that a witness takes, of a circuit with so many variables.
+
+    And the bytes of its file, 0 if it is to be computed.
+    """
     header = read_header(file, lease.partitions)
     whole = variables * element
-    if header.kind is PayloadKind.WTNS:
-        return max(whole, header.sections[lease.partition].length)
     if header.kind is PayloadKind.INPUTS:
-        return whole + header.sections[lease.partition].length
+        return whole + header.sections[lease.partition].length, 0
     with open_witness(file, header, lease.partition) as (_, section):
-        return max(whole, section.length)
+        return max(whole, section.length), section.length

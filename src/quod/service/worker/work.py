@@ -10,6 +10,7 @@ from quod.groth16 import Proof, ProvingKey
 from quod.groth16.prover import PendingProof
 from quod.service.keys import Lease as KeyLease
 from quod.service.queue import Lease
+from quod.service.worker.buffers import Bytes, WitnessBuffers
 from quod.service.worker.pool import Stage
 
 
@@ -22,7 +23,8 @@ class Work:
 
     `entered` is when it came to its stage, by the monotonic clock; `told` the stage that the queue
     was told of, and `renewed` when. `reserved` bytes of the budget are its own; `permitted` says
-    whether it has a permit.
+    whether it has a permit, and `buffer` what its witness is read into, if that is no memory of its
+    own: one of `buffers`.
     """
 
     def __init__(self, lease: Lease) -> None:
@@ -37,6 +39,8 @@ class Work:
         self.key: KeyLease[ProvingKey] | None = None
         self.pending: PendingProof | None = None
         self.proof: Proof | None = None
+        self.buffers: WitnessBuffers | None = None
+        self.buffer: Bytes | None = None
 
     def enter(self, stage: Stage) -> None:
         """Goes on to a stage; GoneError if nobody wants it any more."""
@@ -56,6 +60,13 @@ class Work:
         if pending is not None:
             pending.cancel()
 
+    def leave_buffer(self) -> None:
+        """Gives the page-locked memory back; the witness in it is gone."""
+        buffers, buffer, self.buffer = self.buffers, self.buffer, None
+        if buffers is not None and buffer is not None:
+            self.witness = None
+            buffers.give_back(buffer)
+
     def let_go(self) -> None:
         """Gives back what it has of the key, and its memory."""
         pending, key = self.pending, self.key
@@ -63,5 +74,6 @@ class Work:
         self.witness = self.proof = None
         if pending is not None:
             pending.close()
+        self.leave_buffer()
         if key is not None:
             key.release()

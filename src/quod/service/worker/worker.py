@@ -13,6 +13,7 @@ from quod.proving.busy import BusyMeter
 from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.keys import CacheStatus, ResidentKeys, Tier
 from quod.service.worker.budget import MemoryBudget
+from quod.service.worker.buffers import WitnessBuffers
 from quod.service.worker.failures import Failure, Fault, failure_of
 from quod.service.worker.jobs import Jobs
 from quod.service.worker.keeper import Keeper
@@ -60,6 +61,7 @@ class Worker:
         self._meter = BusyMeter()
         self._budget = MemoryBudget(settings.work_bytes)
         self._permits = Permits(2 * settings.lanes + settings.ahead)
+        self._buffers: WitnessBuffers
         self._sizes: dict[str, tuple[int, int]] = {}
         self._started = time.time()
         self._restarts = self._proofs = self._failures = 0
@@ -151,6 +153,7 @@ class Worker:
             self._keys = keys
             keys.spare_first(self._jobs.elsewhere)
             keys.warm(self.settings.warm)
+            self._buffers = self._made_buffers(keys)
             for name in self.settings.warm:
                 if self._goes_on():
                     with keys.lease(name) as lease:
@@ -240,13 +243,24 @@ class Worker:
         """Takes the memory of a witness, in the order of the claims; waits for it."""
         lease = work.lease
         if lease.key not in self._sizes:
-            record = keys.repository.record(keys.repository.resolve(lease.key))
-            self._sizes[lease.key] = record.variables, CURVES[record.curve].fr.bytes
+            self._sizes[lease.key] = _size_of(keys, lease.key)
         with self._jobs.open(lease.payload) as file:
-            nbytes = witness_bytes(file, lease, *self._sizes[lease.key])
-        if self._budget.take(nbytes, given_up=lambda: work.gone):
+            nbytes, read = witness_bytes(file, lease, *self._sizes[lease.key])
+        if read:
+            work.buffers = self._buffers
+            work.buffer = self._buffers.take(read, given_up=lambda: work.gone)
+        # What is read into a buffer takes nothing beside it.
+        if work.buffer is None and self._budget.take(nbytes, given_up=lambda: work.gone):
             work.reserved = nbytes
         work.check()
+
+    def _made_buffers(self, keys: ResidentKeys) -> WitnessBuffers:
+        """Page-locked memory for witnesses of the keys of the start, the longest of them."""
+        sizes = [_size_of(keys, name) for name in self.settings.warm]
+        most = max((count * nbytes for count, nbytes in sizes), default=0)
+        return WitnessBuffers(
+            keys.device, most, self.settings.buffers, self.settings.work_bytes // 2
+        )
 
     # --- how work ends
 
@@ -369,3 +383,9 @@ class Worker:
                 f"the worker {self.name} has no device open; ask again", retry_seconds=1.0
             )
         return keys
+
+
+def _size_of(keys: ResidentKeys, name: str) -> tuple[int, int]:
+    """The values of a key's witness, and the bytes of one."""
+    record = keys.repository.record(keys.repository.resolve(name))
+    return record.variables, CURVES[record.curve].fr.bytes

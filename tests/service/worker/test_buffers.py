@@ -1,0 +1,90 @@
+"""Page-locked memory that witnesses are read into: taken, waited for, given back, copied from."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.groth16.gpu import bases
+from quod.proving.upload import UploadBuffer
+from quod.service.queue import JobState
+from quod.service.worker.buffers import WitnessBuffers
+from quod.service.worker.settings import WorkerSettings
+from tests.service.worker.conftest import WITNESS, Bench
+
+
+def test_who_finds_none_waits_for_one() -> None:
+    device = open_device("emulated")
+    pool = WitnessBuffers(device, 1000, 2, 1 << 20)
+    taken = [pool.take(1000, given_up=lambda: False) for _ in range(2)]
+    assert all(one is not None and len(one) >= 1000 for one in taken)
+    found: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(pool.take(10, given_up=lambda: False))
+    )  # fmt: skip
+    waiting.start()
+    assert found == []
+    assert taken[0] is not None
+    pool.give_back(taken[0])
+    waiting.join()
+    assert found[0] is taken[0]
+    # Who is not wanted any more does not wait.
+    assert pool.take(10, given_up=lambda: True) is None
+    # Nor who would find none that is long enough.
+    assert pool.take(1 << 20, given_up=lambda: False) is None
+
+
+def test_none_where_they_are_of_no_use_or_do_not_fit() -> None:
+    assert WitnessBuffers(open_device("cpu"), 1000, 2, 1 << 20).count == 0
+    device = open_device("emulated")
+    assert WitnessBuffers(device, 0, 2, 1 << 20).count == 0
+    assert WitnessBuffers(device, 1000, 9, 3000).count == 2
+    none = WitnessBuffers(device, 1000, 9, 100)
+    assert none.count == 0
+    assert none.take(10, given_up=lambda: False) is None
+
+
+def test_witnesses_are_copied_from_where_they_were_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Multiples take an interpreter long.
+    monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+    made: list[WitnessBuffers] = []
+    make, fill = WitnessBuffers.__init__, UploadBuffer.fill
+    seen: list[tuple[bool, bool]] = []
+
+    def making(self: WitnessBuffers, *given: Any) -> None:
+        make(self, *given)
+        assert self._free
+        made.append(self)
+        own.extend(self._free)
+
+    def filling(self: UploadBuffer, words: Any, *, pinned: bool = False) -> None:
+        seen.append((pinned, any(np.may_share_memory(words, one) for one in own)))
+        fill(self, words, pinned=pinned)
+
+    own: list[Any] = []
+    monkeypatch.setattr(WitnessBuffers, "__init__", making)
+    monkeypatch.setattr(UploadBuffer, "fill", filling)
+    pool = bench.pool(WorkerSettings("emulated", warm=("small",), ahead=1))
+    good = [bench.submit() for _ in range(3)]
+    # Longer than what a buffer is for: a section that nobody knows.
+    longer = WITNESS[:8] + (3).to_bytes(4, "little") + WITNESS[12:]
+    longer += (9).to_bytes(4, "little") + (5000).to_bytes(8, "little") + bytes(5000)
+    good.append(bench.submit(longer))
+    wrong = bench.submit(WITNESS[:-32] + bytes(32))
+    bad = bench.submit(WITNESS[:-1])
+    for job in good:
+        assert bench.ended(job).state is JobState.SUCCEEDED
+        bench.check_results(job)
+    # Who is to blame is found out with a witness that is read again.
+    assert bench.ended(wrong).message.startswith("the witness does not satisfy")
+    assert bench.ended(bad).state is JobState.FAILED
+    assert pool.drain(60)
+    # The proof of the start, four of witnesses in buffers, one that has none, and the one again.
+    assert sorted(seen) == [(False, False)] * 3 + [(True, True)] * 4
+    assert len(made[0]._free) == made[0].count == 4
