@@ -75,6 +75,7 @@ CPU: Commands = {
     ],
     "queue": [[], ["--database", "postgresql:///postgres"]],
     "submit": [[]],
+    "solidity": [["--curve", curve, *_ONCE] for curve in ("bn254", "bls12_381")],
     "witness": [
         [f"{EXAMPLE}/circuit.wasm", f"{EXAMPLE}/input.json", *peer]
         for peer in ([], ["--against", "snarkjs"])

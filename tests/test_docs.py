@@ -117,6 +117,8 @@ COMMANDS = [
     "powersoftau verify",
     "zkey new",
     "zkey export verificationkey",
+    "zkey export solidityverifier",
+    "zkey export soliditycalldata",
     "keys add",
     "keys list",
     "keys show",
@@ -158,6 +160,7 @@ COMMANDS = [
     "bench verify",
     "bench submit",
     "bench witness",
+    "bench solidity",
     "bench serve-pipeline",
     "bench serve",
 ]

@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Exact versions: the tests compare with these programs. webgpu is Dawn, for its compiler Tint.
-node_packages=(snarkjs@0.7.6 circom2@0.2.23 circomlib@2.0.5 circomlibjs@0.1.7 webgpu@0.6.2 typescript@5.9.3)
+node_packages=(snarkjs@0.7.6 circom2@0.2.23 circomlib@2.0.5 circomlibjs@0.1.7 webgpu@0.6.2 typescript@5.9.3
+    solc@0.8.37 @ethereumjs/evm@10.1.3)
 
 need() { # need WHAT PACKAGE...: installs system packages, or says what to install
     local what=$1

@@ -74,6 +74,14 @@ def rows() -> Iterator[tuple[str, Row]]:
         "public_from_json_text",
         Row(groth16.public_from_json_text, {"text": "[]", "curve": "bn254"}),
     )
+    yield "solidity_verifier", Row(
+        groth16.solidity_verifier, {"key": opened, "name": "N", "allow_insecure": True},
+        {"allow_insecure": ("true",)},
+    )  # fmt: skip
+    proof = groth16.Proof("bn254", (1, 2), opened.beta_g2, (1, 2))
+    yield "solidity_calldata", Row(
+        groth16.solidity_calldata, {"proof": proof, "public": [1]}
+    )  # fmt: skip
     yield "generate_key", Row(
         groth16.generate_key,
         {"r1cs": "no such", "zkey": "no such", "seed": 1, "device": DEVICE, "timeline": None},

@@ -24,6 +24,7 @@ from quod.cli import (
     serve,
     wtns,
     zkey,
+    zkey_solidity,
 )
 from quod.cli.options import typer_command
 
@@ -52,6 +53,8 @@ for _of_gkr in (gkr.info, gkr.compile_key, gkr.prove, gkr.verify):
 _gkr.command("inspect")(inspect.inspect)
 app.add_typer(_gkr, name="gkr")
 app.add_typer(powersoftau.app, name="powersoftau")
+for _of_zkey in (zkey_solidity.solidityverifier, zkey_solidity.soliditycalldata):
+    zkey.export.command()(_of_zkey)
 app.add_typer(zkey.app, name="zkey")
 app.add_typer(r1cs.app, name="r1cs")
 app.add_typer(wtns.app, name="wtns")

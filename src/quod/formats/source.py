@@ -135,6 +135,14 @@ def begins_as_text(path: Path) -> bool:
     return True
 
 
+def begins_with(path: Path, magic: bytes) -> bool:
+    """Whether a file begins with these bytes; pipes are taken not to. Raises `InputError`."""
+    if is_pipe(path):
+        return False
+    with opened_file(path) as (file, _):
+        return file.read(len(magic)) == magic
+
+
 def is_pipe(path: Path) -> bool:
     """Whether `path` names a pipe, which can be read only once."""
     try:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from quod.groth16.proof import Proof as Proof
     from quod.groth16.proof import public_from_json_text as public_from_json_text
     from quod.groth16.setup import generate_key as generate_key
+    from quod.groth16.solidity import solidity_calldata as solidity_calldata
+    from quod.groth16.solidity import solidity_verifier as solidity_verifier
     from quod.groth16.tags import INSECURE_TAG as INSECURE_TAG
     from quod.groth16.verifier import VerifyingKey as VerifyingKey
 
@@ -27,6 +29,8 @@ __all__ = [
     "verify_batch",
     "public_from_json_text",
     "generate_key",
+    "solidity_verifier",
+    "solidity_calldata",
     "INSECURE_TAG",
 ]
 
@@ -38,6 +42,8 @@ _HOME = {
     "Proof": "quod.groth16.proof",
     "public_from_json_text": "quod.groth16.proof",
     "generate_key": "quod.groth16.setup",
+    "solidity_verifier": "quod.groth16.solidity",
+    "solidity_calldata": "quod.groth16.solidity",
     "INSECURE_TAG": "quod.groth16.tags",
 }
 

@@ -361,7 +361,7 @@ class VerifyingKey:
         group = self._group(degree)
         law, q = affine_group(group), group.coordinates.value
         for name, point in zip(names, points, strict=True):
-            if any(not 0 <= value < q for value in _coordinates(point, degree)):
+            if any(not 0 <= value < q for value in coordinates_of(point, degree)):
                 raise InputError(f"a coordinate of {name} is not below q; {advice}", path=path)
             if not law.contains(point):
                 raise InputError(f"{name} is not on the curve; {advice}", path=path)
@@ -398,7 +398,8 @@ class VerifyingKey:
         return pairing(self.device, parameters, alpha, self.beta_g2)
 
 
-def _coordinates(point: Point, degree: int) -> Iterable[int]:
+def coordinates_of(point: Point, degree: int) -> Iterable[int]:
+    """The integers of a point of G1 or G2 (degree 2); none for infinity."""
     if point is None:
         return ()
     return point if degree == 1 else (*point[0], *point[1])

@@ -40,7 +40,9 @@ def shown_parameters(parameters: dict[str, Parameter]) -> str:
 
 
 def shown_number(value: float) -> str:
-    """Three significant digits, without an exponent where that stays readable."""
+    """Three significant digits, without an exponent where that stays readable; counts whole."""
+    if 100_000 <= abs(value) < 1e9 and value == int(value):
+        return f"{int(value):,}"
     if value == 0 or 0.001 <= abs(value) < 100_000:
         digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4
         return f"{value:.{digits}f}"

@@ -362,6 +362,16 @@ def witness(
     settings.measure("witness", cases(wasm, inputs, threads or [1, 2]))
 
 
+def solidity(settings: Settings, curve: Curve = "bn254") -> None:
+    """Gas of a contract that verifies proofs, as an Ethereum VM counts it; snarkjs's beside it.
+
+    It needs solc and @ethereumjs/evm in build/node (tools/setup.sh node).
+    """
+    from quod.cli.bench.solidity import cases
+
+    settings.measure("solidity", cases(curve), warm_up=0.0)
+
+
 def serve_pipeline(
     settings: StagedSettings,
     constraints: Constraints = None,
@@ -464,5 +474,5 @@ def _key_or_chain(
 
 SUBJECTS = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
-    queue, submit, witness, serve_pipeline, serve,
+    queue, submit, witness, solidity, serve_pipeline, serve,
 )  # fmt: skip

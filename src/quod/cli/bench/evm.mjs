@@ -1,0 +1,87 @@
+// Contracts in Solidity, compiled, deployed and called in an Ethereum VM in this process.
+//
+// node evm.mjs PACKAGES < jobs.json > results.json, where PACKAGES is the folder whose node_modules
+// has solc and @ethereumjs/evm. A job is {"source", "contract", "optimizer", "hardfork", "calls"}, a
+// call {"function", "data", "gas"}: a function's name, or "" for none, hexadecimal, and the most gas.
+// A result is {"warnings", "methods", "code_bytes", "deploy_gas", "calls"}, where a call is
+// {"returned", "gas", "error"}: execution gas, as a transaction has it beside its 21,000 and its
+// calldata, so that precompiles are warm.
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { readFileSync } from "node:fs";
+
+const require = createRequire(join(process.argv[2], "package.json"));
+// The package of modules, which require.resolve would not choose.
+const load = (name) => {
+  const found = require.resolve(name).replace("/dist/cjs/", "/dist/esm/");
+  return import(pathToFileURL(found).href);
+};
+const solc = require("solc");
+const { createEVM, getActivePrecompiles } = await load("@ethereumjs/evm");
+const fromRequire = createRequire(require.resolve("@ethereumjs/evm"));
+const sibling = (name) =>
+  import(pathToFileURL(fromRequire.resolve(name).replace("/dist/cjs/", "/dist/esm/")).href);
+const { Common, Mainnet } = await sibling("@ethereumjs/common");
+const { hexToBytes, bytesToHex, createAddressFromString } = await sibling("@ethereumjs/util");
+
+const caller = createAddressFromString("0x" + "11".repeat(20));
+const gasLimit = 30_000_000n;
+
+function compile(job) {
+  const input = {
+    language: "Solidity",
+    sources: { "own.sol": { content: job.source } },
+    settings: {
+      optimizer: { enabled: job.optimizer, runs: 200 },
+      outputSelection: { "*": { "*": ["evm.bytecode.object", "evm.deployedBytecode.object", "evm.methodIdentifiers"] } },
+    },
+  };
+  const output = JSON.parse(solc.compile(JSON.stringify(input)));
+  const said = output.errors ?? [];
+  const wrong = said.filter((one) => one.severity === "error");
+  if (wrong.length) throw new Error(wrong.map((one) => one.formattedMessage).join("\n"));
+  return {
+    evm: output.contracts["own.sol"][job.contract].evm,
+    warnings: said.map((one) => one.formattedMessage),
+  };
+}
+
+async function run(job) {
+  const { evm: code, warnings } = compile(job);
+  const common = new Common({ chain: Mainnet, hardfork: job.hardfork });
+  const evm = await createEVM({ common });
+  const made = await evm.runCall({
+    caller, gasLimit, data: hexToBytes("0x" + code.bytecode.object),
+  });
+  if (made.execResult.exceptionError) throw new Error(made.execResult.exceptionError.error);
+  const selectors = Object.entries(code.methodIdentifiers);
+  const selector = (name) =>
+    name ? selectors.find(([signature]) => signature.startsWith(name + "("))[1] : "";
+  const calls = [];
+  for (const { function: name, data, gas } of job.calls) {
+    evm.journal.cleanJournal();
+    for (const address of getActivePrecompiles(common).keys()) {
+      evm.journal.addAlwaysWarmAddress("0x" + address);
+    }
+    const { execResult } = await evm.runCall({
+      caller, gasLimit: BigInt(gas), to: made.createdAddress, data: hexToBytes("0x" + selector(name) + data),
+    });
+    calls.push({
+      returned: bytesToHex(execResult.returnValue),
+      gas: Number(execResult.executionGasUsed),
+      error: execResult.exceptionError?.error ?? null,
+    });
+  }
+  return {
+    warnings,
+    methods: code.methodIdentifiers,
+    code_bytes: code.deployedBytecode.object.length / 2,
+    deploy_gas: Number(made.execResult.executionGasUsed),
+    calls,
+  };
+}
+
+const results = [];
+for (const job of JSON.parse(readFileSync(0, "utf8"))) results.push(await run(job));
+process.stdout.write(JSON.stringify(results));

@@ -1,0 +1,66 @@
+"""Contracts in an Ethereum VM: solc and @ethereumjs/evm of build/node, in a process of node."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from quod.errors import QuodError
+
+_DRIVER = Path(__file__).with_name("evm.mjs")
+
+
+class Call(TypedDict):
+    """A call of a function by name, or of none; data in hexadecimal, and the most gas."""
+
+    function: str
+    data: str
+    gas: int
+
+
+def call(function: str, data: str, gas: int = 30_000_000) -> Call:
+    """A call; a block has so much gas."""
+    return {"function": function, "data": data, "gas": gas}
+
+
+class Job(TypedDict):
+    """A contract to be compiled, deployed and called."""
+
+    source: str
+    contract: str
+    optimizer: bool
+    hardfork: str
+    calls: Sequence[Call]
+
+
+def why_no_evm() -> str | None:
+    """Why contracts cannot be run here, or None."""
+    if shutil.which("node") is None:
+        return "there is no node on the PATH"
+    if not all((_packages() / "node_modules" / name).exists() for name in ("solc", "@ethereumjs")):
+        return "there are no solc and @ethereumjs/evm in build/node; run tools/setup.sh node"
+    return None
+
+
+def run_contracts(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """What became of each contract: `warnings`, `methods` with their selectors, `code_bytes`,
+    `deploy_gas` and, of its `calls`, what was `returned`, execution `gas` and `error`.
+
+    QuodError if one does not compile.
+    """
+    done = subprocess.run(
+        ["node", str(_DRIVER), str(_packages())], input=json.dumps(jobs), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise QuodError(f"the contracts could not be run: {done.stderr.strip()[-500:]}")
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def _packages() -> Path:
+    return Path(__file__).resolve().parents[4] / "build" / "node"
