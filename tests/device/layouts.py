@@ -190,6 +190,9 @@ class LayoutDevice:
         """Nothing is done, at once."""
         return _Done()
 
+    def run(self, *_: Any, **__: Any) -> None:
+        """Nothing is done."""
+
     def close(self) -> None:
         """There is nothing to give back."""
 

@@ -246,11 +246,12 @@ kernel = device.compile(kernels.spin)
 out = np.zeros(groups, np.uint32)
 print("ready", flush=True)
 try:
-    if mode == "stream":
+    if mode in ("stream", "run"):
         recording = device.stream().record()
         recording.launch(kernel, groups, rounds, out)
         recording.launch(kernel, groups, rounds, out)
-        recording.finish().submit().wait()
+        recorded = recording.finish()
+        recorded.run() if mode == "run" else recorded.submit().wait()
     else:
         device.launch(kernel, groups, rounds, out)
 except KeyboardInterrupt:
@@ -291,7 +292,7 @@ def interrupt(
         process.wait()
 
 
-@pytest.mark.parametrize("mode", ["launch", "stream"])
+@pytest.mark.parametrize("mode", ["launch", "stream", "run"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_interrupt_ends_a_long_launch_promptly(mode: str, threads: int) -> None:
     # Some milliseconds a workgroup; hours for all of them.

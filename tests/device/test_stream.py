@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.device import Buffer, CpuDevice
+from quod.device.cpu.workers import RoomyThread
 from quod.device.event import Completion, Event
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Dependencies, Mark, Recording
@@ -71,6 +72,38 @@ def test_work_runs_when_it_is_submitted_and_again(device: AnyDevice) -> None:
     stream = stream.replay(recorded.recording).submit().wait()
     assert (out == 3 * source + 1).all()
     assert isinstance(stream, IdleStream)
+    source += 5
+    stream = stream.replay(recorded.recording).run()
+    assert (out == 3 * source + 1).all()
+    timeline = Timeline()
+    assert isinstance(stream.replay(recorded.recording).run(timeline), IdleStream)
+    assert "increment" in {row.name for row in timeline.table()}
+
+
+def test_a_processor_runs_in_the_callers_thread(
+    processor: CpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its stack has room for kernels: that of others, which may be small, waits."""
+    threads, execute = [], processor.execute
+
+    def watched(*arguments: Any) -> None:
+        threads.append(threading.current_thread())
+        execute(*arguments)
+
+    monkeypatch.setattr(processor, "execute", watched)
+    recording = processor.stream().record()
+    recording.launch(processor.compile(kernels.increment), 1, 8, words(processor))
+    recorded = recording.finish().recording
+    run = processor.stream().replay(recorded).run
+    run()
+    assert threads == [threading.main_thread()]
+    for kind, is_here in ((threading.Thread, False), (RoomyThread, True)):
+        threads.clear()
+        caller = kind(target=processor.stream().replay(recorded).run)
+        caller.start()
+        caller.join(30)
+        assert (threads == [caller]) is is_here
+        assert len(threads) == 1
 
 
 def test_an_empty_recording(device: AnyDevice) -> None:
@@ -97,7 +130,7 @@ VERBS = {
     "recording": [
         "launch", "copy", "fill", "upload", "download", "event", "wait_for", "finish",
     ],
-    "recorded": ["submit"],
+    "recorded": ["submit", "run"],
     "submitted": ["wait", "cancel", "is_done"],
 }  # fmt: skip
 
@@ -123,7 +156,8 @@ def test_a_call_of_another_state_names_both(device: AnyDevice, state: str) -> No
     [
         ("idle", "record", ["record", "replay"]),
         ("recording", "finish", ["finish", "event"]),
-        ("recorded", "submit", ["submit"]),
+        ("recorded", "submit", ["submit", "run"]),
+        ("recorded", "run", ["submit", "run"]),
         ("submitted", "wait", ["wait", "cancel"]),
     ],
 )
@@ -406,6 +440,16 @@ def test_an_error_in_the_work_is_raised_by_wait(faulty: CpuDevice) -> None:
     recording.event("never")
     with pytest.raises(DeviceError, match="it does not run"):
         recording.finish().submit().wait()
+
+
+def test_an_error_in_the_work_is_raised_by_run(faulty: CpuDevice) -> None:
+    recording = faulty.stream().record()
+    recording.launch(faulty.compile(kernels.increment), 1, 8, words(faulty))
+    never = recording.event("never")
+    with pytest.raises(DeviceError, match="it does not run"):
+        recording.finish().run()
+    with pytest.raises(DeviceError, match="ended before it"):
+        never.wait()
 
 
 # --- events

@@ -19,6 +19,9 @@ class Idle:
     def submit(self, *_: Any, **__: Any) -> Any:
         return self
 
+    def run(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
     def wait(self) -> None:
         """At once."""
 

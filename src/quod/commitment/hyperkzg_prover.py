@@ -91,7 +91,7 @@ class HyperKzgCommitter(GroupCommitter):
         count = folds[0].nbytes // field.bytes
         for stride in (2, 1):
             total, count = record_quotient(recording, device, field, total, count, stride, square)
-        recording.finish().submit().wait()
+        recording.finish().run()
         return total
 
 
@@ -130,7 +130,7 @@ class _Folds:
                 own, -(-count // own.lanes), count, device.upload(from_integers(field, [x])),
                 source, target, label="folds",
             )  # fmt: skip
-        recording.finish().submit().wait()
+        recording.finish().run()
 
     def small_rows(self) -> list[list[int]]:
         """The entries of the small folds."""

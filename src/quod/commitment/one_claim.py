@@ -80,7 +80,7 @@ def shown_as_one(
         *(device.upload(elements_to_words(field, e)) for e in (lows, highs)), run.table(1),
         label="claims",
     )  # fmt: skip
-    recording.finish().submit().wait()
+    recording.finish().run()
     found = run.prove(_sum(field, factors, claims), writer.transcript.state, None)
     writer.absorbed(found.messages, found.state)
     writer.elements(Label.VALUES, field, found.values[:1])

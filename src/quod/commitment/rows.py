@@ -85,7 +85,7 @@ def weighted_rows(
     recording.launch(
         total, -(-columns // total.lanes), columns, parts, sums, found, label="rows"
     )  # fmt: skip
-    recording.finish().submit().wait()
+    recording.finish().run()
     return downloaded(device, field, found, columns, "a sum of rows")
 
 

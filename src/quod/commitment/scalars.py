@@ -98,7 +98,7 @@ def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
     own = device.compile(field_from_montgomery, spec=field)
     recording = device.stream("scalars").record()
     recording.launch(own, -(-count // own.lanes), count, table, scalars, label="scalars")
-    recording.finish().submit().wait()
+    recording.finish().run()
     return points_of(bases.group, msm_buffer(bases, scalars, vectors))
 
 

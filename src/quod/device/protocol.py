@@ -119,6 +119,11 @@ class Device(Protocol[Kernel]):
     ) -> Submission:
         """Begins to run recorded work, shown as `name`; what streams are made of."""
 
+    def run(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> None:
+        """`submit`, and waits; in the caller's thread where that is faster."""
+
     def close(self) -> None:
         """Gives back what the device holds, such as threads."""
 
@@ -174,6 +179,13 @@ class OpenedDevice:
     def foreign_memory(self, _value: object) -> Buffer | None:
         """None: other libraries know no memory of such a device."""
         return None
+
+    def run(
+        self: AnyDevice, recording: Recording, name: str, *, timeline: Timeline | None,
+        parent: Stage | None,
+    ) -> None:  # fmt: skip
+        """Begins to run recorded work, and waits for it; streams call it."""
+        self.submit(recording, name, timeline=timeline, parent=parent).wait()
 
     def __enter__(self) -> Self:
         return self

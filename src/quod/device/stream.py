@@ -6,7 +6,7 @@
     recorded = recording.finish()                     # recorded
     submitted = recorded.submit()                     # submitted: runs beside the caller
     stream = submitted.wait()                         # idle again
-    stream = stream.replay(recorded.recording).submit().wait()
+    stream = stream.replay(recorded.recording).run()  # both in one
 
 A call that changes the state gives the stream in its new state and uses up the old object.
 """
@@ -50,8 +50,8 @@ _STATES_OF = {
     "record": "idle", "replay": "idle", "launch": "recording", "copy": "recording",
     "fill": "recording", "upload": "recording", "download": "recording", "event": "recording",
     "wait_for": "recording", "part": "recording", "finish": "recording",
-    "recording": "recorded", "submit": "recorded", "wait": "submitted", "cancel": "submitted",
-    "is_done": "submitted",
+    "recording": "recorded", "submit": "recorded", "run": "recorded", "wait": "submitted",
+    "cancel": "submitted", "is_done": "submitted",
 }  # fmt: skip
 
 
@@ -61,6 +61,10 @@ class Submitter(Owner, Protocol):
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> Submission: ...
+
+    def run(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> None: ...
 
 
 class _Stream:
@@ -279,16 +283,25 @@ class RecordedStream(_Stream):
 
         The stages are inside `parent`, or the caller's innermost stage.
         """
-        self._check()
-        or_null(timeline)
-        self._leave("submit")
-        if parent is None and timeline is not None:
-            parent = timeline.current
-        report_recording(self.recording)
+        parent = self._leave_for("submit", timeline, parent)
         submission = self._device.submit(
             self.recording, self.name, timeline=timeline, parent=parent
         )
         return SubmittedStream(self._device, self.name, submission)
+
+    def run(self, timeline: Timeline | None = None, *, parent: Stage | None = None) -> IdleStream:
+        """`submit().wait()`; on a processor without the way to another thread and back."""
+        parent = self._leave_for("run", timeline, parent)
+        self._device.run(self.recording, self.name, timeline=timeline, parent=parent)
+        return IdleStream(self._device, self.name)
+
+    def _leave_for(self, by: str, timeline: Timeline | None, parent: Stage | None) -> Stage | None:
+        """Begins; gives the stage that the work is inside of."""
+        self._check()
+        or_null(timeline)
+        self._leave(by)
+        report_recording(self.recording)
+        return timeline.current if parent is None and timeline is not None else parent
 
 
 class SubmittedStream(_Stream):

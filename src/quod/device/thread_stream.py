@@ -69,12 +69,14 @@ class _Runner(RoomyThread):
 class BackgroundSubmission(ABC):
     """One run of a recording on a thread of its own; how the steps are run is left to the device.
 
-    `_run_steps` completes the marks that are passed; those that it does not have failed.
+    `_run_steps` completes the marks that are passed; those that it does not have failed. With
+    `here` the caller's thread runs the steps, and all is done when there is a submission.
     """
 
     def __init__(
-        self, recording: Recording, name: str, timeline: Timeline | None, parent: Stage | None
-    ) -> None:
+        self, recording: Recording, name: str, timeline: Timeline | None, parent: Stage | None,
+        *, here: bool = False,
+    ) -> None:  # fmt: skip
         self._recording = recording
         self._timeline = or_null(timeline)
         self._parent = parent
@@ -84,7 +86,10 @@ class BackgroundSubmission(ABC):
         steps = recording.steps
         self._awaited = {step: step.event.completion() for step in steps if isinstance(step, Await)}
         self._marks = {step: step.event.arm() for step in steps if isinstance(step, Mark)}
-        run_in_thread(self._run, name)
+        if here:
+            self._run()
+        else:
+            run_in_thread(self._run, name)
 
     @property
     def is_done(self) -> bool:

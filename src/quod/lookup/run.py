@@ -90,7 +90,7 @@ class LookupRun:
         alpha, powers = challenges(statement, writer.transcript)
         self._device.upload(elements_to_words(field, [alpha, *powers]), into=self._challenges)
         self._trees.begin(writer.transcript.state, alpha)
-        self._device.stream("lookups").replay(self._recorded).submit(timeline).wait()
+        self._device.stream("lookups").replay(self._recorded).run(timeline)
         data = self._trees.sent()
         reader = ProofReader(data, writer.transcript.copy())
         sums = read_both(statement, reader, alpha, powers)
@@ -192,7 +192,7 @@ class _Evaluation:
         device.upload(elements_to_words(field, point), into=self._point)
         found = np.full((len(self._arrays), field.words), UNWRITTEN, np.uint32)
         device.upload(found, into=self._sums)
-        device.stream("values").replay(self._recorded).submit(timeline).wait()
+        device.stream("values").replay(self._recorded).run(timeline)
         device.download(self._sums, found)
         if not canonical(field.modulus, found.reshape(-1, field.modulus.words)).all():
             raise not_written(device, "values at a point")

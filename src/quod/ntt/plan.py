@@ -289,7 +289,7 @@ class NttPlan:
         self.record(
             recording, way, buffer, batch=batch, ordering=ordering, coset=coset, scaled=scaled
         )
-        recording.finish().submit().wait()
+        recording.finish().run()
         if isinstance(data, np.ndarray):
             from quod.ntt.sums import bring_back
 

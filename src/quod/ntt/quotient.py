@@ -82,7 +82,7 @@ def _computed(
     result = device.allocate(out.nbytes, zero=False) if isinstance(out, np.ndarray) else out
     recording = device.stream("quotient").record()
     record(recording, plan, given, result)
-    recording.finish().submit().wait()
+    recording.finish().run()
     if isinstance(out, np.ndarray):
         device.download(result, out)
 

@@ -72,7 +72,7 @@ class SumcheckRun:
             return
         recording = self._device.stream("table").record()
         recording.copy(values, target)
-        recording.finish().submit().wait()
+        recording.finish().run()
 
     def set_point(self, point: Sequence[Plain]) -> None:
         """The point whose eq weights the sum."""
@@ -85,7 +85,7 @@ class SumcheckRun:
         if self._point is not None:
             plan.record_point(recording, self._point, self._equality)
         plan.record_sum(recording, self._inputs, self._equality, self._partial)
-        recording.finish().submit().wait()
+        recording.finish().run()
         parts = np.empty((plan.sum_groups, field.words), np.uint32)
         self._device.download(self._partial.slice(0, parts.nbytes), parts)
         _check_made(self._device, field, "the parts of a sum", parts)
@@ -99,7 +99,7 @@ class SumcheckRun:
         recording = self._device.stream("sumcheck").record()
         recorded = self.record(recording)
         recorded.begin(claim, state)
-        recording.finish().submit(timeline).wait()
+        recording.finish().run(timeline)
         return recorded.rounds()
 
     def record(self, recording: RecordingStream) -> RecordedRounds:

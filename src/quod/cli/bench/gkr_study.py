@@ -165,7 +165,7 @@ class _Study:
         return recording.finish().recording
 
     def _run(self, recording: Recording) -> None:
-        self._device.stream("study").replay(recording).submit().wait()
+        self._device.stream("study").replay(recording).run()
 
     def _launch(
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,

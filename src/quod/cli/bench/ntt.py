@@ -104,7 +104,7 @@ def resident_cases(
     filling = device.stream("NTT").record()
     for part in parts:
         filling.copy(block, part)
-    filling.finish().submit().wait()
+    filling.finish().run()
     plan.forward(data)
     plan.inverse(data)
     found = np.empty_like(values)
@@ -130,7 +130,7 @@ def resident_cases(
 
 def _replayed(device: AnyDevice, recording: Recording) -> _Run:
     def run(timeline: Timeline | None = None) -> None:
-        device.stream("NTT").replay(recording).submit(timeline).wait()
+        device.stream("NTT").replay(recording).run(timeline)
 
     run()
     return run

@@ -133,7 +133,7 @@ def _rate(modulus: Modulus, device: AnyDevice) -> Case:
 
     def run(timeline: Timeline | None = None) -> float:
         begin = perf_counter()
-        device.stream("field").replay(finished).submit(timeline).wait()
+        device.stream("field").replay(finished).run(timeline)
         return products / (perf_counter() - begin) / 1e9
 
     run()
@@ -199,7 +199,7 @@ def _from_arrays(
 
     def run(timeline: Timeline | None = None) -> float:
         begin = perf_counter()
-        device.stream("field").replay(finished).submit(timeline).wait()
+        device.stream("field").replay(finished).run(timeline)
         return 3 * nbytes / (perf_counter() - begin) / 1e9
 
     return Case(

@@ -96,7 +96,7 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
         point, points = words_to_elements(field, drawn[:n]), device.upload(drawn)
         plan.record_point(recording, points, equality)
     plan.record_sum(recording, inputs, equality, partial)
-    recording.finish().submit().wait()
+    recording.finish().run()
     words = np.empty((batch, plan.sum_groups, field.words), np.uint32)
     device.download(partial.slice(0, words.nbytes), words)
     zero = (0,) * field.degree
@@ -122,7 +122,7 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
     recorded = recording.finish().recording
 
     def run(timeline: Timeline | None = None) -> None:
-        device.stream("sumcheck").replay(recorded).submit(timeline).wait()
+        device.stream("sumcheck").replay(recorded).run(timeline)
 
     run()
     _check(plan, claims[0], point, sent)

@@ -291,7 +291,7 @@ class LigeroCommitter:
             recording, gather_nodes, len(nodes), len(nodes), self._tree,
             device.upload(np.array(nodes, np.uint32)), digests,
         )  # fmt: skip
-        recording.finish().submit(timeline).wait()
+        recording.finish().run(timeline)
         return self._elements("columns", columns), self._downloaded(digests).reshape(
             -1, STATE_WORDS
         )
@@ -299,7 +299,7 @@ class LigeroCommitter:
     # --- devices
 
     def _run(self, name: str, recording: Recording, timeline: Timeline | None) -> None:
-        self._device.stream(name).replay(recording).submit(timeline).wait()
+        self._device.stream(name).replay(recording).run(timeline)
 
     def _launch(
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,

@@ -15,7 +15,7 @@ from quod.device.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel
 from quod.device.cpu.processor import host_processor
-from quod.device.cpu.workers import Job, RoomyThread, WorkerPool, run_alone
+from quod.device.cpu.workers import Job, RoomyThread, WorkerPool, room_on_stack, run_alone
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import report_launch
 from quod.device.memory import UNLIMITED, budget, check_budget
@@ -42,7 +42,7 @@ STRATEGIES = ("ifma", "scalar")
 
 # Shared memory is on a worker's stack (`workers.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
-# A caller's own thread may have a small stack.
+# What any thread's stack has room for.
 _INLINE_SHARED_BYTES = 32 << 10
 # Handing work to workers takes 10 to 40 us; a launch that is known to be shorter than this runs on
 # the caller's thread.
@@ -224,7 +224,7 @@ class CpuDevice(OpenedDevice):
         elif (
             expected is not None
             and expected < (_INLINE_SECONDS_ALONE if alone else _INLINE_SECONDS)
-            and (is_roomy or kernel.shared_bytes <= _INLINE_SHARED_BYTES)
+            and kernel.shared_bytes <= max(_INLINE_SHARED_BYTES, room_on_stack())
         ):
             job.run_share()
         else:
@@ -249,6 +249,19 @@ class CpuDevice(OpenedDevice):
         from quod.device.cpu.stream import CpuSubmission
 
         return CpuSubmission(self, recording, name, timeline, parent)
+
+    def run(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> None:
+        """Runs recorded work in the caller's thread; streams call it.
+
+        To wake another thread and to be woken by it takes as long as several small kernels. A
+        timeline has a track of the stream's name, and kernels their stack.
+        """
+        from quod.device.cpu.stream import CpuSubmission
+
+        here = timeline is None and room_on_stack() > 0
+        CpuSubmission(self, recording, name, timeline, parent, here=here).wait()
 
     def close(self) -> None:
         """Ends the worker threads. The device may be used again; it starts others then."""

@@ -24,10 +24,10 @@ class CpuSubmission(ThreadSubmission):
 
     def __init__(
         self, device: CpuDevice, recording: Recording, name: str,
-        timeline: Timeline | None, parent: Stage | None,
+        timeline: Timeline | None, parent: Stage | None, *, here: bool = False,
     ) -> None:  # fmt: skip
         self._device = device
-        super().__init__(recording, name, timeline, parent)
+        super().__init__(recording, name, timeline, parent, here=here)
 
     def _launch(self, step: Launch) -> None:
         self._device.execute(step.kernel, step.groups, step.packed, step.arguments)

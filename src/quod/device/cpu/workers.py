@@ -8,6 +8,7 @@ The launching thread only waits, so that it can be interrupted (Ctrl-C) at any t
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import queue
 import threading
@@ -45,6 +46,28 @@ class RoomyThread(threading.Thread):
                 super().start()
             finally:
                 threading.stack_size(before)
+
+
+def room_on_stack() -> int:
+    """Bytes of shared memory that a kernel may have in this thread, with any frames above it.
+
+    0 for a thread that others have made, whose stack may be small.
+    """
+    thread = threading.current_thread()
+    if isinstance(thread, RoomyThread):
+        return STACK_BYTES // 4
+    return _stack_of_main_thread() // 8 if thread is threading.main_thread() else 0
+
+
+@functools.cache
+def _stack_of_main_thread() -> int:
+    """Bytes that it may grow to."""
+    try:
+        import resource
+    except ImportError:  # Windows, where an interpreter's is 2 MB or more
+        return 1 << 20
+    limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return STACK_BYTES if limit == resource.RLIM_INFINITY else limit
 
 
 class Job:

@@ -185,7 +185,7 @@ class Verifier:
         self._upload([*readings, *[readings[-1]] * (plan.batch - len(readings))], ticket)
         records = np.full((plan.batch, plan.record_words), UNWRITTEN, np.uint32)
         device.upload(records, into=plan.records)
-        device.stream("check").replay(plan.recording).submit(timeline).wait()
+        device.stream("check").replay(plan.recording).run(timeline)
         records = np.full_like(records, UNWRITTEN)
         device.download(plan.records, records)
         records = records[: len(readings)]

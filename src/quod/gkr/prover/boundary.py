@@ -143,7 +143,7 @@ class Boundary:
         device = self._plan.device
         counts = np.zeros(self._counters, np.uint32)
         device.upload(counts, into=self._counts)
-        device.stream("gkr").replay(recording).submit().wait()
+        device.stream("gkr").replay(recording).run()
         device.download(self._counts, counts)
         return int(counts.sum(dtype=np.uint64))
 

@@ -333,7 +333,7 @@ class DeviceMatrix(SparseMatrix):
         recording = device.stream("sparse").record()
         recording.fill(products, UNWRITTEN)
         self.record(recording, device.upload(np.ascontiguousarray(vector)), products)
-        recording.finish().submit().wait()
+        recording.finish().run()
         device.download(products.slice(0, out.nbytes), out)
         check_written(device, "products of matrices", out)
 

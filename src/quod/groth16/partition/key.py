@@ -167,7 +167,7 @@ def device_witness(
     for first in range(0, circuit.constraints, circuit.width):
         count = min(circuit.width, circuit.constraints - first)
         recording.launch(kernel, -(-count // device.lanes), first, count, wires)
-    recording.finish().submit().wait()
+    recording.finish().run()
     shape = circuit.wires, circuit.fr.words
     if pinned:
         values: Words = device.pinned(wires.nbytes).view(np.uint32).reshape(shape)

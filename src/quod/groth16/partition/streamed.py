@@ -186,7 +186,7 @@ class StreamedSums:
                 kept = self.device.allocate(source.nbytes, zero=False)
                 moving = self.device.stream("blocks").record()
                 moving.copy(source, kept)
-                moving.finish().submit().wait()
+                moving.finish().run()
                 yield _Block(name, start, stop, kept, None, mask)
                 continue
             host = self.device.pinned(source.nbytes)

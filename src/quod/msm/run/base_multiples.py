@@ -145,7 +145,7 @@ def multiples(device: AnyDevice, group: Group, points: Array, plan: GpuMsmPlan) 
         recording.upload(np.require(points, requirements=("C", "A")), bases, label="bases")
     elif count:
         _Recorder(recording, device, points, plan, bases).record()
-    recording.finish().submit().wait()
+    recording.finish().run()
     return bases
 
 

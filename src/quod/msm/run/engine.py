@@ -79,7 +79,7 @@ class Session:
                 np.copyto(self.scalars, scalars)
             self._recorded.expect()
             stream = self._device.stream("msm").replay(self._recording)
-            stream.submit(timeline).wait()
+            stream.run(timeline)
             return self._recorded.finish()
 
 
@@ -160,7 +160,7 @@ class GpuEngine:
                 recording, scalars.slice(start * size, stop * size), workspace=workspace,
                 plan=with_batch(whole, count, stop - start),
             )  # fmt: skip
-            recording.finish().submit(timeline).wait()
+            recording.finish().run(timeline)
             results[start:stop] = recorded.finish()
         return results
 

@@ -98,7 +98,7 @@ class GpuTable:
             device.upload(chunk, into=given.slice(0, chunk.nbytes))
             marking = device.stream("table").record()
             marking.fill(affine, UNWRITTEN)
-            marking.finish().submit().wait()
+            marking.finish().run()
             self._multiply_chunk(len(chunk), given, affine, scratch)
             device.download(affine.slice(0, out.nbytes), out)
             check_written(device, "multiples of a point", out)

@@ -145,7 +145,7 @@ class OpeningChecker:
         """The leaves of opened columns, which the transcript takes in their place."""
         shape, device = self._shape, self.device
         self._upload("columns", np.frombuffer(columns, "<u4"))
-        device.stream("leaves").replay(self._hashing).submit().wait()
+        device.stream("leaves").replay(self._hashing).run()
         found = np.full(shape.opened * STATE_WORDS, UNWRITTEN, np.uint32)
         device.download(self._memory["nodes"].slice(0, found.nbytes), found)
         return found.astype("<u4").tobytes()
@@ -171,7 +171,7 @@ class OpeningChecker:
         self._upload("records", records)
         if claims not in self._recordings:
             self._recordings[claims] = self._recorded(claims)
-        device.stream("opening").replay(self._recordings[claims]).submit(timeline).wait()
+        device.stream("opening").replay(self._recordings[claims]).run(timeline)
         device.download(memory["records"], records)
         root = np.full(STATE_WORDS, UNWRITTEN, np.uint32)
         first = self._paths.root * DIGEST_BYTES
