@@ -114,6 +114,7 @@ COMMANDS = [
     "powersoftau new",
     "powersoftau contribute",
     "powersoftau beacon",
+    "powersoftau prepare",
     "powersoftau verify",
     "zkey new",
     "zkey export verificationkey",

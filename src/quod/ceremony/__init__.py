@@ -16,10 +16,20 @@ if TYPE_CHECKING:
     from quod.ceremony.contributing import add_beacon as add_beacon
     from quod.ceremony.contributing import contribute as contribute
     from quod.ceremony.new import new_powers as new_powers
+    from quod.ceremony.preparing import prepare as prepare
     from quod.ceremony.verification import Verified as Verified
     from quod.ceremony.verification import verify as verify
 
-__all__ = ["Beacon", "Receipt", "Verified", "add_beacon", "contribute", "new_powers", "verify"]
+__all__ = [
+    "Beacon",
+    "Receipt",
+    "Verified",
+    "add_beacon",
+    "contribute",
+    "new_powers",
+    "prepare",
+    "verify",
+]
 
 _HOME = {
     "Beacon": "quod.ceremony.beacon",
@@ -27,6 +37,7 @@ _HOME = {
     "add_beacon": "quod.ceremony.contributing",
     "contribute": "quod.ceremony.contributing",
     "new_powers": "quod.ceremony.new",
+    "prepare": "quod.ceremony.preparing",
     "Verified": "quod.ceremony.verification",
     "verify": "quod.ceremony.verification",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -64,6 +65,41 @@ SECTIONS = (
 CONTRIBUTIONS = 7
 
 
+@frozen
+class LagrangeSection:
+    """The points of a section in Lagrange bases, a level after the other from that of one point.
+
+    Level n has the 2**n points L_i(tau), L_i of degree below 2**n. Powers in twice the number have
+    a level more.
+    """
+
+    id: int
+    of: PointSection
+
+    def levels(self, power: int) -> int:
+        """The largest level."""
+        return power + 1 if self.of.twice else power
+
+    def count(self, power: int) -> int:
+        """Points of all levels."""
+        return (2 << self.levels(power)) - 1
+
+    def nbytes(self, curve: PairingCurve, power: int) -> int:
+        """Bytes of the section."""
+        return self.count(power) * 8 * self.of.group(curve).point_words
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return f"Lagrange points of {self.of.name}"
+
+
+LAGRANGE = tuple(
+    LagrangeSection(12 + number, section)
+    for number, section in enumerate(section for section in SECTIONS if not section.single)
+)
+
+
 def check_power(curve: PairingCurve, power: object) -> int:
     """A power that the curve has; InputError otherwise."""
     return whole_number("the power", power, 1, curve.fr.two_adicity)
@@ -101,6 +137,18 @@ class PtauWriter:
     def write(self, data: Buffer) -> None:
         """The next bytes of a section."""
         self._file.write(as_bytes(data))
+
+    def reserve(self, identifier: int, nbytes: int) -> None:
+        """A section of so many bytes, which `write_at` brings in any order, all of them."""
+        self.begin(identifier, nbytes)
+        self._file.seek(nbytes, os.SEEK_CUR)
+
+    def write_at(self, identifier: int, offset: int, data: Buffer) -> None:
+        """Bytes of a reserved section, from `offset` in it on."""
+        end = self._file.tell()
+        self._file.seek(self._places[identifier] + offset)
+        self._file.write(as_bytes(data))
+        self._file.seek(end)
 
     def written(self, section: PointSection, power: int) -> Iterator[Words]:
         """The points of a section that is written, a window at a time, as views of the file."""

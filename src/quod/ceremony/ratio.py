@@ -45,7 +45,7 @@ def random_sums(device: AnyDevice, group: Group, *arrays: Words) -> list[Point]:
     for first, last in windows(group, len(arrays[0])):
         factors = _random_factors(group, last - first)
         for number, array in enumerate(arrays):
-            own = _sum(device, group, np.array(array[first:last]), factors)
+            own = weighted_sum(device, group, array[first:last], factors, RANDOM_BITS)
             totals[number] = law.add(totals[number], own)
     return totals
 
@@ -66,6 +66,13 @@ def _random_factors(group: Group, count: int) -> Words:
     return factors
 
 
-def _sum(device: AnyDevice, group: Group, points: Words, factors: Words) -> Point:
-    options = MsmOptions(scalar_bits=RANDOM_BITS, precompute_factor=1)
-    return affine_ints(group, msm_words(MsmBases(device, group, points, options), factors))
+def weighted_sum(
+    device: AnyDevice, group: Group, points: Words, factors: Words, bits: int
+) -> Point:
+    """The sum of factors[i] * points[i], factors of so many bits; arrays may be views of files."""
+    law, total = affine_group(group), None
+    options = MsmOptions(scalar_bits=bits, precompute_factor=1)
+    for first, last in windows(group, len(points)):
+        bases = MsmBases(device, group, np.array(points[first:last]), options)
+        total = law.add(total, affine_ints(group, msm_words(bases, factors[first:last])))
+    return total

@@ -24,6 +24,7 @@ from quod.ceremony.contribution import (
     read_contributions,
 )
 from quod.ceremony.point_bytes import compressed
+from quod.ceremony.prepared import check_prepared
 from quod.ceremony.ptau_layout import SECTIONS, PointSection, results_of
 from quod.ceremony.random_points import hash_to_g2
 from quod.ceremony.ratio import consecutive_sums, same_ratio
@@ -99,6 +100,8 @@ def verify(
     if file.power == file.ceremony_power:
         with timeline.stage("hash of the last response"):
             _check_last(host, file, answered, contributions)
+    if file.prepared:
+        check_prepared(opened, file, timeline)
     return Verified(curve.name, file.power, tuple(zip(contributions, responses)), challenge)
 
 

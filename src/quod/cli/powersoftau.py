@@ -101,6 +101,25 @@ def beacon(
 
 
 @app.command()
+def prepare(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="[phase2] PTAU OUT", help="Powers of tau; new file.")
+    ],
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Add what the second phase takes: the powers in Lagrange bases of all domains."""
+    ptau, out = _two_files(files)
+    check_outputs([out], [ptau])
+    from quod.ceremony.preparing import prepare as run
+    from quod.cli.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        run(ptau, out, device=device, timeline=timeline)
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@app.command()
 def verify(
     ptau: Source, device: Device = "cpu", as_json: AsJson = False, quiet: Quiet = False
 ) -> None:
@@ -136,6 +155,14 @@ def verify(
 def in_words(digest: bytes) -> str:
     """A hash as ceremonies show it: words of eight hexadecimal digits."""
     return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
+
+
+def _two_files(files: list[Path]) -> tuple[Path, Path]:
+    """The two, after snarkjs's word for what is prepared; `typer.BadParameter` otherwise."""
+    named = files[1:] if len(files) == 3 and str(files[0]) == "phase2" else files
+    if len(named) != 2:
+        raise typer.BadParameter("name the powers of tau and the file to write, two files")
+    return named[0], named[1]
 
 
 def _show_receipt(receipt: Receipt, out: Path, *, quiet: bool) -> None:

@@ -1,0 +1,72 @@
+"""Whether the Lagrange bases of a prepared file are those of its powers."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from quod.ceremony.ptau_layout import LAGRANGE, LagrangeSection
+from quod.ceremony.ratio import RANDOM_BITS, weighted_sum
+from quod.ceremony.windows import windows
+from quod.curve.affine import affine_group
+from quod.curve.array import Point
+from quod.curve.operations import first_bad_point
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline
+from quod.errors import VerificationError
+from quod.field.array import Words
+from quod.field.kernels import field_add
+from quod.formats.ptau import PowersOfTau
+from quod.ntt import ntt
+
+
+def check_prepared(device: AnyDevice, file: PowersOfTau, timeline: Timeline) -> None:
+    """VerificationError unless every level is the inverse transform of the powers.
+
+    With random r_i, the sum of r_i * L_i(tau) over the points of a level is that of c_k * tau**k
+    over the powers, c the inverse transform of r. InputError, with section and offset, for a
+    section of another length and for points outside their groups.
+    """
+    for one in LAGRANGE:
+        with timeline.stage(one.name):
+            _check(device, file, one)
+
+
+def _check(device: AnyDevice, file: PowersOfTau, one: LagrangeSection) -> None:
+    curve, top = file.curve_parameters, one.levels(file.power)
+    group = one.of.group(curve)
+    law, fr = affine_group(group), group.scalars
+    section = file.file.section(one.id, one.name)
+    start = section.offset
+    points: Words = section.words(one.count(file.power), *group.shape, what=one.name)
+    section.finish()
+    for first, last in windows(group, len(points)):
+        bad = first_bad_point(device, group, np.array(points[first:last]), subgroup=True)
+        if bad is not None:
+            place = first + bad[0]
+            section.fail(f"point {place} of the {one.name} {bad[1]}; prepare the file again",
+                         start + place * points[0].nbytes)  # fmt: skip
+    powers = one.of.points(file)
+    total: Point = None
+    coefficients = np.zeros((1 << top, fr.words), np.uint32)
+    for level in range(top + 1):
+        size = 1 << level
+        random = np.zeros((size, fr.words), np.uint32)
+        random[:, : RANDOM_BITS // 32] = np.frombuffer(
+            os.urandom(size * RANDOM_BITS // 8), "<u4"
+        ).reshape(size, -1)
+        total = law.add(
+            total, weighted_sum(device, group, points[size - 1 : 2 * size - 1], random, RANDOM_BITS)
+        )
+        # Transforms are linear, so words that are no Montgomery form stay integers.
+        back = ntt(random, fr, inverse=True, device=device) if level else random
+        device.launch(
+            device.compile(field_add, spec=fr), -(-size // device.lanes), size,
+            coefficients[:size], back, coefficients[:size],
+        )  # fmt: skip
+    count = len(powers)
+    if weighted_sum(device, group, powers, coefficients[:count], fr.bits) != total:
+        raise VerificationError(
+            f"{file.path}: the {one.name} are not those of its powers; prepare the file again"
+        )

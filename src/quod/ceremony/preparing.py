@@ -1,0 +1,67 @@
+"""The second phase's preparation: the powers in Lagrange bases of all domains, a transform each.
+
+snarkjs calls it `powersoftau prepare phase2`. Nothing of it is secret.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.ceremony.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter
+from quod.curve.operations import first_bad_point
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError
+from quod.formats.output import write_atomically
+from quod.formats.ptau import PowersOfTau
+from quod.formats.source import Path
+from quod.ntt.points import LagrangeLevels
+
+_PIECE = 1 << 24
+
+
+def prepare(
+    source: Path,
+    target: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> None:
+    """Writes `source` with its Lagrange bases to `target`, byte for byte as snarkjs has them.
+
+    InputError for a file that is damaged, is prepared already, or has points that are not on the
+    curve; DeviceError where the device has too little memory for the largest transform.
+    """
+    timeline, opened = or_null(timeline), resolve_device(device)
+    file = PowersOfTau.open(source)
+    if file.prepared:
+        raise InputError("is prepared already; there is nothing to do", path=file.path)
+    curve, power = file.curve_parameters, file.power
+    # Before anything is written: the largest transform is that of the first section.
+    for one in LAGRANGE:
+        LagrangeLevels.check_memory(opened, one.of.group(curve), one.levels(power))
+
+    def write(output: BinaryIO) -> None:
+        writer = PtauWriter(output, curve, 2 + len(SECTIONS) + len(LAGRANGE))
+        for identifier in (1, *(section.id for section in SECTIONS), CONTRIBUTIONS):
+            own = file.file.section(identifier, "").rest()
+            writer.begin(identifier, len(own))
+            for at in range(0, len(own), _PIECE):
+                writer.write(bytes(own[at : at + _PIECE]))
+        for one in LAGRANGE:
+            writer.reserve(one.id, one.nbytes(curve, power))
+        for one in LAGRANGE:
+            group, top = one.of.group(curve), one.levels(power)
+            size = 8 * group.point_words
+            with timeline.stage(one.name) as stage:
+                points = np.array(one.of.points(file))
+                bad = first_bad_point(opened, group, points, subgroup=False)
+                if bad is not None:
+                    file.refuse(one.of.name, *bad)
+                for level, found in LagrangeLevels(opened, group, top).run(points):
+                    writer.write_at(one.id, ((1 << level) - 1) * size, found)
+                    stage.progress(top + 1 - level, top + 1)
+
+    write_atomically(target, write)

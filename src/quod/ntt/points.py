@@ -1,0 +1,183 @@
+"""Transforms of points: a scalar multiplication a butterfly, on every device.
+
+The inverse transform of powers of tau are the Lagrange polynomials of a domain at tau, without
+anybody knowing tau. Decimation in frequency: in the stage of blocks of m points a and b of a pair
+become a + b and (a - b) * w**-k, w of order m. Points are extended on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from quod.curve.fixed_multiple import FixedMultiple
+from quod.curve.group import Group
+from quod.curve.point import PointArithmetic
+from quod.curve.point_kernels import curve_normalise
+from quod.curve.scalar_parts import parts_of
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, unwritten
+from quod.field.array import Words
+from quod.field.roots import root_of_unity
+from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
+
+# Points that share an inversion.
+_SHARING = 64
+
+
+@kernel
+def point_butterflies(
+    k: Builder,
+    count: U32,
+    blocks: U32,
+    half: U32,
+    first: U32,
+    stride: U32,
+    digits: Pointer[U32],
+    source: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    multiplied: bool,
+) -> None:
+    """A stage, on extended points: pairs k = `first` and on of all blocks of 2 * `half` points.
+
+    out gets the sums and the differences, these times the scalar of row k * `stride` of `digits`
+    with `multiplied`. Pairs of one k follow each other, so that instances side by side have the
+    same scalar.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    times = FixedMultiple(k, curve) if multiplied else None
+    with k.if_(i < count):
+        pair = first + i // blocks
+        low = i % blocks * (half * 2) + pair
+        a, b = curve.load_extended(source, low), curve.load_extended(source, low + half)
+        curve.store_extended(out, low, curve.add(a, b))
+        difference = curve.carried(curve.add(a, curve.negate(b)))
+        if times is not None:
+            difference = times(difference, digits, pair * stride)
+        curve.store_extended(out, low + half, difference)
+
+
+@kernel
+def point_multiples(
+    k: Builder,
+    count: U32,
+    digits: Pointer[U32],
+    points: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+) -> None:
+    """out[i] = the scalar of row 0 of `digits` times points[i], from affine to extended points."""
+    curve, i = PointArithmetic(k, group), k.global_id()
+    times = FixedMultiple(k, curve)
+    with k.if_(i < count):
+        point = curve.extend(curve.load_affine(points, i))
+        curve.store_extended(out, i, times(point, digits, i * 0))
+
+
+@kernel
+def point_doubles(
+    k: Builder, count: U32, points: Pointer[U64], out: Pointer[U64], *, group: Group
+) -> None:
+    """out[i] = 2 * points[i], extended."""
+    curve, i = PointArithmetic(k, group), k.global_id()
+    with k.if_(i < count):
+        curve.store_extended(out, i, curve.double(curve.load_extended(points, i)))
+
+
+class LagrangeLevels:
+    """Inverse transforms of the first 2**n points of an array, for n from a largest one down.
+
+    What they have in common (factors, the points over the size of the largest domain) is made once.
+    """
+
+    def __init__(self, device: AnyDevice, group: Group, top: int) -> None:
+        """For levels up to `top`, with snarkjs's roots of unity."""
+        self._device = device
+        self._group = group
+        self._top = top
+        self._parts = parts_of(group)
+        fr, size = group.scalars, 1 << top
+        back = pow(root_of_unity(fr, "snarkjs", top), -1, fr.value)
+        powers = [1]
+        for _ in range(max(size // 2, 1) - 1):
+            powers.append(powers[-1] * back % fr.value)
+        self._factors = device.upload(self._parts.words(powers))
+
+    @staticmethod
+    def check_memory(device: AnyDevice, group: Group, top: int) -> None:
+        """DeviceError if the largest transform takes more memory than the device's budget."""
+        parts = parts_of(group)
+        words = 2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
+        needed = (words << top) + (2 * parts.count * parts.part_words << top)
+        device.check_budget(f"a transform of 2**{top} points of {group.name}", needed)
+
+    def run(self, points: Words, top: int | None = None) -> Iterator[tuple[int, Words]]:
+        """(level, affine points in the order of the domain), the largest level first.
+
+        `points` are affine, 2**top of them at most; what is missing is infinity. `top` is by
+        default that of all; it may be less.
+        """
+        device, group = self._device, self._group
+        top = self._top if top is None else top
+        size, fr = 1 << top, group.scalars
+        padded = np.zeros((size, *group.shape), np.uint32)
+        padded[: len(points)] = points
+        row = 16 * group.field.words
+        inverse = device.upload(self._parts.words([pow(size, -1, fr.value)]))
+        scaled, work = device.allocate(size * row), device.allocate(size * row)
+        self._launch(point_multiples, size, inverse, device.upload(padded), scaled)
+        del padded
+        for level in reversed(range(top + 1)):
+            found = self._transform(scaled, work, level)
+            yield level, found[bit_reversed(level)]
+            if level:
+                # The scale of the next level; only what it takes is doubled.
+                self._launch(point_doubles, 1 << (level - 1), scaled, scaled)
+
+    def _transform(self, source: Buffer, work: Buffer, level: int) -> Words:
+        given = source
+        for stage in range(level):
+            half, blocks = 1 << (level - stage - 1), 1 << stage
+            # The scalar of pair 0 is 1.
+            for first, pairs in ((0, 1), (1, half - 1)):
+                if pairs:
+                    self._launch(
+                        point_butterflies, pairs * blocks, blocks, half, first,
+                        1 << (self._top - level + stage), self._factors, given, work,
+                        multiplied=bool(first),
+                    )  # fmt: skip
+            given = work
+        return self._affine(given, 1 << level)
+
+    def _affine(self, points: Buffer, count: int) -> Words:
+        device, group = self._device, self._group
+        out = unwritten(count, *group.shape)
+        prefixes = device.allocate(4 * count * group.field.words, zero=False)
+        instances = min(count, max(device.resident_lanes, count // _SHARING))
+        kernel_ = device.compile(curve_normalise, group=group)
+        device.launch(
+            kernel_, -(-instances // device.lanes), instances, count, points, prefixes, out
+        )
+        check_written(device, "affine points", out)
+        return out
+
+    def _launch(
+        self, definition: KernelDefinition, count: int, *arguments: Any, **static: bool
+    ) -> None:
+        device = self._device
+        compiled = device.compile(definition, group=self._group, **static)
+        device.launch(compiled, -(-count // device.lanes), count, *arguments)
+
+
+def bit_reversed(log_size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The order in which decimation in frequency leaves 2**log_size results."""
+    order = np.zeros(1, np.int64)
+    for _ in range(log_size):
+        order = np.concatenate([2 * order, 2 * order + 1])
+    return order

@@ -1,0 +1,87 @@
+"""Transforms of points: Lagrange polynomials at a tau that the test knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.curve.affine import affine_group
+from quod.curve.array import from_points, to_points
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+from quod.field.array import Words
+from quod.field.roots import root_of_unity
+from quod.ntt.points import LagrangeLevels, bit_reversed
+
+TAU = 0x1234567890ABCDEF1234567890ABCDEF
+
+
+def _powers(group: Group, count: int) -> Words:
+    law, r = affine_group(group), group.scalars.value
+    return from_points(group, [law.multiply(pow(TAU, i, r), law.generator) for i in range(count)])
+
+
+def _lagrange(group: Group, level: int) -> Words:
+    """L_i(TAU) times the generator: (TAU**n - 1) / n * x_i / (TAU - x_i)."""
+    law, r, n = affine_group(group), group.scalars.value, 1 << level
+    root = root_of_unity(group.scalars, "snarkjs", level)
+    points = [pow(root, i, r) for i in range(n)]
+    outer = (pow(TAU, n, r) - 1) * pow(n, -1, r)
+    values = [outer * x * pow(TAU - x, -1, r) % r for x in points]
+    return from_points(group, [law.multiply(value, law.generator) for value in values])
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "bn254.g2", "bls12_381.g1", "bls12_381.g2"])
+def test_levels_are_lagrange_polynomials(name: str, device: AnyDevice) -> None:
+    group, top = GROUPS[name], 5
+    levels = LagrangeLevels(device, group, top)
+    found = dict(levels.run(_powers(group, 1 << top)))
+    assert sorted(found) == list(range(top + 1))
+    for level, points in found.items():
+        assert np.array_equal(points, _lagrange(group, level)), level
+
+
+def test_levels_on_gpus(gpu_device: AnyDevice) -> None:
+    group = GROUPS["bn254.g1"]
+    for level, points in LagrangeLevels(gpu_device, group, 2).run(_powers(group, 4)):
+        assert np.array_equal(points, _lagrange(group, level)), level
+
+
+def test_missing_points_are_infinity() -> None:
+    group, device = GROUPS["bn254.g1"], open_device("cpu")
+    law = affine_group(group)
+    points = _powers(group, 3)
+    found = dict(LagrangeLevels(device, group, 2).run(points))[2]
+    whole = np.concatenate([points, np.zeros((1, *group.shape), np.uint32)])
+    assert np.array_equal(found, dict(LagrangeLevels(device, group, 2).run(whole))[2])
+    # All points are multiples of the same: the sum over the domain is the constant coefficient.
+    total = None
+    for point in to_points(group, found):
+        total = law.add(total, point)
+    assert total == law.generator
+
+
+def test_equal_and_opposite_points() -> None:
+    group, device = GROUPS["bn254.g1"], open_device("cpu")
+    one = _powers(group, 1)
+    law = affine_group(group)
+    minus = from_points(group, [law.negate(law.generator)])
+    found = dict(LagrangeLevels(device, group, 2).run(np.concatenate([one, minus, one, minus])))
+    # The transform of 1, -1, 1, -1 is 1 at the root -1, by 4/4, and infinity elsewhere.
+    assert not found[2][[0, 1, 3]].any()
+    assert np.array_equal(found[2][2:3], one)
+
+
+def test_the_order_of_results() -> None:
+    assert bit_reversed(3).tolist() == [0, 4, 2, 6, 1, 5, 3, 7]
+    assert bit_reversed(0).tolist() == [0]
+
+
+def test_too_little_memory_is_said_before() -> None:
+    with open_device("cpu", memory_budget=1 << 20) as device:
+        LagrangeLevels.check_memory(device, GROUPS["bn254.g1"], 4)
+        with pytest.raises(DeviceError, match=r"2\*\*28 points of bn254\.g2"):
+            LagrangeLevels.check_memory(device, GROUPS["bn254.g2"], 28)
