@@ -21,10 +21,15 @@ PAGES = sorted(
         *(REPOSITORY / "examples").rglob("*.md"),
     ]
 )
-# Their snippets build on each other; tests/kernel runs them.
+# Their snippets build on each other; tests/kernel and tests/test_tutorial.py run them.
 OWN_TEST = [
     REPOSITORY / "docs" / name
-    for name in ("language.md", "running-kernels.md", "fields-and-curves-in-kernels.md")
+    for name in (
+        "language.md",
+        "running-kernels.md",
+        "fields-and-curves-in-kernels.md",
+        "tutorial.md",
+    )
 ]
 # Installs into the environment that runs the tests; `make` does the same before it runs them.
 NOT_RUN = {"pip install ."}

@@ -1,8 +1,9 @@
 // Contracts in Solidity, compiled, deployed and called in an Ethereum VM in this process.
 //
 // node evm.mjs PACKAGES < jobs.json > results.json, where PACKAGES is the folder whose node_modules
-// has solc and @ethereumjs/evm. A job is {"source", "contract", "optimizer", "hardfork", "calls"}, a
-// call {"function", "data", "gas"}: a function's name, or "" for none, hexadecimal, and the most gas.
+// has solc and @ethereumjs/evm. A job is {"source", "contract", "optimizer", "hardfork", "calls",
+// "imports"}, the last of them other sources by name; a call {"function", "data", "gas"}: a function's
+// name, or "" for none, hexadecimal, and the most gas.
 // A result is {"warnings", "methods", "code_bytes", "deploy_gas", "calls"}, where a call is
 // {"returned", "gas", "error"}: execution gas, as a transaction has it beside its 21,000 and its
 // calldata, so that precompiles are warm.
@@ -29,9 +30,12 @@ const caller = createAddressFromString("0x" + "11".repeat(20));
 const gasLimit = 30_000_000n;
 
 function compile(job) {
+  const imports = Object.fromEntries(
+    Object.entries(job.imports ?? {}).map(([name, content]) => [name, { content }]),
+  );
   const input = {
     language: "Solidity",
-    sources: { "own.sol": { content: job.source } },
+    sources: { "own.sol": { content: job.source }, ...imports },
     settings: {
       optimizer: { enabled: job.optimizer, runs: 200 },
       outputSelection: { "*": { "*": ["evm.bytecode.object", "evm.deployedBytecode.object", "evm.methodIdentifiers"] } },

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from quod.errors import QuodError
 
@@ -28,13 +28,14 @@ def call(function: str, data: str, gas: int = 30_000_000) -> Call:
 
 
 class Job(TypedDict):
-    """A contract to be compiled, deployed and called."""
+    """A contract to be compiled, deployed and called; `imports` are other sources by name."""
 
     source: str
     contract: str
     optimizer: bool
     hardfork: str
     calls: Sequence[Call]
+    imports: NotRequired[Mapping[str, str]]
 
 
 def why_no_evm() -> str | None:
