@@ -178,13 +178,13 @@ def ran(circuits: dict[str, Circuit]) -> dict[str, tuple[dict[str, Any], dict[st
             calls["no function"] = call("", "01020304" + right)
             calls["no arguments"] = call("verifyProof", "")
         text = solidity_verifier(circuit.key)
-        for how in ("optimized", "plain"):
+        for how in ("optimized", "plain", "by IR"):
             # The same code but for its arguments, whose decoding is the compiler's.
             few = ("valid", "required", "invalid", "refused", "empty")
             own = {k: v for k, v in calls.items() if how == "optimized" or k in few or "alias" in k}
             job = Job(
-                source=text, contract="Groth16Verifier", optimizer=how == "optimized",
-                hardfork="prague", calls=list(own.values()),
+                source=text, contract="Groth16Verifier", optimizer=how != "plain",
+                hardfork="prague", calls=list(own.values()), via_ir=how == "by IR",
             )  # fmt: skip
             if how == "optimized" or len(inputs) == 1:
                 jobs[f"{name} {how}"] = job, list(own)
@@ -211,7 +211,8 @@ def answer(found: dict[str, Any]) -> tuple[str, str | None]:
     return found["returned"], found["error"]
 
 
-CONTRACTS = ["bn254 optimized", "bn254 plain", "bls12_381 optimized", "bls12_381 plain"]
+CONTRACTS = [f"{curve} {how}" for curve in ("bn254", "bls12_381")
+             for how in ("optimized", "plain", "by IR")]  # fmt: skip
 OTHERS = [f"{curve} {kind} optimized" for curve in ("bn254", "bls12_381")
           for kind in ("none", "many", "no start")]  # fmt: skip
 Ran = dict[str, tuple[dict[str, Any], dict[str, Any]]]
@@ -226,12 +227,12 @@ def test_valid_proofs(name: str, ran: Ran, circuits: dict[str, Circuit]) -> None
     if "invalid" in calls:
         assert answer(calls["invalid"]) == REFUSED
         assert answer(calls["refused"]) == INVALID
-    circuit = circuits[name.rsplit(" ", 1)[0]]
+    circuit = circuits[re.sub(" (optimized|plain|by IR)$", "", name)]
     inputs = [29**9 + 31 * i for i in range(circuit.key.public)]
     assert circuit.key.verify(inputs, circuit.proof(inputs))
 
 
-@pytest.mark.parametrize("name", CONTRACTS[::2])
+@pytest.mark.parametrize("name", CONTRACTS[::3])
 def test_hostile_calls(name: str, ran: Ran) -> None:
     _, calls = ran[name]
     tried = [one for one in calls if one.startswith("hostile ")]
@@ -259,7 +260,7 @@ def test_aliased_inputs(name: str, ran: Ran) -> None:
         assert calls[one]["gas"] < 1000
 
 
-@pytest.mark.parametrize("name", CONTRACTS[::2])
+@pytest.mark.parametrize("name", CONTRACTS[::3])
 def test_too_little_gas_is_never_a_valid_proof(name: str, ran: Ran) -> None:
     _, calls = ran[name]
     tried = [calls[one] for one in calls if one.startswith("gas ")]
@@ -278,7 +279,7 @@ def test_a_chain_without_the_precompiles_refuses_all(ran: Ran) -> None:
 def test_gas(ran: Ran) -> None:
     """No more than snarkjs's contract for one input takes: 196,422 where precompiles are cold."""
     cold = 3 * 2_500
-    for how in ("optimized", "plain"):
+    for how in ("optimized", "plain", "by IR"):
         gas = ran[f"bn254 {how}"][1]["valid"]["gas"]
         assert PRECOMPILES < gas <= 196_422 - cold
         assert gas <= 190_500

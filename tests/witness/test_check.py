@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from quod.curve.named import CURVES
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, integers_to_words, random_elements
 from quod.field.moduli import Modulus
@@ -101,6 +102,11 @@ def test_failed_constraints(system: tuple[Path, Path, list[int]]) -> None:
         assert (one.c - one.a * one.b) % p == 3  # one too many times wire 1
         assert one.values == {f"wire {wire}": known[wire] for wire in row.wires}
     assert [one.number for one in found.failures(2)] == failed[:2]
+
+
+def test_on_devices(device: AnyDevice, system: tuple[Path, Path, list[int]]) -> None:
+    r1cs, wtns, failed = system
+    assert check_witness(r1cs, wtns, device=device).failed.tolist() == failed
 
 
 def test_every_wire_counts(tmp_path: Path, system: tuple[Path, Path, list[int]]) -> None:

@@ -301,8 +301,9 @@ pragma solidity >=0.8.4 <0.9.0;
 
     /// The verdict on the arguments of the call, which both functions have in the same places.
     function _verdict() private view returns (uint256 verdict) {{
-        // Nothing is allocated yet, so that memory from 0x80 on is free.
-        assembly ("memory-safe") {{
+        // Nothing is allocated yet, so that memory from 0x80 on is free. It is not taken from the
+        // free pointer: a compiler that was told "memory-safe" might keep variables there.
+        assembly {{
             switch {in_field}
             case 0 {{ verdict := 2 }}
             default {{

@@ -2,8 +2,8 @@
 //
 // node evm.mjs PACKAGES < jobs.json > results.json, where PACKAGES is the folder whose node_modules
 // has solc and @ethereumjs/evm. A job is {"source", "contract", "optimizer", "hardfork", "calls",
-// "imports"}, the last of them other sources by name; a call {"function", "data", "gas"}: a function's
-// name, or "" for none, hexadecimal, and the most gas.
+// "imports", "via_ir"}, the last two optional: other sources by name, and the compiler's newer way. A
+// call is {"function", "data", "gas"}: a function's name, or "" for none, hexadecimal, the most gas.
 // A result is {"warnings", "methods", "code_bytes", "deploy_gas", "calls"}, where a call is
 // {"returned", "gas", "error"}: execution gas, as a transaction has it beside its 21,000 and its
 // calldata, so that precompiles are warm.
@@ -37,6 +37,7 @@ function compile(job) {
     language: "Solidity",
     sources: { "own.sol": { content: job.source }, ...imports },
     settings: {
+      viaIR: job.via_ir ?? false,
       optimizer: { enabled: job.optimizer, runs: 200 },
       outputSelection: { "*": { "*": ["evm.bytecode.object", "evm.deployedBytecode.object", "evm.methodIdentifiers"] } },
     },

@@ -28,7 +28,10 @@ def call(function: str, data: str, gas: int = 30_000_000) -> Call:
 
 
 class Job(TypedDict):
-    """A contract to be compiled, deployed and called; `imports` are other sources by name."""
+    """A contract to be compiled, deployed and called.
+
+    `imports` are other sources by name, `via_ir` asks for the newer way of the compiler.
+    """
 
     source: str
     contract: str
@@ -36,6 +39,7 @@ class Job(TypedDict):
     hardfork: str
     calls: Sequence[Call]
     imports: NotRequired[Mapping[str, str]]
+    via_ir: NotRequired[bool]
 
 
 def why_no_evm() -> str | None:
