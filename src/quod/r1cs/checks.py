@@ -40,18 +40,28 @@ class UnsatisfiedError(InputError):
         super().__init__(f"{failures[0]}{more}")
 
 
-def failures_of(
-    system: ConstraintSystem, values: list[int], rows: Iterable[int] | None = None
-) -> list[Failure]:
-    """The rows, of all or of some, that do not hold for values as `quod.r1cs.replay` has them."""
-    prime = system.prime
+def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
+    """The rows that do not hold for values as `quod.r1cs.replay` has them."""
     found = []
-    for row in range(len(system.row_paths)) if rows is None else rows:
-        a, b, c = (_product(*system.row(side, row), values) % prime for side in range(3))
-        if (a * b - c) % prime:
-            code = place(system.row_codes[row], system.row_instructions[row])
-            found.append(Failure(row, path_name(system, system.row_paths[row]), code, a, b, c))
+    for row in range(len(system.row_paths)):
+        a, b, c = _sums(system, row, values)
+        if (a * b - c) % system.prime:
+            found.append(row)
     return found
+
+
+def failures_of(system: ConstraintSystem, values: list[int], rows: Iterable[int]) -> list[Failure]:
+    """What is to be said of rows that do not hold."""
+    found = []
+    for row in rows:
+        a, b, c = (own % system.prime for own in _sums(system, row, values))
+        code = place(system.row_codes[row], system.row_instructions[row])
+        found.append(Failure(row, path_name(system, system.row_paths[row]), code, a, b, c))
+    return found
+
+
+def _sums(system: ConstraintSystem, row: int, values: list[int]) -> list[int]:
+    return [_product(*system.row(side, row), values) for side in range(3)]
 
 
 def _product(wires: Sequence[int], coefficients: Sequence[int], values: list[int]) -> int:

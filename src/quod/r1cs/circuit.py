@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from quod.errors import InputError, MismatchError
-from quod.field.array import integers_to_words, words_to_integers
+from quod.field.array import Words, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import R1cs, SparseMatrix, Witness
 from quod.formats.iden3 import Iden3File
@@ -18,16 +18,16 @@ from quod.formats.output import write_atomically
 from quod.formats.r1cs import KIND, VERSION, r1cs_writer
 from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
-from quod.r1cs import digest
-from quod.r1cs.checks import Failure, UnsatisfiedError, failures_of
+from quod.r1cs import digest, replay
+from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
 from quod.r1cs.inputs import Inputs, input_values
 from quod.r1cs.lints import Lint, lints_of
 from quod.r1cs.names import write_names
 from quod.r1cs.profile import Profile
-from quod.r1cs.replay import replayed
 from quod.r1cs.signal import place
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.tamper import Accepted, tampered
+from quod.r1cs.witnesses import WitnessProgram
 from quod.validation import flag, in_order, instance, shown_kind, whole_number
 
 
@@ -96,25 +96,39 @@ class Circuit:
         """The values of all wires for these inputs, ready for a prover.
 
         With `check` every constraint is looked at: `UnsatisfiedError` names those that fail.
-        `InputError` for inputs that are not the circuit's.
+        `InputError` for inputs that are not the circuit's. The first witness is made step by step;
+        from the second on that of a large circuit comes from a compiled program (`prepare`).
         """
-        values = self.values(inputs)
-        if flag("check", check) and (failures := self._failures(values)):
-            raise UnsatisfiedError(failures, self.constraints)
-        words = integers_to_words(self.field, values)
-        return Witness("the witness of a circuit", self.curve, words, words.nbytes)
+        (found,) = self.witnesses([inputs], check=check)
+        return found
+
+    def witnesses(self, inputs: Sequence[Inputs], *, check: bool = True) -> list[Witness]:
+        """The same for many inputs at once, a lane of the processor an input."""
+        given = list(in_order("the inputs", inputs))
+        flag("check", check)
+        if not given:
+            return []
+        found = self._program.values(given)
+        if check:
+            for one, rows in zip(found, self._failing(found), strict=True):
+                if rows:
+                    raise UnsatisfiedError(self._failures(one, rows), self.constraints)
+        name = "the witness of a circuit"
+        return [Witness(name, self.curve, own, own.nbytes) for own in found]
+
+    def prepare(self) -> None:
+        """Compiles the program of witnesses now, which is lowered once a process."""
+        self._program.prepare()
+
+    @cached_property
+    def _program(self) -> WitnessProgram:
+        return WitnessProgram(self.system, self.matrices)
 
     def values(self, inputs: Inputs) -> list[int]:
-        """As `witness`, as integers and unchecked."""
-        declared = self.system.inputs
-        return self.in_order(
-            replayed(self.system, input_values(declared, inputs, self.system.prime))
-        )
-
-    def in_order(self, values: Sequence[int]) -> list[int]:
-        """Values under the numbers of wires (`quod.r1cs.replay`) in the order of a witness."""
-        inner = len(self.system.wire_paths)
-        return [values[0], *reversed(values[inner + 1 :]), *values[1 : inner + 1]]
+        """As `witness`, as integers, step by step and unchecked."""
+        system = self.system
+        given = input_values(system.inputs, inputs, system.prime)
+        return replay.in_order(system, replay.replayed(system, given))
 
     def check(self, witness: Witness | Sequence[int]) -> list[Failure]:
         """The constraints that a witness, or its integers, does not satisfy.
@@ -126,19 +140,37 @@ class Circuit:
                 raise MismatchError(
                     f"the witness is over {witness.curve} and the circuit over {self.curve}"
                 )
-            witness = words_to_integers(self.field, witness.values)
-        values = [
-            whole_number("a value of a witness", value) for value in in_order("a witness", witness)
-        ]
-        if len(values) != self.wires:
-            raise MismatchError(
-                f"the witness has {len(values)} values and the circuit {self.wires} wires"
+            words = witness.values
+        else:
+            prime = self.field.value
+            words = integers_to_words(
+                self.field,
+                [
+                    whole_number("a value of a witness", value) % prime
+                    for value in in_order("a witness", witness)
+                ],
             )
-        return self._failures(values)
+        if len(words) != self.wires:
+            raise MismatchError(
+                f"the witness has {len(words)} values and the circuit {self.wires} wires"
+            )
+        (rows,) = self._failing(words[None])
+        return self._failures(words, rows)
 
-    def _failures(self, values: Sequence[int]) -> list[Failure]:
-        public = self.public + 1
-        return failures_of(self.system, [values[0], *values[public:], *reversed(values[1:public])])
+    def _failing(self, witnesses: Words) -> list[list[int]]:
+        """The rows that fail, of each witness."""
+        if self._program.is_prepared:
+            return self._program.failing(witnesses)
+        return [
+            failing_rows(self.system, replay.by_wire(self.system, self._integers(words)))
+            for words in witnesses
+        ]
+
+    def _failures(self, words: Words, rows: Sequence[int]) -> list[Failure]:
+        return failures_of(self.system, replay.by_wire(self.system, self._integers(words)), rows)
+
+    def _integers(self, words: Words) -> list[int]:
+        return words_to_integers(self.field, words)
 
     # --- looking at a circuit
 

@@ -12,8 +12,10 @@ Inputs = Mapping[str, "int | Sequence[int]"]
 """A number for each input by its name, or as many as it has. Negative ones are modulo the prime."""
 
 
-def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> list[tuple[int, int]]:
-    """The wires of all inputs with their values.
+def checked_inputs(
+    declared: Mapping[str, Input], given: Inputs, prime: int
+) -> tuple[list[int], int]:
+    """The elements of all inputs, and the bits of all that are bits as one number, the first least.
 
     InputError for one that is missing or that the circuit does not have, a list of another length,
     what is no whole number, one that is not below the prime, and more bits than an input has.
@@ -27,26 +29,40 @@ def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> li
         for name in given:
             if name not in declared:
                 raise InputError(f"the circuit has no input {name!r}, only {_listed(declared)}")
-    found: list[tuple[int, int]] = []
+    elements: list[int] = []
+    bits = count = 0
     for name, own in declared.items():
         value = given[name]
         if own.bits:
-            count = len(own.wires)
             number = whole_number(f"the input {name!r}", value)
-            if not 0 <= number < 1 << count:
-                raise InputError(f"the input {name!r} must be a number of {count} bits")
-            text = bin(number | 1 << count)
-            found += zip(own.wires, map(int, text[:2:-1]), strict=True)
+            if number < 0 or number >> len(own.wires):
+                raise InputError(f"the input {name!r} must be a number of {len(own.wires)} bits")
+            bits |= number << count
+            count += len(own.wires)
         elif own.single:
-            found.append((own.wires[0], _element(f"the input {name!r}", value, prime)))
+            elements.append(_element(f"the input {name!r}", value, prime))
         else:
             numbers = list(in_order(f"the input {name!r}", value))
             if len(numbers) != len(own.wires):
                 raise InputError(
                     f"the input {name!r} is {len(own.wires)} numbers, and {len(numbers)} are given"
                 )
-            for at, (wire, number) in enumerate(zip(own.wires, numbers, strict=True)):
-                found.append((wire, _element(f"number {at} of the input {name!r}", number, prime)))
+            for at, number in enumerate(numbers):
+                elements.append(_element(f"number {at} of the input {name!r}", number, prime))
+    return elements, bits
+
+
+def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> list[tuple[int, int]]:
+    """The wires of all inputs with their values; raises what `checked_inputs` does."""
+    elements, bits = checked_inputs(declared, given, prime)
+    rest = iter(elements)
+    found: list[tuple[int, int]] = []
+    for own in declared.values():
+        if own.bits:
+            found += [(wire, bits >> at & 1) for at, wire in enumerate(own.wires)]
+            bits >>= len(own.wires)
+        else:
+            found += [(wire, next(rest)) for wire in own.wires]
     return found
 
 

@@ -40,6 +40,18 @@ def replayed(
     return values
 
 
+def in_order(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
+    """Values as `replayed` gives them, in the order of a witness."""
+    inner = len(system.wire_paths)
+    return [values[0], *reversed(values[inner + 1 :]), *values[1 : inner + 1]]
+
+
+def by_wire(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
+    """The values of a witness as `replayed` gives them."""
+    public = len(system.public_names) + 1
+    return [values[0], *values[public:], *reversed(values[1:public])]
+
+
 def _run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
     if type(step) is Solve:
         values[step.wire] = _solved(system, step, values)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from quod.frozen import frozen
-from quod.r1cs.checks import failures_of
+from quod.r1cs.checks import failing_rows
 from quod.r1cs.inputs import Inputs, input_values
 from quod.r1cs.names import wire_name
 from quod.r1cs.replay import replayed
@@ -55,7 +55,7 @@ def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int)
             alone = list(right)
             alone[wire] = after
             for changed in (alone, replayed(system, given, {wire: after})):
-                if not failures_of(system, changed):
+                if not failing_rows(system, changed):
                     found.append(_accepted(system, wire, right, changed))
     return list(dict.fromkeys(found))
 

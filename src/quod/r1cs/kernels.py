@@ -1,0 +1,193 @@
+"""Kernels that run witness programs: an instance an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.field.element import Element
+from quod.field.moduli import BLS12_381_FR, Modulus
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel.registry import register
+from quod.kernel.value import Value
+from quod.r1cs.program import Op
+
+Cases = list[tuple[Op, Callable[[], None]]]
+
+
+def _chosen(k: Builder, op: Value, cases: Cases) -> None:
+    """Runs the case that an op is, the first of the list soonest."""
+    (own, run), *others = cases
+    if not others:
+        run()
+        return
+    with k.if_(op == int(own)) as branch:
+        run()
+    with branch.otherwise():
+        _chosen(k, op, others)
+
+
+@kernel
+def replay_program(
+    k: Builder,
+    first: U32,
+    last: U32,
+    registers: U32,
+    element_count: U32,
+    bit_words: U32,
+    code: Pointer[U32],
+    terms: Pointer[U32],
+    coefficients: Pointer[U64],
+    elements: Pointer[U64],
+    bits: Pointer[U32],
+    values: Pointer[U64],
+    flags: Pointer[U32],
+    *,
+    modulus: Modulus,
+) -> None:
+    """Runs instructions `first` to `last` - 1 of a program, an instance an input.
+
+    A workgroup has what its instances have side by side: register r of instance i of workgroup g is
+    element (g * registers + r) * instances + i of `values`, in Montgomery form; so lie `elements`,
+    which are integers, and `bits`, 32 to a word. `flags` tell the inputs that divide by 0.
+    """
+    f, group, width = prime_field(k, modulus), k.workgroup_id(), k.workgroup_size
+    lane = k.local_id()
+    words = modulus.words // 2
+    inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+
+    def place(count: Value, number: Value) -> Value:
+        return (group * count + number) * width + lane
+
+    with k.range(first, last) as loop:
+        op, d, a, b = (k.uniform(word) for word in k.load(code, loop.index * 4, 4))
+        target = place(registers, d)
+
+        def register_of(number: Value) -> Element:
+            return f.load(values, place(registers, number))
+
+        def chosen(condition: Value) -> Element:
+            return f.select(condition, f.one(), f.constant(0))
+
+        def multiply() -> None:
+            f.store(values, target, register_of(a) * register_of(b))
+
+        def add() -> None:
+            f.store(values, target, register_of(a) + register_of(b))
+
+        def subtract() -> None:
+            f.store(values, target, register_of(a) - register_of(b))
+
+        def linear() -> None:
+            with k.range(0, b, carry=f.carried(f.constant(0))) as summed:
+                place, number = k.load(terms, (a + summed.index) * 2, 2)
+                own = f.load(coefficients, place) * register_of(number)
+                summed.next(f.carried(summed.carried + own))
+            f.store(values, target, summed.results)
+
+        def bit() -> None:
+            (word,) = k.load(values, place(registers, a) * words + (b >> 6))
+            own = word >> (b & 63).cast(types.u64) & 1
+            f.store(values, target, chosen(own != 0))
+
+        def integer() -> None:
+            f.store(values, target, register_of(a) * f.constant(inverse))
+
+        def guard() -> None:
+            own = register_of(a)
+            is_zero = f.is_zero(own)
+            with k.if_(is_zero & (b != 0)):
+                k.store(flags, k.global_id(), k.constant(1, types.u32))
+            f.store(values, target, f.select(is_zero, f.one(), own))
+
+        def invert() -> None:
+            f.store(values, target, f.inverse(register_of(a)))
+
+        def unless_zero() -> None:
+            own = register_of(b)
+            f.store(values, target, f.select(f.is_zero(register_of(a)), f.constant(0), own))
+
+        def element() -> None:
+            own = f.load(elements, place(element_count, a))
+            f.store(values, target, own * f.constant(modulus.montgomery_radix))
+
+        def input_bit() -> None:
+            (word,) = k.load(bits, place(bit_words, a >> 5))
+            f.store(values, target, chosen((word >> (a & 31) & 1) != 0))
+
+        cases = {
+            Op.MULTIPLY: multiply, Op.ADD: add, Op.SUBTRACT: subtract, Op.LINEAR: linear,
+            Op.GUARD: guard, Op.INPUT_BIT: input_bit, Op.BIT: bit, Op.INPUT: element,
+            Op.INTEGER: integer, Op.UNLESS_ZERO: unless_zero, Op.INVERT: invert,
+        }  # fmt: skip
+        _chosen(k, op, list(cases.items()))
+
+
+@kernel
+def witness_values(
+    k: Builder,
+    n: U32,
+    width: U32,
+    registers: U32,
+    wires: U32,
+    outputs: Pointer[U32],
+    values: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """out[i * wires + w] = the integer of register outputs[w] of input i, for n of them.
+
+    `width` instances of `replay_program` were in a workgroup.
+    """
+    f, at = prime_field(k, modulus), k.global_id()
+    inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    with k.if_(at < n):
+        number = at // wires
+        (register_,) = k.load(outputs, at - number * wires)
+        group = number // width
+        place = (group * registers + register_) * width + (number - group * width)
+        f.store(out, at, f.load(values, place) * f.constant(inverse))
+
+
+@kernel
+def failing_rows(
+    k: Builder,
+    n: U32,
+    rows: U32,
+    wires: U32,
+    ends: Pointer[U32],
+    columns: Pointer[U32],
+    numbers: Pointer[U32],
+    coefficients: Pointer[U64],
+    witness: Pointer[U64],
+    failing: Pointer[U32],
+    *,
+    modulus: Modulus,
+) -> None:
+    """failing[i * rows + r] = 1 where row r does not hold for witness i, for n of them.
+
+    Term t of A, B or C is coefficient numbers[t] of wire columns[t]. The terms of row r of matrix m
+    begin at ends[m * rows + r] and end where those of the next do. Coefficients are in Montgomery
+    form of their product with its radix, and witnesses integers.
+    """
+    f, at = prime_field(k, modulus), k.global_id()
+    with k.if_(at < n):
+        number = at // rows
+        row = at - number * rows
+        sums = []
+        for matrix in range(3):
+            start, stop = k.load(ends, matrix * rows + row, 2)
+            with k.range(start, stop, carry=f.carried(f.constant(0))) as loop:
+                (column,) = k.load(columns, loop.index)
+                (which,) = k.load(numbers, loop.index)
+                own = f.load(coefficients, which) * f.load(witness, number * wires + column)
+                loop.next(f.carried(loop.carried + own))
+            sums.append(loop.results)
+        a, b, c = sums
+        with k.if_(~f.is_zero(a * b - c)):
+            k.store(failing, at, k.constant(1, types.u32))
+
+
+for _definition in (replay_program, witness_values, failing_rows):
+    register(f"r1cs.{_definition.name}[{BLS12_381_FR.name}]", _definition, modulus=BLS12_381_FR)

@@ -1,0 +1,126 @@
+"""Compiled programs of witnesses against their steps on plain integers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from quod import r1cs
+from quod.errors import InputError
+from quod.field.array import words_to_integers
+from quod.r1cs.lowering import lowered
+from quod.r1cs.program import Op
+from tests.r1cs.test_circuit import CURVE_NAMES, mixed
+
+
+def random_circuit(seed: int) -> r1cs.Circuit:
+    """Forty operations on what was made before, all kinds of them, over one of the curves."""
+    chance = random.Random(seed)
+
+    def function(system: r1cs.ConstraintSystem) -> None:
+        known = [*system.private("x", 3), *system.private_bits("b", 40), system.public("y")]
+
+        def some() -> r1cs.Signal:
+            own = chance.choice(known[-6:] if chance.random() < 0.7 else known)
+            return own * chance.choice((1, 1, 2, 3, -1)) + chance.choice((0, 0, 1, 7))
+
+        for _ in range(40):
+            match chance.randrange(9):
+                case 0 | 1:
+                    known.append(some() / (some() + some() + 5))
+                case 2 | 3:
+                    known.append(some() * some())
+                case 4:
+                    known.append(some() + some() - some())
+                case 5:
+                    known.append(system.is_zero(some() - chance.choice((0, some()))))
+                case 6:
+                    known.append(system.hint_bit(some(), chance.randrange(250)))
+                case 7:
+                    known += system.hint(lambda a, b: (a ^ b, a >> 3), [some(), some()], 2)
+                case 8:
+                    wire = system.wire()
+                    parts = [some(), some(), some()]
+                    parts[chance.randrange(3)] += wire * chance.choice((1, -1, 3))
+                    system.enforce(*parts)
+                    known.append(wire)
+        for at, signal in enumerate(known[-3:]):
+            system.output(f"out{at}", signal)
+
+    return r1cs.trace(function, CURVE_NAMES[seed % len(CURVE_NAMES)])
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_programs_are_their_steps(seed: int) -> None:
+    circuit, chance = random_circuit(seed), random.Random(seed)
+    prime = circuit.field.value
+    inputs = [
+        {
+            "x": [chance.choice((0, 1, prime - 1, chance.randrange(prime))) for _ in range(3)],
+            "b": chance.getrandbits(40), "y": chance.randrange(prime),
+        }
+        for _ in range(11)
+    ]  # fmt: skip
+    expected = [circuit.values(one) for one in inputs]
+    circuit.prepare()
+    made = circuit.witnesses(inputs, check=False)
+    assert [words_to_integers(circuit.field, own.values) for own in made] == expected
+    alone = circuit.witness(inputs[4], check=False)
+    assert words_to_integers(circuit.field, alone.values) == expected[4]
+    wrong = list(expected[3])
+    wrong[chance.randrange(1, len(wrong))] += 1
+    prepared = [str(failure) for failure in circuit.check(wrong)]
+    assert prepared == [str(failure) for failure in random_circuit(seed).check(wrong)]
+
+
+@pytest.mark.parametrize("curve", CURVE_NAMES)
+def test_many_witnesses_at_once(curve: str) -> None:
+    circuit = r1cs.trace(mixed, curve)
+    inputs = [{"x": at, "y": at % 5, "amounts": [at % 256, at * 7, at]} for at in range(21)]
+    made = circuit.witnesses(inputs)
+    assert [words_to_integers(circuit.field, own.values) for own in made] == [
+        circuit.values(one) for one in inputs
+    ]
+    assert circuit.witnesses([]) == []
+    with pytest.raises(r1cs.UnsatisfiedError, match="`bits`"):
+        circuit.witnesses([inputs[0], {"x": 1, "y": 2, "amounts": [256, 0, 0]}])
+    with pytest.raises(InputError, match="'y' is missing"):
+        circuit.witnesses([inputs[0], {"x": 1}])
+
+
+def test_a_chain_of_quotients_takes_one_inversion() -> None:
+    def function(system: r1cs.ConstraintSystem) -> None:
+        u, v = system.private("u"), system.private("v")
+        for _ in range(60):
+            u, v = (u + 2 * v) / (1 + u * v), (v - u) / (1 - u * v)
+        system.output("out", u)
+
+    circuit = r1cs.trace(function)
+    program = lowered(circuit.system)
+    ops = program.instructions[:, 0].tolist()
+    assert ops.count(Op.INVERT) == 1
+    assert ops.count(Op.GUARD) == 120
+    assert len(ops) < 40 * 120
+    # Registers are used again.
+    assert program.registers < len(ops) // 2
+    circuit.prepare()
+    given = {"u": 5, "v": 9}
+    assert words_to_integers(circuit.field, circuit.witness(given).values) == circuit.values(given)
+
+
+def test_an_input_that_divides_by_zero_is_as_its_steps_say() -> None:
+    def function(system: r1cs.ConstraintSystem) -> None:
+        x = system.private("x")
+        quotient = (x + 1) / (x - 3)
+        system.output("y", quotient * quotient + 1 / (quotient + 4))
+
+    circuit = r1cs.trace(function)
+    circuit.prepare()
+    words = [own.values for own in circuit.witnesses([{"x": 3}, {"x": 4}], check=False)]
+    for own, x in zip(words, (3, 4), strict=True):
+        assert words_to_integers(circuit.field, own) == circuit.values({"x": x})
+    with pytest.raises(r1cs.UnsatisfiedError, match=r": 0 \* 0 != 4$"):
+        circuit.witness({"x": 3})
+    assert np.array_equal(circuit.witness({"x": 4}).values, words[1])
