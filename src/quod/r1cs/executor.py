@@ -12,9 +12,9 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import Words, from_integers, integers_to_words
 from quod.field.moduli import Modulus
 from quod.formats import SparseMatrix
+from quod.r1cs.kernels import failing_rows, replay_program, witness_values
 from quod.r1cs.program import ONE_REGISTER, ZERO, Call, Program
 from quod.r1cs.replay import hinted
-from quod.r1cs.kernels import failing_rows, replay_program, witness_values
 
 InputNumbers = tuple[list[int], int]
 """What `quod.r1cs.inputs.checked_inputs` gives."""
