@@ -17,6 +17,7 @@ from quod.errors import QuodError
 from tests.doors import (
     circuits,
     devices,
+    gadgets,
     natives,
     points,
     proofs,
@@ -27,7 +28,7 @@ from tests.doors import (
 )
 from tests.doors.row import WRONG
 
-DOORS = (devices, sums, circuits, r1cs, transcripts, points, natives, proofs, services)
+DOORS = (devices, sums, circuits, r1cs, gadgets, transcripts, points, natives, proofs, services)
 TABLE = dict(row for door in DOORS for row in door.rows())
 
 
@@ -93,7 +94,15 @@ NOT_IN_IT = {
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
     + ["curve", "field", "formats", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
-    + ["service.worker", "service.client", "witness", "r1cs", "r1cs.native", "sapling"],
+    + [
+        "service.worker",
+        "service.client",
+        "witness",
+        "r1cs",
+        "r1cs.native",
+        "r1cs.gadgets",
+        "sapling",
+    ],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:
     module = import_module(f"quod.{package}") if package else quod

@@ -118,6 +118,12 @@ def exact_bytes(name: str, value: object, size: int | None = None) -> bytes:
     return value
 
 
+def check_function(name: str, value: object) -> None:
+    """InputError for what cannot be called, and for classes."""
+    if not callable(value) or isinstance(value, type):
+        raise InputError(f"{name} is a function, not {shown_kind(value)}")
+
+
 def file_path(value: object) -> str:
     """The path of a file as text; InputError for what names none, such as a number or bytes."""
     if isinstance(value, (str, os.PathLike)):

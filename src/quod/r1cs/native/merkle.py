@@ -13,7 +13,7 @@ from quod.r1cs.native.mimc import mimc_sponge
 from quod.r1cs.native.numbers import element
 from quod.r1cs.native.poseidon import poseidon_hash
 from quod.r1cs.native.sapling_pedersen import merkle_personalisation, sapling_pedersen_point
-from quod.validation import in_order, shown_kind, whole_number
+from quod.validation import check_function, in_order, whole_number
 
 Compress = Callable[[int, int, int], int]
 """The node of (level, left, right)."""
@@ -44,7 +44,7 @@ def merkle_root(
     leaf: int, siblings: Sequence[int], position: int, compress: Compress = poseidon_node
 ) -> int:
     """The root above a leaf; `siblings` begin at the leaf, whose place is `position`."""
-    _check(compress)
+    check_function("the hash of a tree", compress)
     path = list(in_order("the siblings", siblings))
     position = whole_number("the position", position, 0, (1 << len(path)) - 1)
     node = leaf
@@ -60,7 +60,7 @@ def merkle_path(
 ) -> tuple[int, list[int]]:  # fmt: skip
     """The root of a tree of 2**depth leaves, those behind the given ones `empty`, and the siblings
     above one of them, the leaf's first."""
-    _check(compress)
+    check_function("the hash of a tree", compress)
     depth = whole_number("the depth", depth, 0, 64)
     nodes = list(in_order("the leaves", leaves))
     if len(nodes) > 1 << depth:
@@ -78,8 +78,3 @@ def merkle_path(
         ]
         filling = compress(level, filling, filling)
     return (nodes[0] if nodes else filling), siblings
-
-
-def _check(compress: object) -> None:
-    if not callable(compress) or isinstance(compress, type):
-        raise InputError(f"the hash of a tree is a function, not {shown_kind(compress)}")

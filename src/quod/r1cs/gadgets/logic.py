@@ -1,0 +1,42 @@
+"""Logic on signals that are bits, which is for the caller to have shown; constants cost nothing."""
+
+from __future__ import annotations
+
+from quod.r1cs.gadgets.signals import system_over
+from quod.r1cs.signal import Signal, hide_frames_of, signal_of
+from quod.r1cs.system import ConstraintSystem, Operand
+
+hide_frames_of(__file__)
+
+
+def exclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Signal:
+    """left XOR right; one constraint."""
+    system_over(system)
+    a, b = signal_of(system, left), signal_of(system, right)
+    if a.constant is not None or b.constant is not None:
+        return a + b - system.multiply(2 * a, b)
+    answer = system.wire()
+    system.enforce(2 * a, b, a + b - answer)
+    return answer
+
+
+def exclusive_or_of_three(
+    system: ConstraintSystem, first: Operand, second: Operand, third: Operand
+) -> Signal:
+    """first XOR second XOR third; two constraints."""
+    return exclusive_or(system, exclusive_or(system, first, second), third)
+
+
+def inclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Signal:
+    """left OR right; one constraint."""
+    system_over(system)
+    a, b = signal_of(system, left), signal_of(system, right)
+    return a + b - system.multiply(a, b)
+
+
+def majority(system: ConstraintSystem, first: Operand, second: Operand, third: Operand) -> Signal:
+    """The bit that two of three have; two constraints."""
+    system_over(system)
+    a, b, c = (signal_of(system, each) for each in (first, second, third))
+    both = system.multiply(b, c)
+    return both + system.multiply(a, b + c - 2 * both)

@@ -1,0 +1,95 @@
+"""A value of several: by the bits of its number, by the number itself, of signals or constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.signal import Signal, hide_frames_of, signal_of
+from quod.r1cs.system import ConstraintSystem, Operand
+from quod.validation import in_order, whole_number
+
+hide_frames_of(__file__)
+_MOST_BITS = 16
+
+
+def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[Operand]) -> Signal:
+    """The value whose number the bits are, least first, of 2**n; 2**n - 1 constraints.
+
+    That bits are bits is for the caller to have shown.
+    """
+    selectors = signals(system_over(system), "the bits", bits, least=1)
+    found = signals(system, "the values", values)
+    if len(found) != 1 << len(selectors):
+        raise InputError(f"{len(selectors)} bits choose of {1 << len(selectors)} values")
+    for bit in selectors:
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [system.select(bit, one, zero) for zero, one in pairs]
+    return found[0]
+
+
+def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal]:
+    """`count` bits of which that at the index is 1 and the others are 0; count + 1 constraints.
+
+    It shows that the index is below the count.
+    """
+    count = whole_number("count", count, 1, 1 << _MOST_BITS)
+    position = signal_of(system_over(system), index)
+
+    def flags(place: int) -> list[int]:
+        return [int(at == place) for at in range(count)]
+
+    found = system.hint(flags, [position], count)
+    for at, flag in enumerate(found):
+        system.enforce(flag, position - at, system.zero)
+    system.assert_equal(system.sum(found), 1)
+    return found
+
+
+def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand]) -> Signal:
+    """The value at an index, which is shown to be one; 2 constraints a value, and 1."""
+    given = signals(system_over(system), "the values", values, least=1)
+    flags = one_hot(system, index, len(given))
+    return system.sum(
+        system.multiply(flag, value) for flag, value in zip(flags, given, strict=True)
+    )
+
+
+def look_up(
+    system: ConstraintSystem, bits: Sequence[Operand], tables: Sequence[Sequence[int]]
+) -> list[Signal]:
+    """Of each table of 2**n constants the value whose number the bits are, least first.
+
+    A constraint a table, and for all together 2**(n-1) - n for the products of all bits but the
+    first. That bits are bits is for the caller to have shown.
+    """
+    selectors = signals(system_over(system), "the bits", bits, least=1)
+    first, *rest = selectors
+    if len(rest) >= _MOST_BITS:
+        raise InputError(f"a table is chosen from by at most {_MOST_BITS} bits")
+    coefficients = [
+        interpolated(list(in_order("a table", table)), len(selectors), system.prime)
+        for table in in_order("the tables", tables)
+    ]
+    products = [system.one]
+    for bit in rest:
+        products += [system.multiply(product, bit) for product in products]
+    found = []
+    for row in coefficients:
+        slope, base = (system.sum(products, row[start::2]) for start in (1, 0))
+        found.append(base + system.multiply(slope, first))
+    return found
+
+
+def interpolated(values: Sequence[int], bits: int, prime: int) -> list[int]:
+    """What products of bits sum up to the value that the bits number: by place, that of the product
+    of the bits that the place has."""
+    if len(values) != 1 << bits:
+        raise InputError(f"{bits} bits choose of a table of {1 << bits} numbers")
+    found = [whole_number("a number of a table", value) % prime for value in values]
+    for at in range(bits):
+        for place in range(len(found)):
+            if place >> at & 1:
+                found[place] = (found[place] - found[place ^ 1 << at]) % prime
+    return found

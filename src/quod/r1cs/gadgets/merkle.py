@@ -1,0 +1,48 @@
+"""Paths in Merkle trees of field elements in a circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.r1cs.gadgets.mimc import mimc_sponge
+from quod.r1cs.gadgets.poseidon import poseidon_hash
+from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.signal import Signal, hide_frames_of, signal_of
+from quod.r1cs.system import ConstraintSystem, Operand
+from quod.validation import check_function
+
+hide_frames_of(__file__)
+
+Compress = Callable[[ConstraintSystem, int, Signal, Signal], Signal]
+"""The node of (system, level, left, right)."""
+
+
+def poseidon_node(system: ConstraintSystem, level: int, left: Signal, right: Signal) -> Signal:
+    """The Poseidon hash of two nodes, the same at each level; 240 constraints."""
+    return poseidon_hash(system, [left, right])
+
+
+def mimc_sponge_node(system: ConstraintSystem, level: int, left: Signal, right: Signal) -> Signal:
+    """The MiMCSponge hash of two nodes, the same at each level; 1,320 constraints."""
+    return mimc_sponge(system, [left, right])[0]
+
+
+def merkle_root(
+    system: ConstraintSystem, leaf: Operand, siblings: Sequence[Operand],
+    position: Sequence[Operand], compress: Compress = poseidon_node,
+) -> Signal:  # fmt: skip
+    """The root above a leaf, of the siblings on the way up and the bits of the leaf's position.
+
+    Both begin at the leaf; a bit of 1 says that the node is the right one of two. Shows that bits
+    are bits. 2 constraints a level besides the hash. `quod.r1cs.native.merkle_root` natively.
+    """
+    node = signal_of(system_over(system), leaf)
+    check_function("the hash of a tree", compress)
+    path = signals(system, "the siblings", siblings)
+    bits = signals(system, "the position", position, len(path))
+    for level, (sibling, bit) in enumerate(zip(path, bits, strict=True)):
+        with system.namespace(f"level[{level}]"):
+            system.boolean(bit)
+            moved = system.multiply(bit, sibling - node)
+            node = compress(system, level, node + moved, sibling - moved)
+    return node

@@ -1,0 +1,40 @@
+"""Bits to field elements and back, as many as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.signal import Signal, hide_frames_of
+from quod.r1cs.system import ConstraintSystem, Operand
+from quod.validation import whole_number
+
+hide_frames_of(__file__)
+
+
+def assert_bits(system: ConstraintSystem, bits: Sequence[Operand]) -> None:
+    """Each is 0 or 1; one constraint each."""
+    for bit in signals(system_over(system), "the bits", bits):
+        system.boolean(bit)
+
+
+def pack_elements(
+    system: ConstraintSystem, bits: Sequence[Operand], size: int | None = None
+) -> list[Signal]:
+    """The numbers of `size` bits each, least first, the last of what is left; no constraint.
+
+    By default as many bits as every number of has that many below the prime: 253 over BN254.
+    """
+    given = signals(system_over(system), "the bits", bits)
+    most = system.prime.bit_length() - 1
+    size = most if size is None else whole_number("size", size, 1, most)
+    return [system.pack(given[at : at + size]) for at in range(0, len(given), size)]
+
+
+def unpack_elements(
+    system: ConstraintSystem, elements: Sequence[Operand], size: int
+) -> list[Signal]:
+    """The bits of numbers, each shown to be below 2**size; size + 1 constraints each."""
+    size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 1)
+    given = signals(system, "the elements", elements)
+    return [bit for element in given for bit in system.bits(element, size)]

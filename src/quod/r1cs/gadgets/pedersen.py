@@ -1,0 +1,50 @@
+"""circomlib's Pedersen hash in a circuit: seven constraints for four bits.
+
+Sums are in Montgomery form: a partial sum is less than half of what is added next, so that the two
+never have one u.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.curve.edwards_affine import edwards_group
+from quod.curve.named.baby_jubjub import BABY_JUBJUB
+from quod.r1cs.gadgets.edwards import PointSignals
+from quod.r1cs.gadgets.lookup import look_up
+from quod.r1cs.gadgets.montgomery import MontgomeryPoints
+from quod.r1cs.gadgets.signals import signals
+from quod.r1cs.native.pedersen import SEGMENT, SHIFT, WINDOW, pedersen_generator
+from quod.r1cs.signal import hide_frames_of
+from quod.r1cs.system import ConstraintSystem, Operand
+
+hide_frames_of(__file__)
+
+
+def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> PointSignals:
+    """The point that is the hash of bits; `quod.r1cs.native.pedersen_point` natively.
+
+    That bits are bits is for the caller to have shown.
+    """
+    points = MontgomeryPoints(system, BABY_JUBJUB)
+    message = signals(system, "the message", bits, least=1)
+    group, result = edwards_group(BABY_JUBJUB), None
+    for segment, start in enumerate(range(0, len(message), SEGMENT)):
+        own = message[start : start + SEGMENT]
+        own += [system.zero] * (-len(own) % WINDOW)
+        base, total = pedersen_generator(segment), None
+        for at in range(0, len(own), WINDOW):
+            *digit, sign = own[at : at + WINDOW]
+            multiples = [base]
+            while len(multiples) < 1 << len(digit):
+                multiples.append(group.add(multiples[-1], base))
+            forms = [BABY_JUBJUB.to_montgomery(point) or (0, 0) for point in multiples]
+            u, v = look_up(system, digit, [[p[0] for p in forms], [p[1] for p in forms]])
+            signed = u, system.multiply(v, 1 - 2 * sign)
+            total = signed if total is None else points.add(total, signed)
+            base = group.multiply(1 << SHIFT, base)
+        assert total is not None
+        part = points.to_edwards(total)
+        result = part if result is None else points.edwards.add(result, part)
+    assert result is not None
+    return result

@@ -1,0 +1,98 @@
+"""SHA-256 (FIPS 180-4) in a circuit, of a message of bits, about 27,000 constraints a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.r1cs.gadgets.logic import exclusive_or_of_three, majority
+from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.signal import Signal, hide_frames_of
+from quod.r1cs.system import ConstraintSystem, Operand
+from quod.transcript.sha2 import round_constants, start_words
+from quod.validation import in_order
+
+hide_frames_of(__file__)
+
+_WORD = 32
+_BLOCK = 512
+
+Word = list[Signal]
+"""32 bits, the least first."""
+
+
+def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]:
+    """The 256 bits of the digest of a message of bits, of each byte the highest bit first.
+
+    The length is that of the list, and is part of the circuit. That bits are bits is for the caller
+    to have shown. hashlib has the native function.
+    """
+    bits = signals(system_over(system), "the message", message)
+    length = len(bits)
+    zeros = -(length + 1 + 64) % _BLOCK
+    end = [*([1] + [0] * zeros), *(length >> at & 1 for at in reversed(range(64)))]
+    bits += [system.constant(bit) for bit in end]
+    state = [_constant(system, word) for word in start_words()]
+    for number, start in enumerate(range(0, len(bits), _BLOCK)):
+        with system.namespace(f"block[{number}]"):
+            block = [bits[at : at + _WORD][::-1] for at in range(start, start + _BLOCK, _WORD)]
+            state = sha256_compression(system, state, block)
+    return [bit for word in state for bit in reversed(word)]
+
+
+def sha256_compression(
+    system: ConstraintSystem, state: Sequence[Sequence[Operand]], block: Sequence[Sequence[Operand]]
+) -> list[Word]:
+    """The state of 8 words after a block of 16, each of 32 bits, the least first."""
+    system_over(system)
+    start = [
+        signals(system, "a word of the state", word, _WORD) for word in in_order("the state", state)
+    ]
+    words = [
+        signals(system, "a word of the block", word, _WORD) for word in in_order("the block", block)
+    ]
+    if (len(start), len(words)) != (8, 16):
+        raise InputError(
+            f"a state and a block are 8 words and 16, not {len(start)} and {len(words)}"
+        )
+    with system.namespace("schedule"):
+        for at in range(16, 64):
+            first = _mixed(system, words[at - 15], (7, 18), 3)
+            second = _mixed(system, words[at - 2], (17, 19), 10)
+            words.append(_sum(system, [words[at - 16], first, words[at - 7], second]))
+    a, b, c, d, e, f, g, h = start
+    for at, constant in enumerate(round_constants()):
+        with system.namespace(f"round[{at}]"):
+            second = _mixed(system, e, (6, 11, 25))
+            chosen = [system.select(bit, one, zero) for bit, one, zero in zip(e, f, g, strict=True)]
+            parts = [h, second, chosen, words[at]]
+            first = _mixed(system, a, (2, 13, 22))
+            most = [majority(system, *three) for three in zip(a, b, c, strict=True)]
+            changed = _sum(system, [*parts, d], constant)
+            a, b, c, d, e, f, g, h = (
+                _sum(system, [*parts, first, most], constant), a, b, c, changed, e, f, g
+            )  # fmt: skip
+    with system.namespace("sum"):
+        end = (a, b, c, d, e, f, g, h)
+        return [_sum(system, [old, new]) for old, new in zip(start, end, strict=True)]
+
+
+def _mixed(system: ConstraintSystem, word: Word, turns: tuple[int, ...], shift: int = 0) -> Word:
+    """The exclusive or of a word turned right, and shifted right if that is given."""
+    parts = [[word[(at + by) % _WORD] for at in range(_WORD)] for by in turns]
+    if shift:
+        parts.append(word[shift:] + [system.zero] * shift)
+    return [exclusive_or_of_three(system, *bits) for bits in zip(*parts, strict=True)]
+
+
+def _sum(system: ConstraintSystem, words: list[Word], constant: int = 0) -> Word:
+    """The sum of words modulo 2**32, in bits that are shown to be such."""
+    total = system.sum([constant, *(system.pack(word) for word in words)])
+    most = len(words) * ((1 << _WORD) - 1) + constant
+    if (number := total.constant) is not None:
+        return _constant(system, number & (1 << _WORD) - 1)
+    return system.bits(total, most.bit_length())[:_WORD]
+
+
+def _constant(system: ConstraintSystem, word: int) -> Word:
+    return [system.constant(word >> at & 1) for at in range(_WORD)]

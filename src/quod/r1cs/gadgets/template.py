@@ -1,0 +1,90 @@
+"""A circuit that another compiler made, a circom template's .r1cs say, as part of one in Python.
+
+Its constraints are taken over as they are. Where its values come from is for the caller to say: its
+own calculator, as `quod.witness.WitnessCalculator`, in a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from quod.errors import InputError, MismatchError
+from quod.field.array import words_to_integers
+from quod.field.moduli import Modulus
+from quod.formats import R1cs, SparseMatrix
+from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.signal import Signal, hide_frames_of
+from quod.r1cs.system import ConstraintSystem, Operand
+from quod.validation import check_function, instance
+
+hide_frames_of(__file__)
+
+Calculate = Callable[[list[int]], Sequence[int]]
+"""The values of all wires of the template, of those of its inputs, in the order of the file."""
+
+
+class Template:
+    """A constraint system in a file, which circuits call with signals for its inputs.
+
+    `inputs` counts the public and then the private ones, each as many as the file declares,
+    `outputs` its outputs. InputError for a file without wires for some of its inputs: circom drops
+    those that no constraint has.
+    """
+
+    def __init__(self, r1cs: R1cs, calculate: Calculate) -> None:
+        self._file = instance("the constraint system", r1cs, R1cs, "R1cs.open opens one")
+        check_function("what calculates", calculate)
+        self._calculate = calculate
+        self.outputs = r1cs.public_outputs
+        self.inputs = r1cs.public_inputs + r1cs.private_inputs
+        # circom numbers all signals: 1, the outputs and inputs of the template, then all others.
+        known = 1 + self.outputs + self.inputs
+        if sorted(r1cs.wire_labels[:known].tolist()) != list(range(known)):
+            raise InputError(
+                "the template has inputs without a wire, which no constraint has; use each, or "
+                "compile with --O0",
+                path=r1cs.path,
+            )
+        self._rows = [_rows(matrix, r1cs.fr) for matrix in r1cs.matrices]
+
+    def __call__(
+        self, system: ConstraintSystem, inputs: Sequence[Operand], name: str = "template"
+    ) -> list[Signal]:
+        """The outputs, for signals as inputs; MismatchError for a system over another field.
+
+        As many constraints as the file has, in a namespace of that name.
+        """
+        if system_over(system).prime != self._file.fr.value:
+            raise MismatchError(
+                f"the template is over {self._file.curve}, the circuit over {system.curve}"
+            )
+        given = signals(system, "the inputs of the template", inputs, self.inputs)
+        with system.namespace(name):
+            inner = self._file.wires - 1 - self.outputs - self.inputs
+            made = system.hint(self._values, given, self.outputs + inner)
+            outputs, rest = made[: self.outputs], made[self.outputs :]
+            wires = [system.one, *outputs, *given, *rest]
+            for row in zip(*self._rows, strict=True):
+                a, b, c = (
+                    system.sum([wires[at] for at, _ in terms], [value for _, value in terms])
+                    for terms in row
+                )
+                system.enforce(a, b, c)
+        return outputs
+
+    def _values(self, *inputs: int) -> list[int]:
+        """The values of the outputs and of the wires behind the inputs."""
+        values = [int(value) for value in self._calculate(list(inputs))]
+        first = 1 + self.outputs
+        if len(values) != self._file.wires:
+            raise MismatchError(
+                f"the calculator gave {len(values)} values and the template has "
+                f"{self._file.wires} wires"
+            )
+        return values[1:first] + values[first + self.inputs :]
+
+
+def _rows(matrix: SparseMatrix, field: Modulus) -> list[list[tuple[int, int]]]:
+    terms = list(zip(matrix.column.tolist(), words_to_integers(field, matrix.value), strict=True))
+    return [terms[start:end] for start, end in pairwise(matrix.row_ptr.tolist())]
