@@ -24,7 +24,8 @@ def rows() -> Iterator[tuple[str, Row]]:
         call = getattr(gadgets, name)
         # A signal alone is a number, and lists are of signals.
         single = {key: INTEGER for key, value in right.items() if type(value) is r1cs.Signal}
-        return f"r1cs.gadgets.{name}", Row(call, {"system": system, **right}, {**single, **(fine or {})})
+        own = {**single, **(fine or {})}
+        return f"r1cs.gadgets.{name}", Row(call, {"system": system, **right}, own)
 
     for name in ("exclusive_or", "inclusive_or"):
         yield row(name, left=x, right=x)
