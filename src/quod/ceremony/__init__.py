@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from quod.ceremony.contributing import Receipt as Receipt
     from quod.ceremony.contributing import add_beacon as add_beacon
     from quod.ceremony.contributing import contribute as contribute
+    from quod.ceremony.exchange import export_challenge as export_challenge
+    from quod.ceremony.exchange import import_response as import_response
     from quod.ceremony.new import new_powers as new_powers
     from quod.ceremony.preparing import prepare as prepare
+    from quod.ceremony.truncating import truncate as truncate
     from quod.ceremony.verification import Verified as Verified
     from quod.ceremony.verification import verify as verify
 
@@ -26,8 +29,11 @@ __all__ = [
     "Verified",
     "add_beacon",
     "contribute",
+    "export_challenge",
+    "import_response",
     "new_powers",
     "prepare",
+    "truncate",
     "verify",
 ]
 
@@ -38,6 +44,9 @@ _HOME = {
     "contribute": "quod.ceremony.contributing",
     "new_powers": "quod.ceremony.new",
     "prepare": "quod.ceremony.preparing",
+    "export_challenge": "quod.ceremony.exchange",
+    "import_response": "quod.ceremony.exchange",
+    "truncate": "quod.ceremony.truncating",
     "Verified": "quod.ceremony.verification",
     "verify": "quod.ceremony.verification",
 }

@@ -7,15 +7,16 @@ import os
 import numpy as np
 
 from quod.ceremony.ptau_layout import LAGRANGE, LagrangeSection
-from quod.ceremony.ratio import RANDOM_BITS, weighted_sum
+from quod.ceremony.public_key import group_of
+from quod.ceremony.ratio import RANDOM_BITS, same_ratio, weighted_sum
 from quod.ceremony.windows import windows
 from quod.curve.affine import affine_group
-from quod.curve.array import Point
+from quod.curve.array import Point, to_points
 from quod.curve.operations import first_bad_point
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import VerificationError
-from quod.field.array import Words
+from quod.field.array import Words, words_to_integers
 from quod.field.kernels import field_add
 from quod.formats.ptau import PowersOfTau
 from quod.ntt import ntt
@@ -66,7 +67,18 @@ def _check(device: AnyDevice, file: PowersOfTau, one: LagrangeSection) -> None:
             coefficients[:size], back, coefficients[:size],
         )  # fmt: skip
     count = len(powers)
-    if weighted_sum(device, group, powers, coefficients[:count], fr.bits) != total:
+    rest = law.add(
+        total, law.negate(weighted_sum(device, group, powers, coefficients[:count], fr.bits))
+    )
+    if file.power < file.ceremony_power and one.of.twice:
+        # The last power of the largest level was cut off: it is tau times the one before.
+        (last,) = words_to_integers(fr, coefficients[count])
+        (before,) = to_points(group, powers[-1:])
+        tau = (curve.g2.generator, to_points(group_of(curve, 2), file.tau_g2[1:2])[0])
+        follows = same_ratio(curve, (law.multiply(last, before), rest), tau)
+    else:
+        follows = rest is None
+    if not follows:
         raise VerificationError(
             f"{file.path}: the {one.name} are not those of its powers; prepare the file again"
         )

@@ -19,8 +19,6 @@ from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
 from quod.ntt.points import LagrangeLevels
 
-_PIECE = 1 << 24
-
 
 def prepare(
     source: Path,
@@ -46,10 +44,7 @@ def prepare(
     def write(output: BinaryIO) -> None:
         writer = PtauWriter(output, curve, 2 + len(SECTIONS) + len(LAGRANGE))
         for identifier in (1, *(section.id for section in SECTIONS), CONTRIBUTIONS):
-            own = file.file.section(identifier, "").rest()
-            writer.begin(identifier, len(own))
-            for at in range(0, len(own), _PIECE):
-                writer.write(bytes(own[at : at + _PIECE]))
+            writer.copy(file, identifier)
         for one in LAGRANGE:
             writer.reserve(one.id, one.nbytes(curve, power))
         for one in LAGRANGE:

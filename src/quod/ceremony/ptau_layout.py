@@ -64,6 +64,9 @@ SECTIONS = (
 )
 CONTRIBUTIONS = 7
 
+# Bytes that are copied at a time.
+_PIECE = 1 << 24
+
 
 @frozen
 class LagrangeSection:
@@ -149,6 +152,13 @@ class PtauWriter:
         self._file.seek(self._places[identifier] + offset)
         self._file.write(as_bytes(data))
         self._file.seek(end)
+
+    def copy(self, file: PowersOfTau, identifier: int, length: int | None = None) -> None:
+        """A section as another file has it, its first `length` bytes if that is given."""
+        own = file.file.section(identifier, "").rest()[:length]
+        self.begin(identifier, len(own))
+        for at in range(0, len(own), _PIECE):
+            self._file.write(own[at : at + _PIECE])
 
     def written(self, section: PointSection, power: int) -> Iterator[Words]:
         """The points of a section that is written, a window at a time, as views of the file."""

@@ -31,7 +31,7 @@ from quod.ceremony.ratio import consecutive_sums, same_ratio
 from quod.ceremony.windows import windows
 from quod.curve.array import to_points
 from quod.curve.operations import first_bad_point
-from quod.curve.parameters import G1Point
+from quod.curve.parameters import G1Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
@@ -66,14 +66,16 @@ def verify(
     curve = file.curve_parameters
     contributions = read_contributions(file)
     if not contributions:
-        _refuse(file, "nobody contributed to it, so everyone knows its secrets; contribute first")
+        _refuse(
+            file.path, "nobody contributed to it, so everyone knows its secrets; contribute first"
+        )
     host = resolve_device("cpu")
     with timeline.stage("first challenge"):
         challenge = first_challenge(host, curve, file.ceremony_power)
     before, answered, responses = initial_results(curve), challenge, []
     with timeline.stage("contributions") as stage:
         for number, contribution in enumerate(contributions, start=1):
-            _check_contribution(file, number, challenge, before, contribution)
+            check_contribution(file.path, curve, number, challenge, before, contribution)
             responses.append(contribution.response_hash(curve))
             before, answered = contribution.results, challenge
             challenge = contribution.next_challenge
@@ -105,20 +107,25 @@ def verify(
     return Verified(curve.name, file.power, tuple(zip(contributions, responses)), challenge)
 
 
-def _check_contribution(
-    file: PowersOfTau, number: int, challenge: bytes, before: Results, one: Contribution
+def check_contribution(
+    path: str,
+    curve: PairingCurve,
+    number: int,
+    challenge: bytes,
+    before: Results,
+    one: Contribution,
 ) -> None:
     """VerificationError unless a contribution follows from the challenge and earlier results."""
-    curve, after = file.curve_parameters, one.results
+    after = one.results
     for place, (name, key) in enumerate(zip(NAMES, one.keys, strict=True)):
         digest = key_digest(place, challenge)
         second = hash_to_g2(curve, digest(key.first_bytes(curve)))
         ratio = (second, key.g2_spx)
         if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
-            _refuse(file, f"contribution {number}: its key of {name} proves no secret: its "
+            _refuse(path, f"contribution {number}: its key of {name} proves no secret: its "
                     "challenge or its points are others")  # fmt: skip
         if key.g1_sx is not None and key.g1_s is not None and key.g1_sx[0] == key.g1_s[0]:
-            _refuse(file, f"contribution {number}: its {name} is 1 or -1, which is no secret")
+            _refuse(path, f"contribution {number}: its {name} is 1 or -1, which is no secret")
         pairs: tuple[tuple[str, G1Point, G1Point], ...] = {
             "tau": (("tau_g1", before.tau_g1, after.tau_g1),),
             "alpha": (("alpha_g1", before.alpha_g1, after.alpha_g1),),
@@ -126,16 +133,16 @@ def _check_contribution(
         }[name]
         for what, old, new in pairs:
             if not same_ratio(curve, (old, new), ratio):
-                _differs(file, number, what, name)
+                _differs(path, number, what, name)
         twists = {"tau": ("tau_g2", before.tau_g2, after.tau_g2),
                   "beta": ("beta_g2", before.beta_g2, after.beta_g2)}  # fmt: skip
         if name in twists:
             what, old_twist, new_twist = twists[name]
             if not same_ratio(curve, (key.g1_s, key.g1_sx), (old_twist, new_twist)):
-                _differs(file, number, what, name)
+                _differs(path, number, what, name)
     beacon = one.details.beacon
     if beacon is not None and beacon_keys(curve, challenge, beacon) != one.keys:
-        _refuse(file, f"contribution {number}: its keys are not those of its beacon")
+        _refuse(path, f"contribution {number}: its keys are not those of its beacon")
 
 
 def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
@@ -145,11 +152,11 @@ def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
         section = next(section for section in SECTIONS if section.name == name)
         (first,) = to_points(section.group(curve), section.points(file)[:1])
         if first != group.generator:
-            _refuse(file, f"{name} does not begin with the generator")
+            _refuse(file.path, f"{name} does not begin with the generator")
     found = results_of(lambda section: section.points(file)[:2], curve)
     for what in ("tau_g1", "tau_g2", "alpha_g1", "beta_g1", "beta_g2"):
         if getattr(found, what) != getattr(last, what):
-            _refuse(file, f"contribution {number}: {what} of the file is not what it says")
+            _refuse(file.path, f"contribution {number}: {what} of the file is not what it says")
 
 
 def _check_powers(
@@ -164,7 +171,9 @@ def _check_powers(
     else:
         follows = same_ratio(curve, (generators[0], last.tau_g1), sums)
     if not follows:
-        _refuse(file, f"{section.name}: its points are not powers of the tau of its contributions")
+        _refuse(
+            file.path, f"{section.name}: its points are not powers of the tau of its contributions"
+        )
     _check_order(file, section)
 
 
@@ -174,7 +183,7 @@ def _check_order(file: PowersOfTau, section: PointSection) -> None:
     points = section.points(file)
     for place in range(file.power + 1):
         if 1 << place < len(points) and np.array_equal(points[1 << place], points[0]):
-            _refuse(file, f"{section.name}: tau**(2**{place}) is 1, so that tau is no secret")
+            _refuse(file.path, f"{section.name}: tau**(2**{place}) is 1, so that tau is no secret")
 
 
 def _check_last(
@@ -196,18 +205,20 @@ def _check_last(
     number = len(contributions)
     found = finished(response, keys_bytes(curve, last.keys))
     if found != last.response_hash(curve):
-        _refuse(file, f"contribution {number}: the hash of its response is not that of the points")
+        _refuse(
+            file.path, f"contribution {number}: the hash of its response is not that of the points"
+        )
     if challenge_after(host, curve, found, parts) != last.next_challenge:
-        _refuse(file, f"contribution {number}: its next challenge is not that of the points")
+        _refuse(file.path, f"contribution {number}: its next challenge is not that of the points")
 
 
-def _differs(file: PowersOfTau, number: int, what: str, name: str) -> NoReturn:
+def _differs(path: str, number: int, what: str, name: str) -> NoReturn:
     _refuse(
-        file,
+        path,
         f"contribution {number}: its {what} does not follow from the one before by its key of "
         f"{name}",
     )
 
 
-def _refuse(file: PowersOfTau, why: str) -> NoReturn:
-    raise VerificationError(f"{file.path}: {why}")
+def _refuse(path: str, why: str) -> NoReturn:
+    raise VerificationError(f"{path}: {why}")

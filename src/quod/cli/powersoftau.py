@@ -20,6 +20,12 @@ Target = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new file 
 Name = Annotated[str, typer.Option(metavar="NAME", help="Who contributes, for all to read.")]
 
 
+export = typer.Typer(help="Give points to another program.", no_args_is_help=True)
+imports = typer.Typer(help="Take what another program contributed.", no_args_is_help=True)
+app.add_typer(export, name="export")
+app.add_typer(imports, name="import")
+
+
 @app.callback()
 def _group() -> None:
     """Powers of tau, for keys that nobody can forge for."""
@@ -117,6 +123,66 @@ def prepare(
     with followed_timeline(quiet=quiet) as timeline:
         run(ptau, out, device=device, timeline=timeline)
     note(f"Wrote {out}.", quiet=quiet)
+
+
+@app.command()
+def truncate(
+    ptau: Source,
+    powers: Annotated[
+        list[int] | None,
+        typer.Option("--power", metavar="POWER", help="Only this one; may be repeated."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the smaller powers to files of their own, beside PTAU: a_01.ptau of a.ptau ..."""
+    from quod.ceremony.truncating import truncate as run
+    from quod.cli.progress import followed_timeline
+    from quod.formats import PowersOfTau
+
+    wanted = powers or list(range(1, PowersOfTau.open(ptau).power))
+    stem = ptau.name.removesuffix(".ptau")
+    targets = {power: ptau.with_name(f"{stem}_{power:02d}.ptau") for power in wanted}
+    check_outputs(list(targets.values()), [ptau])
+    with followed_timeline(quiet=quiet) as timeline:
+        for power, target in targets.items():
+            run(ptau, target, power, timeline=timeline)
+    for target in targets.values():
+        show(str(target))
+
+
+@export.command()
+def challenge(
+    ptau: Source,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the challenge goes.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write the challenge that other programs contribute to."""
+    check_outputs([out], [ptau])
+    from quod.ceremony.exchange import export_challenge
+    from quod.cli.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        digest = export_challenge(ptau, out, timeline=timeline)
+    show(f"Challenge: {in_words(digest)}")
+
+
+@imports.command()
+def response(
+    ptau: Source,
+    file: Annotated[Path, typer.Argument(metavar="RESPONSE", help="What was contributed.")],
+    out: Target,
+    name: Name = "",
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Add the contribution that another program made of a challenge."""
+    check_outputs([out], [ptau, file])
+    from quod.ceremony.exchange import import_response
+    from quod.cli.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        receipt = import_response(ptau, file, out, name=name, device=device, timeline=timeline)
+    _show_receipt(receipt, out, quiet=quiet)
 
 
 @app.command()
