@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.ceremony.added import Receipt as Receipt
     from quod.ceremony.beacon import Beacon as Beacon
-    from quod.ceremony.contributing import Receipt as Receipt
     from quod.ceremony.contributing import add_beacon as add_beacon
     from quod.ceremony.contributing import contribute as contribute
     from quod.ceremony.exchange import export_challenge as export_challenge
@@ -39,7 +39,7 @@ __all__ = [
 
 _HOME = {
     "Beacon": "quod.ceremony.beacon",
-    "Receipt": "quod.ceremony.contributing",
+    "Receipt": "quod.ceremony.added",
     "add_beacon": "quod.ceremony.contributing",
     "contribute": "quod.ceremony.contributing",
     "new_powers": "quod.ceremony.new",

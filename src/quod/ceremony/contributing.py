@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 
+from quod.ceremony.added import Receipt, write_contribution
 from quod.ceremony.beacon import Beacon
-from quod.ceremony.blake2b import Blake2b
-from quod.ceremony.challenge import challenge_after, current_challenge
+from quod.ceremony.challenge import current_challenge
 from quod.ceremony.contribution import (
     NAMES,
-    Contribution,
     beacon_secrets,
-    contributions_data,
-    finished,
-    keys_bytes,
     make_keys,
     read_contributions,
 )
@@ -25,37 +21,18 @@ from quod.ceremony.details import Details
 from quod.ceremony.multiples import powers_of, secret_multiples
 from quod.ceremony.point_bytes import compressed
 from quod.ceremony.ptau_layout import (
-    CONTRIBUTIONS,
-    SECTIONS,
     PointSection,
-    PtauWriter,
     check_whole,
-    header_data,
-    results_of,
 )
 from quod.ceremony.public_key import PublicKey
 from quod.ceremony.secret import Secret, no_core_dumps, wiped
-from quod.ceremony.windows import windows
 from quod.curve.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
-from quod.formats.output import write_atomically
+from quod.field.array import Words
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
-from quod.frozen import frozen
-
-
-@frozen
-class Receipt:
-    """What a contributor tells the world: his number, from 1 on, and the hash of his response.
-
-    `next_challenge` is what the next contribution answers.
-    """
-
-    number: int
-    response_hash: bytes
-    next_challenge: bytes
 
 
 def contribute(
@@ -125,33 +102,14 @@ def _extend(
         challenge = current_challenge(host, curve, power, earlier)
     keys = keys_of(challenge)
     firsts = dict(zip(NAMES, secrets, strict=True))
-    made: list[Receipt] = []
 
-    def write(output: BinaryIO) -> None:
-        writer = PtauWriter(output, curve, 2 + len(SECTIONS))
-        writer.section(1, header_data(curve, power, power))
-        response = Blake2b(challenge)
-        for section in SECTIONS:
-            writer.begin(section.id, section.nbytes(curve, power))
-            with timeline.stage(section.name) as stage:
-                count = section.count(power)
-                for first, last in windows(section.group(curve), count):
-                    points = _multiplied(device, file, section, firsts, first, last)
-                    writer.write(points)
-                    response.update(compressed(host, section.group(curve), points))
-                    stage.progress(last, count)
-        response_hash = finished(response, keys_bytes(curve, keys))
-        with timeline.stage("next challenge"):
-            next_challenge = challenge_after(
-                host, curve, response_hash, lambda section: writer.written(section, power)
-            )
-        results = results_of(lambda section: next(iter(writer.written(section, power))), curve)
-        added = Contribution(results, keys, response.state(), next_challenge, details)
-        writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, added]))
-        made.append(Receipt(len(earlier) + 1, response_hash, next_challenge))
+    def produce(section: PointSection, first: int, last: int) -> tuple[Words, Any]:
+        points = _multiplied(device, file, section, firsts, first, last)
+        return points, compressed(host, section.group(curve), points)
 
-    write_atomically(target, write)
-    return made[0]
+    return write_contribution(
+        target, file, challenge, earlier, keys, details, produce, lambda _: None, timeline
+    )
 
 
 def _multiplied(
@@ -161,7 +119,7 @@ def _multiplied(
     firsts: dict[str, Secret],
     first: int,
     last: int,
-) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
+) -> Words:
     """A window of a section, each point times its power of tau and the first secret."""
     group = section.group(file.curve_parameters)
     points = np.array(section.points(file)[first:last])

@@ -10,28 +10,21 @@ from __future__ import annotations
 import hashlib
 from typing import Any, BinaryIO
 
-from quod.ceremony.blake2b import Blake2b
-from quod.ceremony.challenge import BLANK, challenge_after, current_challenge
-from quod.ceremony.contributing import Receipt
+from quod.ceremony.added import Receipt, write_contribution
+from quod.ceremony.challenge import BLANK, current_challenge
 from quod.ceremony.contribution import (
     HASH_BYTES,
     NAMES,
     Contribution,
-    contributions_data,
-    finished,
     initial_results,
-    keys_bytes,
     read_contributions,
 )
 from quod.ceremony.details import Details
 from quod.ceremony.point_bytes import decompressed, from_uncompressed, uncompressed
 from quod.ceremony.ptau_layout import (
-    CONTRIBUTIONS,
     SECTIONS,
-    PtauWriter,
+    PointSection,
     check_whole,
-    header_data,
-    results_of,
 )
 from quod.ceremony.public_key import PublicKey, check_point, group_of
 from quod.ceremony.verification import check_contribution
@@ -41,6 +34,7 @@ from quod.curve.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
+from quod.field.array import Words
 from quod.formats.iden3 import SectionReader
 from quod.formats.output import write_atomically
 from quod.formats.ptau import PowersOfTau
@@ -121,41 +115,24 @@ def import_response(
             section="response", offset=0,
         )  # fmt: skip
     keys = _keys(SectionReader(path, "keys", data, needed, key_bytes), curve.name, groups, sizes)
-    made: list[Receipt] = []
+    before = earlier[-1].results if earlier else initial_results(curve)
 
-    def write(output: BinaryIO) -> None:
-        writer = PtauWriter(output, curve, 2 + len(SECTIONS))
-        writer.section(1, header_data(curve, power, power))
-        hasher = Blake2b(challenge)
-        for section in SECTIONS:
-            group, size = section.group(curve), sizes[section.degree]
-            writer.begin(section.id, section.nbytes(curve, power))
-            count = section.count(power)
-            with timeline.stage(section.name) as stage:
-                for first, last in windows(group, count):
-                    start = reader.offset
-                    raw = reader.take((last - first) * size, section.name)
-                    hasher.update(raw)
-                    points, bad = decompressed(opened, group, raw)
-                    bad = bad or first_bad_point(opened, group, points, subgroup=True)
-                    if bad is not None:
-                        reader.fail(f"point {first + bad[0]} of {section.name} {bad[1]}",
-                                    start + bad[0] * size)  # fmt: skip
-                    writer.write(points)
-                    stage.progress(last, count)
-        found = finished(hasher, keys_bytes(curve, keys))
-        next_challenge = challenge_after(
-            host, curve, found, lambda section: writer.written(section, power)
-        )
-        results = results_of(lambda section: next(iter(writer.written(section, power))), curve)
-        added = Contribution(results, keys, hasher.state(), next_challenge, details)
-        before = earlier[-1].results if earlier else initial_results(curve)
+    def produce(section: PointSection, first: int, last: int) -> tuple[Words, Any]:
+        group, size, start = section.group(curve), sizes[section.degree], reader.offset
+        raw = reader.take((last - first) * size, section.name)
+        points, bad = decompressed(opened, group, raw)
+        bad = bad or first_bad_point(opened, group, points, subgroup=True)
+        if bad is not None:
+            reader.fail(f"point {first + bad[0]} of {section.name} {bad[1]}",
+                        start + bad[0] * size)  # fmt: skip
+        return points, raw
+
+    def check(added: Contribution) -> None:
         check_contribution(path, curve, len(earlier) + 1, challenge, before, added)
-        writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, added]))
-        made.append(Receipt(len(earlier) + 1, found, next_challenge))
 
-    write_atomically(target, write)
-    return made[0]
+    return write_contribution(
+        target, file, challenge, earlier, keys, details, produce, check, timeline
+    )
 
 
 def _keys(

@@ -11,7 +11,7 @@ from quod.cli.options import AsJson, Device, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json
 
 if TYPE_CHECKING:
-    from quod.ceremony.contributing import Receipt
+    from quod.ceremony.added import Receipt
 
 app = typer.Typer(help="Powers of tau, for keys that nobody can forge for.", no_args_is_help=True)
 
