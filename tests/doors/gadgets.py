@@ -48,6 +48,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield row("mimc_feistel", left=x, right=x, key=x)
     yield row("mimc_sponge", values=bits, key=x, outputs=1)
     yield row("pedersen_point", bits=bits)
+    yield row("blake2s_hash", message=[1] * 8, personalisation=bytes(8))
     yield row("sha256", message=[1] * 8)
     yield row("sha256_compression", state=[[1] * 32] * 8, block=[[1] * 32] * 16)
     yield row("assert_eddsa", public_key=point, message=x, r8=point, s=x)

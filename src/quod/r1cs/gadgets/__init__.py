@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.r1cs.gadgets.blake2s import blake2s_hash as blake2s_hash
     from quod.r1cs.gadgets.comparison import assert_at_most as assert_at_most
     from quod.r1cs.gadgets.comparison import assert_bits_at_most as assert_bits_at_most
     from quod.r1cs.gadgets.comparison import assert_less as assert_less
@@ -54,6 +55,7 @@ __all__ = [
     "assert_bits_at_most",
     "assert_eddsa",
     "assert_less",
+    "blake2s_hash",
     "choose",
     "choose_at",
     "exclusive_or",
@@ -81,6 +83,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "blake2s_hash": "quod.r1cs.gadgets.blake2s",
     "assert_at_most": "quod.r1cs.gadgets.comparison",
     "assert_bits_at_most": "quod.r1cs.gadgets.comparison",
     "assert_less": "quod.r1cs.gadgets.comparison",

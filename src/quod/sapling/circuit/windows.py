@@ -12,10 +12,10 @@ from itertools import islice
 
 from quod.curve.edwards_affine import EdwardsPair, edwards_group
 from quod.curve.named.jubjub import JUBJUB
+from quod.r1cs.gadgets.booleans import Boolean, both, constants, scaled, weighted
 from quod.r1cs.native.sapling_pedersen import pedersen_segment_generator
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
-from quod.sapling.circuit.booleans import Boolean, both, constants, scaled, weighted
 from quod.sapling.circuit.points import SCALE, EdwardsPoint, MontgomeryPoint
 
 _P = JUBJUB.fq.value

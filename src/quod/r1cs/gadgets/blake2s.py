@@ -1,0 +1,137 @@
+"""BLAKE2s (RFC 7693) in a circuit, with a personalisation, constraint for constraint bellman's.
+
+Sums modulo 2**32 are equal to their bits; several such equalities share a constraint, as far as the
+field has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.r1cs.gadgets.booleans import Boolean, constants, either_alone, scaled, weighted
+from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.signal import Signal, hide_frames_of
+from quod.r1cs.system import ConstraintSystem, Operand
+from quod.transcript.sha2 import start_words
+from quod.validation import exact_bytes
+
+hide_frames_of(__file__)
+
+_WORD = 32
+_BLOCK = 512
+_ROUNDS = 10
+_ORDER = (
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
+    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
+    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
+    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
+    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
+    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
+    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
+    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
+    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
+)
+
+Word = list[Boolean]
+"""32 bits, the least first."""
+
+
+def blake2s_hash(
+    system: ConstraintSystem, message: Sequence[Operand], personalisation: bytes = bytes(8)
+) -> list[Signal]:
+    """The 256 bits of the digest of a message of bits, of each byte the lowest bit first.
+
+    21,006 constraints for up to 64 bytes over BLS12-381. The length, of whole bytes, is that of the list, and is part of the circuit. That bits are bits
+    is for the caller to have shown. `hashlib.blake2s(..., person=...)` natively.
+    """
+    bits = [_boolean(bit) for bit in signals(system_over(system), "the message", message)]
+    person = exact_bytes("the personalisation", personalisation, 8)
+    if len(bits) % 8:
+        raise InputError("the message of BLAKE2s has whole bytes")
+    numbers = start_words()
+    numbers[0] ^= 0x01010000 ^ 32
+    numbers[6] ^= int.from_bytes(person[:4], "little")
+    numbers[7] ^= int.from_bytes(person[4:], "little")
+    state = [constants(number, _WORD) for number in numbers]
+    length = len(bits)
+    bits += constants(0, -length % _BLOCK if length else _BLOCK)
+    for start in range(0, len(bits), _BLOCK):
+        with system.namespace(f"block[{start // _BLOCK}]"):
+            words = [bits[at : at + _WORD] for at in range(start, start + _BLOCK, _WORD)]
+            is_last = start + _BLOCK == len(bits)
+            done = length // 8 if is_last else (start + _BLOCK) // 8
+            state = _compressed(system, state, words, done, is_last)
+    return [scaled(system, bit, 1) for word in state for bit in word]
+
+
+def _boolean(bit: Signal) -> Boolean:
+    return bit if bit.constant not in (0, 1) else bool(bit.constant)
+
+
+def _compressed(
+    system: ConstraintSystem, state: list[Word], words: list[Word], done: int, is_last: bool
+) -> list[Word]:
+    fixed = start_words()
+    fixed[4] ^= done & 0xFFFFFFFF
+    fixed[5] ^= done >> _WORD
+    fixed[6] ^= 0xFFFFFFFF if is_last else 0
+    v = [*state, *(constants(number, _WORD) for number in fixed)]
+    equalities = _Equalities(system)
+    with system.namespace("rounds"):
+        for order in _ORDER[:_ROUNDS]:
+            for at in range(8):
+                a, b, c, d = (
+                    4 * row + (at + (row if at > 3 else 0)) % 4 for row in range(4)
+                )  # fmt: skip
+                for word, (first, second) in enumerate(((16, 12), (8, 7))):
+                    v[a] = equalities.total([v[a], v[b], words[order[2 * at + word]]])
+                    v[d] = _mixed(system, v[d], v[a], first)
+                    v[c] = equalities.total([v[c], v[d]])
+                    v[b] = _mixed(system, v[b], v[c], second)
+        equalities.flush()
+    with system.namespace("state"):
+        return [
+            _mixed(system, _mixed(system, word, v[at]), v[at + 8]) for at, word in enumerate(state)
+        ]
+
+
+def _mixed(system: ConstraintSystem, left: Word, right: Word, turn: int = 0) -> Word:
+    """The exclusive or of two words, turned right."""
+    bits = [either_alone(system, one, other) for one, other in zip(left, right, strict=True)]
+    return bits[turn:] + bits[:turn]
+
+
+class _Equalities:
+    """Equalities of small sums that share constraints, each shifted behind the one before."""
+
+    def __init__(self, system: ConstraintSystem) -> None:
+        self._system, self._used = system, 0
+        self._left, self._right = system.zero, system.zero
+        self._room = system.prime.bit_length() - 1
+
+    def total(self, words: list[Word]) -> Word:
+        """The sum of words modulo 2**32, in new bits."""
+        system = self._system
+        terms = [(bit, 1 << at) for word in words for at, bit in enumerate(word)]
+        left = weighted(system, terms)
+        if (number := left.constant) is not None:
+            return constants(number, _WORD)
+        size = (len(words) * ((1 << _WORD) - 1)).bit_length()
+        bits = []
+        for position in range(size):
+            bits.append(system.hint_bit(left, position))
+            system.boolean(bits[-1])
+        if self._used + size >= self._room:
+            self.flush()
+        self._left += left * (1 << self._used)
+        self._right += system.pack(bits) * (1 << self._used)
+        self._used += size
+        return [*bits[:_WORD]]
+
+    def flush(self) -> None:
+        """The constraint of what has come together."""
+        if self._used:
+            self._system.enforce(self._left, self._system.one, self._right)
+        self._left, self._right, self._used = self._system.zero, self._system.zero, 0
