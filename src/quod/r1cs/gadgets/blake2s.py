@@ -43,8 +43,9 @@ def blake2s_hash(
 ) -> list[Signal]:
     """The 256 bits of the digest of a message of bits, of each byte the lowest bit first.
 
-    21,006 constraints for up to 64 bytes over BLS12-381. The length, of whole bytes, is that of the list, and is part of the circuit. That bits are bits
-    is for the caller to have shown. `hashlib.blake2s(..., person=...)` natively.
+    21,006 constraints for up to 64 bytes over BLS12-381. The length, of whole bytes, is that of the
+    list, and is part of the circuit. That bits are bits is for the caller to have shown.
+    `hashlib.blake2s(..., person=...)` natively.
     """
     bits = [_boolean(bit) for bit in signals(system_over(system), "the message", message)]
     person = exact_bytes("the personalisation", personalisation, 8)
