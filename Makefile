@@ -9,13 +9,14 @@ PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo
 
-.PHONY: help demo demo-web test fuzz soak fuzz-fields test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
+.PHONY: help demo demo-web test fuzz slow-streams soak fuzz-fields test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
 
 help:
 	@echo "make demo    prove and verify the example, with visible progress"
 	@echo "make demo-web  a page that proves the example in the browser, served on this machine"
 	@echo "make test    lint, type check and all tests"
 	@echo "make fuzz    a million damaged inputs for every parser"
+	@echo "make slow-streams  tests with work beside its caller late, unwritten memory filled, and orders checked"
 	@echo "make soak    a million mutated proofs of a layered circuit, the queue killed for ten minutes, and the service for 10,000 jobs"
 	@echo "make fuzz-fields  operations of fields on limbs as large as their bounds allow"
 	@echo "make test-cuda   what runs on an NVIDIA GPU, on the one of this machine"
@@ -76,6 +77,10 @@ test: lint unit
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tools.fuzz --inputs 1000000 --jobs $(WORKERS) $(FUZZ_ARGS)
+
+slow-streams: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -p tests.support.slow_streams \
+	    tests/gkr tests/lookup tests/commitment tests/sumcheck tests/proving tests/groth16 $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m tools.soak --proofs 1000000 $(FUZZ_ARGS)

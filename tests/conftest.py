@@ -17,7 +17,9 @@ from quod.device.cpu.device import STRATEGIES, CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
+from quod.device.stream import SubmittedStream
 from tests.support.browser import Browser, why_no_browser
+from tests.support.submitted import collect
 from tests.support.tint import Tint, naga_errors, why_no_naga, why_no_tint
 from tests.support.webgpu_quick import REASON, is_left_out
 
@@ -94,6 +96,12 @@ def webgpu_device() -> Iterator[WebGpuDevice]:
     assert isinstance(found, WebGpuDevice)
     yield found
     found.close()
+
+
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> list[SubmittedStream]:
+    """What the test submits."""
+    return collect(monkeypatch)
 
 
 def open_for_test(name: str) -> AnyDevice:

@@ -124,6 +124,14 @@ def check_function(name: str, value: object) -> None:
         raise InputError(f"{name} is a function, not {shown_kind(value)}")
 
 
+def plain_bytes(name: str, value: object) -> bytes:
+    """A copy of bytes, which may be of a kind that changes; InputError for anything else, such as
+    text, lists and arrays."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise InputError(f"{name} is bytes, not {shown_kind(value)}")
+
+
 def file_path(value: object) -> str:
     """The path of a file as text; InputError for what names none, such as a number or bytes."""
     if isinstance(value, (str, os.PathLike)):

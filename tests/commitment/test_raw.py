@@ -12,9 +12,11 @@ from quod.commitment.raw_prover import RawCommitter
 from quod.device import open_device
 from quod.device.cpu.stream import CpuSubmission
 from quod.device.recording import Copy
+from quod.device.stream import SubmittedStream
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.transcript import Label, ProofReader, ProofWriter, Transcript
+from tests.support.submitted import are_under_way
 
 FIELDS: dict[str, FieldSpec] = {
     name: EXTENSIONS.get(name) or NAMED[name] for name in ("bn254.fr", "m31.4", "baby_bear.4")
@@ -142,6 +144,18 @@ def test_tables_side_by_side_are_sent_as_alone(name: str, log2_size: int) -> Non
         committer.commit_each(device.upload(wrong), writers)
         with pytest.raises(DeviceError, match="has not computed a table"):
             committer.end()
+
+
+def test_nothing_is_on_its_way_when_a_proof_is_given_up(submitted: list[SubmittedStream]) -> None:
+    """The next one writes its inputs to where the last one's came from."""
+    field, device = FIELDS["m31.4"], open_device("cpu")
+    committer = RawCommitter(device, field, 2)
+    committer.abandon()
+    table = device.upload(from_integers(field.modulus, [1, 2, 3, 4]))
+    committer.commit_each(table, [ProofWriter(Transcript())])
+    committer.abandon()
+    assert len(submitted) == 2
+    assert not are_under_way(submitted)
 
 
 def test_messages_of_bytes() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import py_arkworks_bls12381 as arkworks
 import pytest
 from hypothesis import given
@@ -21,8 +23,11 @@ from quod.curve.encoding import (
     decode_arkworks_g2,
     decode_eip196_g1,
     decode_eip197_g2,
+    decode_eip2537_fp,
+    decode_eip2537_fp2,
     decode_eip2537_g1,
     decode_eip2537_g2,
+    decode_point,
     decode_zcash_g1,
     decode_zcash_g2,
     encode_arkworks_g1,
@@ -33,7 +38,9 @@ from quod.curve.encoding import (
     encode_eip2537_g2,
     encode_zcash_g1,
     encode_zcash_g2,
+    point_bytes,
 )
+from quod.curve.groups import GROUPS
 from quod.curve.named.bls12_377 import BLS12_377
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
@@ -264,10 +271,52 @@ def test_arkworks_flags() -> None:
         decode_arkworks_g1(BN254, bytes(31) + b"\xc0")
     with pytest.raises(InputError, match="sign bit contradicts y"):
         decode_arkworks_g1(BN254, one + b"\x02" + bytes(30) + b"\x80", compressed=False)
-    with pytest.raises(ValueError, match="Zcash form"):
+    with pytest.raises(InputError, match="Zcash form"):
         encode_arkworks_g1(BLS12_381, None)
-    with pytest.raises(ValueError, match="Zcash form"):
+    with pytest.raises(InputError, match="Zcash form"):
         decode_arkworks_g2(BLS12_381, bytes(96))
+
+
+GENERATOR = encode_zcash_g1(BLS12_381.g1.generator)
+
+
+@pytest.mark.parametrize("wrong", ["x" * 48, None, 48, [0] * 48, np.zeros(48, np.uint8)], ids=repr)
+def test_what_is_no_bytes(wrong: Any) -> None:
+    for decode in (
+        decode_zcash_g1, decode_eip196_g1, decode_eip2537_fp, decode_eip2537_fp2,
+        functools.partial(decode_arkworks_g1, BN254),
+        functools.partial(decode_point, GROUPS["bn254.g1"]),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=r"g[12]: a point is bytes, not "):
+            decode(wrong)
+
+
+def test_bytes_of_other_kinds() -> None:
+    point = BLS12_381.g1.generator
+    assert decode_zcash_g1(bytearray(GENERATOR)) == point
+    assert decode_zcash_g1(memoryview(GENERATOR)) == point  # type: ignore[arg-type]
+    plain = memoryview(encode_arkworks_g1(BN254, (1, 2)))
+    assert decode_arkworks_g1(BN254, plain) == (1, 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", ["no", 1, None])
+def test_words_for_truth_values(wrong: Any) -> None:
+    """Text that says no would mean yes."""
+    with pytest.raises(InputError, match=r"^compressed must be True or False"):
+        encode_zcash_g1(None, compressed=wrong)
+    with pytest.raises(InputError, match=r"^compressed must be True or False"):
+        decode_arkworks_g1(BN254, bytes(32), compressed=wrong)
+    with pytest.raises(InputError, match=r"^compressed must be True or False"):
+        point_bytes(GROUPS["bn254.g1"], compressed=wrong)
+    with pytest.raises(InputError, match=r"^check_subgroup must be True or False"):
+        decode_zcash_g1(GENERATOR, check_subgroup=wrong)
+    with pytest.raises(InputError, match=r"^check_subgroup must be True or False"):
+        decode_eip2537_g1(bytes(128), check_subgroup=wrong)
+
+
+def test_a_curve_is_no_name() -> None:
+    with pytest.raises(InputError, match=r"^curve must be of the type PairingCurve, not str"):
+        decode_arkworks_g1("bn254", bytes(32))  # type: ignore[arg-type]
 
 
 def test_order_of_coefficients() -> None:

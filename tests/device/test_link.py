@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from quod.device.cache import CompileCache
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.link import Link
 from quod.device.protocol import AnyDevice
+from quod.device.stream import SubmittedStream
 from quod.errors import DeviceError
+from tests.support.submitted import are_under_way
 
 
 def copied(link: Link, words: int) -> bool:
@@ -40,6 +43,26 @@ def test_sizes_that_differ() -> None:
     link = Link(EmulatedDevice(), EmulatedDevice())
     with pytest.raises(DeviceError):
         link.copy(link.source.allocate(64), link.target.allocate(32))
+
+
+def test_nothing_is_on_its_way_after_an_error(
+    monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream]
+) -> None:
+    monkeypatch.setattr(links, "_CHUNK", 1000)
+    link = Link(EmulatedDevice(), EmulatedDevice())
+    assert copied(link, 1000)
+    upload: Any = link.target.upload
+
+    def fails(*given: Any, **named: Any) -> None:
+        raise DeviceError("no memory")
+
+    monkeypatch.setattr(link.target, "upload", fails)
+    with pytest.raises(DeviceError, match="no memory"):
+        copied(link, 1000)
+    assert len(submitted) == 6
+    assert not are_under_way(submitted)
+    monkeypatch.setattr(link.target, "upload", upload)
+    assert copied(link, 1001)
 
 
 @pytest.mark.parametrize("reaches", [False, True])

@@ -16,6 +16,7 @@ from quod.commitment import Hyrax, Ligero, Raw
 from quod.commitment.scheme import Scheme
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
+from quod.device.stream import SubmittedStream
 from quod.errors import InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus, from_integers
 from quod.gkr import (
@@ -31,6 +32,7 @@ from quod.gkr.statement import Statement
 from quod.transcript import Hash
 from tests.gkr.circuits import Rows, satisfied
 from tests.reference import gkr as reference
+from tests.support.submitted import are_under_way
 
 FIELDS: dict[str, FieldSpec] = {
     "bn254.fr": NAMED["bn254.fr"],
@@ -191,7 +193,9 @@ def test_layers_of_more_weights_than_an_instance_makes(gpu_device: AnyDevice, na
         verify(key, circuit, [], proof)
 
 
-def test_batches_in_progress_at_once(gpu_device: AnyDevice) -> None:
+def test_batches_in_progress_at_once(
+    gpu_device: AnyDevice, submitted: list[SubmittedStream]
+) -> None:
     """While the device works on one the host finishes another, and an error ends both."""
     field = EXTENSIONS["m31.4"]
     form: dict[str, Any] = {"powers": False, "layers": 1, "log_inputs": 2, "gates": 2}
@@ -207,6 +211,7 @@ def test_batches_in_progress_at_once(gpu_device: AnyDevice) -> None:
     wrong[1][-1] = (wrong[1][-1] + 1) % circuit.field.value
     with pytest.raises(InputError, match="of proof 1 is"):
         prover.prove_many(inputs, wrong, check=False)
+    assert not are_under_way(submitted)
     assert prover.prove_many(inputs, public, check=False) == wanted
     one = Prover(gpu_device, key, circuit, batch=2, in_progress=1)
     assert one.prove_many(inputs, public, check=False) == wanted

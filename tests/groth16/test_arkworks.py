@@ -116,7 +116,7 @@ def test_malformed_keys(proved: Set) -> None:
         verifying_key_from_bytes(data[:-size] + last, key.curve, allow_insecure=True, name="k")
     assert (caught.value.path, caught.value.offset) == ("k", len(data) - size)
     assert caught.value.section == f"IC[{len(key.ic) - 1}]"
-    with pytest.raises(InputError, match="a key of arkworks is bytes, not str"):
+    with pytest.raises(InputError, match="a key of arkworks is bytes, not a str"):
         verifying_key_from_bytes("x", key.curve)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="the curve must be one of"):
         verifying_key_from_bytes(data, "bls12-377")

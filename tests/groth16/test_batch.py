@@ -262,9 +262,11 @@ def test_they_are_drawn_when_all_is_fixed(proved: Callable[[str], Proved]) -> No
 @pytest.mark.parametrize(
     ("claims", "message"),
     [
-        (7, "claims come in a list, not in int"),
-        ("claims", "claims come in a list, not in str"),
-        ({}, "claims come in a list, not in dict"),
+        (7, "the claims must be a list, not a int"),
+        ("claims", "the claims must be a list, not a str"),
+        ({}, "the claims must be a list, not a dict"),
+        # It has no order in which there could be verdicts.
+        (set(), "the claims must be a list, not a set"),
         ([7], "claim 0 must be a verifying key, public inputs and a proof"),
         ([(None, [], None)], "claim 0 must be a verifying key, public inputs and a proof"),
     ],

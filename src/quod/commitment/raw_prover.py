@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
 from quod.device.written import UNWRITTEN, not_written
+from quod.errors import DeviceError
 from quod.field.array import all_canonical
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
@@ -109,6 +111,11 @@ class RawCommitter:
         self._arrive()
         if not all_canonical(self._field.modulus, self._words):
             raise not_written(self._device, "a table")
+
+    def abandon(self) -> None:
+        """Ends what is on its way and wanted by nobody, so that the tables may be written to."""
+        with suppress(DeviceError):
+            self._arrive()
 
     def _keep(self) -> None:
         """Has the table that `commit` sent last arrive, and its message copied."""

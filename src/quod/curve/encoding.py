@@ -30,6 +30,7 @@ from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
 from quod.errors import InputError
 from quod.frozen import frozen
+from quod.validation import flag, instance, plain_bytes
 
 
 @frozen
@@ -72,10 +73,18 @@ class _Layout(Generic[C]):
                 raise InputError(f"{self.group.name}: a coordinate is not below the modulus")
         return plain
 
-    def require_length(self, data: bytes, coordinates: int) -> None:
+    def taken(self, data: object, coordinates: int) -> bytes:
+        """The bytes of so many coordinates, once it is clear that they are such."""
         expected = coordinates * self.coordinate_size
-        if len(data) != expected:
-            raise InputError(f"{self.group.name}: expected {expected} bytes, not {len(data)}")
+        given = plain_bytes(f"{self.group.name}: a point", data)
+        if len(given) != expected:
+            raise InputError(f"{self.group.name}: expected {expected} bytes, not {len(given)}")
+        return given
+
+    def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
+        """Those of a point, once it is clear how it is to be read."""
+        flag("check_subgroup", check_subgroup)
+        return self.taken(data, 1 if flag("compressed", compressed) else 2)
 
     def checked(self, x: C, y: C, check_subgroup: bool) -> tuple[C, C]:
         if not self.group.contains((x, y)):
@@ -108,7 +117,7 @@ class _Layout(Generic[C]):
         return self.pack(point[0]) + self.pack(point[1])
 
     def decode_plain(self, data: bytes, check_subgroup: bool) -> tuple[C, C] | None:
-        self.require_length(data, 2)
+        data = self.of_point(data, False, check_subgroup)
         if not any(data):
             return None
         middle = self.coordinate_size
@@ -122,7 +131,7 @@ _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
 
 
 def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
-    point = layout.given(point)
+    point, compressed = layout.given(point), flag("compressed", compressed)
     size = layout.coordinate_size * (1 if compressed else 2)
     flags = _COMPRESSED if compressed else 0
     if point is None:
@@ -139,7 +148,7 @@ def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: boo
 def _decode_zcash(
     layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
 ) -> tuple[C, C] | None:
-    layout.require_length(data, 1 if compressed else 2)
+    data = layout.of_point(data, compressed, check_subgroup)
     flags = data[0]
     data = bytes([flags & 0x1F]) + data[1:]
     if bool(flags & _COMPRESSED) != compressed:
@@ -218,14 +227,12 @@ def decode_eip2537_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
 
 def decode_eip2537_fp(data: bytes) -> int:
     """An element of BLS12-381 Fq from 64 bytes, the input of the map to G1."""
-    _EIP2537_G1.require_length(data, 1)
-    return _EIP2537_G1.unpack(data, "u")
+    return _EIP2537_G1.unpack(_EIP2537_G1.taken(data, 1), "u")
 
 
 def decode_eip2537_fp2(data: bytes) -> Fq2Element:
     """An element of BLS12-381 Fq2 from 128 bytes, c0 first, the input of the map to G2."""
-    _EIP2537_G2.require_length(data, 1)
-    return _EIP2537_G2.unpack(data, "u")
+    return _EIP2537_G2.unpack(_EIP2537_G2.taken(data, 1), "u")
 
 
 def encode_eip196_g1(point: G1Point) -> bytes:
@@ -253,10 +260,11 @@ def decode_eip197_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
 _ARKWORKS_NEGATIVE, _ARKWORKS_INFINITY = 0x80, 0x40
 
 
-def _arkworks(group: AffineGroup[C], curve: PairingCurve) -> _Layout[C]:
+def _arkworks(curve: PairingCurve, degree: int) -> _Layout[Any]:
+    instance("curve", curve, PairingCurve, "take one of quod.curve.CURVES")
     if curve is BLS12_381:
-        raise ValueError("arkworks encodes bls12_381 in the Zcash form: use the zcash functions")
-    return _flagged(group, curve.fq.bits)
+        raise InputError("arkworks encodes bls12_381 in the Zcash form: use the zcash functions")
+    return _flagged(g1_group(curve) if degree == 1 else g2_group(curve), curve.fq.bits)
 
 
 def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
@@ -265,7 +273,7 @@ def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
 
 
 def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
-    point = layout.given(point)
+    point, compressed = layout.given(point), flag("compressed", compressed)
     size = layout.coordinate_size * (1 if compressed else 2)
     if point is None:
         return bytes(size - 1) + bytes([_ARKWORKS_INFINITY])
@@ -280,7 +288,7 @@ def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: 
 def _decode_arkworks(
     layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
 ) -> tuple[C, C] | None:
-    layout.require_length(data, 1 if compressed else 2)
+    data = layout.of_point(data, compressed, check_subgroup)
     flags = data[-1] & 0xC0
     negative = bool(flags & _ARKWORKS_NEGATIVE)
     data = data[:-1] + bytes([data[-1] & 0x3F])
@@ -299,26 +307,26 @@ def _decode_arkworks(
 
 def encode_arkworks_g1(curve: PairingCurve, point: G1Point, *, compressed: bool = True) -> bytes:
     """A point of G1 in 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
-    return _encode_arkworks(_arkworks(g1_group(curve), curve), point, compressed)
+    return _encode_arkworks(_arkworks(curve, 1), point, compressed)
 
 
 def decode_arkworks_g1(
     curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
 ) -> G1Point:
     """A point of G1 from 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
-    return _decode_arkworks(_arkworks(g1_group(curve), curve), data, compressed, check_subgroup)
+    return _decode_arkworks(_arkworks(curve, 1), data, compressed, check_subgroup)
 
 
 def encode_arkworks_g2(curve: PairingCurve, point: G2Point, *, compressed: bool = True) -> bytes:
     """A point of G2 in 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
-    return _encode_arkworks(_arkworks(g2_group(curve), curve), point, compressed)
+    return _encode_arkworks(_arkworks(curve, 2), point, compressed)
 
 
 def decode_arkworks_g2(
     curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
 ) -> G2Point:
     """A point of G2 from 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
-    return _decode_arkworks(_arkworks(g2_group(curve), curve), data, compressed, check_subgroup)
+    return _decode_arkworks(_arkworks(curve, 2), data, compressed, check_subgroup)
 
 
 @cache
@@ -329,7 +337,7 @@ def _layout_of(group: Group) -> _Layout[Any]:
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
     """Bytes of a point in Quod's messages."""
     check_group(group)
-    return _layout_of(group).coordinate_size * (1 if compressed else 2)
+    return _layout_of(group).coordinate_size * (1 if flag("compressed", compressed) else 2)
 
 
 def encode_point(group: Group, point: Point, *, compressed: bool = True) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, cast
 
 from quod.device.buffer import Buffer, check_same_size
 from quod.device.protocol import AnyDevice
 from quod.device.stream import SubmittedStream
+from quod.errors import DeviceError
 
 # What goes through host memory at a time, in two pieces of page-locked memory.
 _CHUNK = 64 << 20
@@ -52,12 +54,19 @@ class Link:
             (start, min(start + _CHUNK, given.nbytes)) for start in range(0, given.nbytes, _CHUNK)
         ]
         begun = self._fill(given, spans, 0)
-        for number, (start, stop) in enumerate(spans):
-            assert begun is not None
-            begun.wait()
-            begun = self._fill(given, spans, number + 1)
-            piece = self._pieces[number % 2][: stop - start]
-            self.target.upload(piece, into=into.slice(start, stop))
+        try:
+            for number, (start, stop) in enumerate(spans):
+                assert begun is not None
+                arrived, begun = begun, None
+                arrived.wait()
+                begun = self._fill(given, spans, number + 1)
+                piece = self._pieces[number % 2][: stop - start]
+                self.target.upload(piece, into=into.slice(start, stop))
+        finally:
+            # After an error: the next copy takes the same pieces.
+            if begun is not None:
+                with suppress(DeviceError):
+                    begun.wait()
 
     def _fill(
         self, given: Buffer, spans: list[tuple[int, int]], number: int

@@ -53,6 +53,8 @@ HASH_BYTES, CONTRIBUTION_BYTES = 64, 544
 
 _COORDINATE = 48
 _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
+# What is mistaken for a key, whose letters could be flags of a point.
+_OTHERS = (b"zkey", b"r1cs", b"wtns", b"ptau")
 _SOURCE = "the file is damaged or forged, get it again from its source"
 
 
@@ -202,6 +204,13 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
 
 def _read_key(data: memoryview, name: str) -> _Parts:
     """The verifying key at the beginning."""
+    if (kind := bytes(data[:4])) in _OTHERS:
+        raise InputError(
+            f"is a {kind.decode()} file, and no key of bellman, which begins with a point; check "
+            "that the right file was given",
+            path=name,
+            offset=0,
+        )
     parts = _Parts(data, name)
     for point, group in VERIFYING_KEY.items():
         parts.single(point, group)

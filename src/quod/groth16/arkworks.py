@@ -19,7 +19,7 @@ from quod.formats.source import read_small
 from quod.groth16.proof import Proof
 from quod.groth16.proof_bytes import PointForm, decode_proof, encode_proof
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import flag, instance
+from quod.validation import flag, instance, plain_bytes
 
 _PROGRAM = "arkworks"
 _MOST_BYTES = 1 << 28
@@ -31,7 +31,7 @@ _SOURCE = "the key is damaged or forged, get it again from its source"
 def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
     """A proof as arkworks writes it. InputError for infinity in a proof."""
     instance("proof", proof, Proof, "Proof.from_json_text reads text")
-    return encode_proof(_form(proof.curve), proof, compressed=flag("compressed", compressed))
+    return encode_proof(_form(proof.curve), proof, compressed=compressed)
 
 
 def proof_from_bytes(
@@ -78,9 +78,7 @@ def verifying_key_from_bytes(
     fits neither, wrong flags and coordinates, and as `VerifyingKey` does, and `InsecureKeyError`.
     """
     form = _form(curve)
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise InputError(f"a key of arkworks is bytes, not {type(data).__name__}", path=name)
-    data = bytes(data)
+    data = plain_bytes("a key of arkworks", data)
     for compressed in (True, False):
         start = sum(form.size(degree, compressed=compressed) for _, degree in _POINTS)
         count = int.from_bytes(data[start : start + _COUNT], "little")

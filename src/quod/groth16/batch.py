@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from quod.frozen import frozen
 from quod.groth16.points import sums_of_multiples
 from quod.groth16.proof import Proof
 from quod.groth16.verifier import VerifyingKey
+from quod.validation import in_order
 
 Claim = tuple[VerifyingKey, Iterable[int | str], Proof]
 """A key, public inputs and a proof, as `VerifyingKey.verify` takes them."""
@@ -92,13 +93,10 @@ def _coefficients(count: int) -> list[int]:
 
 def _verify(claims: Iterable[Claim], draw: Callable[[int], list[int]]) -> list[Verdict]:
     """As `verify_batch`; tests say what `draw` gives."""
-    given: object = claims
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
-        raise InputError(f"claims come in a list, not in {type(given).__name__}")
     verdicts: dict[int, Verdict] = {}
     batches: dict[tuple[str, int], _Batch] = {}
     count = 0
-    for index, claim in enumerate(claims):
+    for index, claim in enumerate(in_order("the claims", claims)):
         count += 1
         key, public, proof = _parts(index, claim)
         try:

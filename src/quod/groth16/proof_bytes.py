@@ -11,7 +11,7 @@ from quod.curve.parameters import PairingCurve
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.groth16.proof import Proof
-from quod.validation import instance
+from quod.validation import flag, instance, plain_bytes
 
 DAMAGED = "the proof is damaged or forged"
 
@@ -68,6 +68,7 @@ class PointForm:
 def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
     """The bytes of a proof. InputError for another curve, and for infinity in a proof."""
     instance("proof", proof, Proof, "Proof.from_json_text reads text")
+    compressed = flag("compressed", compressed)
     if proof.curve != form.curve.name:
         raise InputError(f"proofs of {form.program} are over {form.curve.name}, not {proof.curve}")
     points = {"pi_a": proof.a, "pi_b": proof.b, "pi_c": proof.c}
@@ -83,6 +84,7 @@ def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
 def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: str | None) -> Proof:
     """The proof in some bytes, whose number tells if it is compressed; see `proof_from_bytes`."""
     data, least = given_bytes(form, data), form.proof_bytes
+    check_subgroup = flag("check_subgroup", check_subgroup)
     if len(data) not in (least, 2 * least):
         raise InputError(
             f"a proof of {form.program} has {least} bytes, or {2 * least} uncompressed, not "
@@ -105,9 +107,7 @@ def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: s
 
 def given_bytes(form: PointForm, data: object) -> bytes:
     """What a caller gives for the bytes of a proof; InputError for anything else."""
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise InputError(f"a proof of {form.program} is bytes, not {type(data).__name__}")
-    return bytes(data)
+    return plain_bytes(f"a proof of {form.program}", data)
 
 
 def finite(point: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from quod.curve.groups import GROUPS
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
-from quod.device.stream import SubmittedStream
+from quod.device.stream import RecordedStream, SubmittedStream
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import words_to_integers
@@ -25,6 +25,7 @@ from quod.groth16.partition.key import PartitionKey, device_witness
 from quod.groth16.partition.memory import PartitionMemory
 from quod.groth16.partition.streamed import RING, Mode, StreamedSums
 from quod.groth16.setup import make_key
+from tests.support.submitted import are_under_way
 
 # Of two blocks and a piece of a third.
 SMALL = PartitionCircuit("bn254", 57, 24, 3)
@@ -178,7 +179,21 @@ def test_no_key_in_host_memory() -> None:
     assert group_of(SMALL, 2) is GROUPS["bn254.g2"]
 
 
-def test_bases_that_pass_through_give_the_same_proof(expected: ProvingKey) -> None:
+def failing_sums(number: int) -> Any:
+    """Submits all but the sums of this number."""
+    submit, left = RecordedStream.submit, iter(range(number, -1, -1))
+
+    def fails(self: RecordedStream, *given: Any, **named: Any) -> SubmittedStream:
+        if self.name == "sums" and not next(left):
+            raise DeviceError("no memory for sums")
+        return submit(self, *given, **named)
+
+    return fails
+
+
+def test_bases_that_pass_through_give_the_same_proof(
+    expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream]
+) -> None:
     key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
     resident = key.resident
     assert isinstance(resident, StreamedSums)
@@ -192,9 +207,19 @@ def test_bases_that_pass_through_give_the_same_proof(expected: ProvingKey) -> No
     copies = [stage for stage in timeline.rows() if stage.track == "copies" and stage.bytes]
     assert sum(stage.bytes for stage in copies) == 2 * resident.streamed_bytes
     assert resident.mode == "deferred"
-    for mode in sorted({*get_args(Mode)} - {resident.mode}):
+    for mode in sorted(get_args(Mode)):
         resident.mode = mode
-        assert key.prove(witness, seed=9) == proof, mode
+        with monkeypatch.context() as patch:
+            patch.setattr(RecordedStream, "submit", failing_sums(1))
+            del submitted[:]
+            with pytest.raises(DeviceError, match="no memory for sums"):
+                key.prove(witness, seed=9)
+        # A copy that is late would reach the ring when that is the next proof's.
+        resident._slots.release(resident._slots.acquire())
+        assert len(submitted) == (1 if mode == "synchronous" else 1 + RING)
+        assert not are_under_way(submitted)
+        if mode != "deferred":
+            assert key.prove(witness, seed=9) == proof, mode
     key.close()
 
 

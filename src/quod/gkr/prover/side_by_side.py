@@ -154,12 +154,13 @@ class SideBySide:
     def abandon(self) -> None:
         """Ends work that nobody will finish, so that its memory can be used again."""
         submitted, self._submitted = self._submitted, None
-        if submitted is None:
-            return
-        submitted.cancel()
-        # It says that it was cancelled, and another error is on its way.
-        with suppress(DeviceError):
-            submitted.wait()
+        if submitted is not None:
+            submitted.cancel()
+            # It says that it was cancelled, and another error is on its way.
+            with suppress(DeviceError):
+                submitted.wait()
+        if self._raw is not None:
+            self._raw.abandon()
 
     def _claims(self, standing: Words) -> list[Claim]:
         """Those about the inputs, of the elements where a proof stands."""

@@ -257,6 +257,8 @@ class _Slot:
         """See `SumSlot`."""
         timeline = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
+        # Copies that nobody has come to yet.
+        waiting: list[SubmittedStream] = []
 
         def submit(recording: Recording, name: str) -> SubmittedStream:
             stream = self._device.stream(name).replay(recording)
@@ -274,7 +276,6 @@ class _Slot:
             program.late.expect()
             ahead = [step.copy for step in program.steps if step.copy is not None]
             ahead.reverse()
-            waiting: list[SubmittedStream] = []
 
             def stage() -> None:
                 if ahead:
@@ -296,7 +297,8 @@ class _Slot:
                 running.pop(0).wait()
             first.set(None)
         except BaseException as error:
-            end_after(error, first, running)
+            # None of them may reach the ring when it is the next proof's.
+            end_after(error, first, [*running, *waiting])
             raise
 
     def _go_on(self, stream: SubmittedStream, running: list[SubmittedStream]) -> None:
