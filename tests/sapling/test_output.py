@@ -171,4 +171,12 @@ def test_all_proofs_of_the_main_chain(shared_fixtures: Path, note: sapling.Note)
     first = prover.prove(note, esk=5, rcv=6, seed=4)
     assert first.proof == prover.prove(note, esk=5, rcv=6, seed=4).proof
     assert verify_output(key, first)
+    epk = note.ephemeral_key(5)
+    assert first.statement.public == [*sapling.value_commitment(note.value, 6), *epk, note.cmu]
     prover.close()
+
+
+def test_the_bench_refuses_other_circuits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["bench", "groth16", "--circuit", "sapling-spend"]) == 2
+    assert "sapling-output" in capsys.readouterr().err
+    assert entry.run(["bench", "groth16", "--circuit", "sapling-output", "--constraints", "9"]) == 2

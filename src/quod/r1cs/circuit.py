@@ -64,6 +64,11 @@ class Circuit:
             f"{self.public} public>"
         )
 
+    @property
+    def path(self) -> str:
+        """What errors call the circuit."""
+        return f"a circuit of {self.constraints} constraints over {self.curve}"
+
     @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
         """A, B and C with canonical coefficients, the wires of a row in rising order."""

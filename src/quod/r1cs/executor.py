@@ -21,6 +21,8 @@ InputNumbers = tuple[list[int], int]
 
 # Registers of so many bytes are at work at a time.
 _MOST_BYTES = 1 << 30
+# Workgroups of a launch for each thread: one that is held up is not waited for each time.
+_ROUNDS = 4
 
 
 class ProgramRunner:

@@ -12,14 +12,13 @@ from os import PathLike
 
 from quod.device.discovery import DeviceChoice
 from quod.device.timeline import Timeline, or_null
-from quod.errors import MismatchError
 from quod.frozen import frozen
 from quod.groth16 import ProvingKey, Verdict, VerifyingKey, verify_batch
 from quod.groth16.proof import Proof
 from quod.r1cs import Circuit, trace
 from quod.r1cs.inputs import Inputs
 from quod.sapling.circuit.output import sapling_output
-from quod.sapling.note import Note, value_commitment
+from quod.sapling.note import Note
 from quod.sapling.output_statement import OutputStatement
 from quod.sapling.scalars import random_scalar, secret_scalar
 from quod.validation import instance
@@ -91,12 +90,8 @@ class OutputProver:
         with timeline.stage("witness"):
             witness = self.circuit.witness(output_inputs(note, esk, rcv))
         proof, public = self.key.prove(witness, seed=seed, timeline=timeline)
-        statement = OutputStatement(
-            value_commitment(note.value, rcv), note.ephemeral_key(esk), note.cmu
-        )
-        if public != statement.public:
-            raise MismatchError("the circuit and the note disagree about what is public")
-        return Output(statement, proof)
+        u, v, epk_u, epk_v, cmu = public
+        return Output(OutputStatement((u, v), (epk_u, epk_v), cmu), proof)
 
     def close(self) -> None:
         """Ends threads that wait for the next proof."""

@@ -230,6 +230,10 @@ def groth16(
             metavar="DEVICE", help="With --constraints: also on --device and these together."
         ),
     ] = None,
+    circuit: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A circuit in Python instead: sapling-output."),
+    ] = None,
 ) -> None:
     """Proofs and verification with the key resident.
 
@@ -237,6 +241,9 @@ def groth16(
     """
     from quod.cli.bench.groth16 import cases, chain_cases
 
+    if circuit is not None:
+        _measure_circuit(settings, circuit, bool(zkey or witness or constraints or also))
+        return
     files = _key_or_chain(zkey, witness, constraints)
     device, against = settings.device, settings.against
     settings.measure(
@@ -245,6 +252,16 @@ def groth16(
         if files
         else chain_cases(device, curve, constraints or [], against=against, also=also or []),
     )
+
+
+def _measure_circuit(settings: StagedSettings, name: str, has_more: bool) -> None:
+    from quod.cli.bench.circuits import CIRCUITS, circuit_cases
+
+    if name not in CIRCUITS or has_more:
+        raise typer.BadParameter(
+            f"--circuit takes one of {', '.join(CIRCUITS)}, without a key or a chain"
+        )
+    settings.measure("groth16", circuit_cases(settings.device, name))
 
 
 def process(

@@ -1,0 +1,78 @@
+"""Proofs of circuits in Python: synthesis, and from a note to the proof with the key resident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from quod.cli.bench.harness import Case, Parameter
+from quod.kernel.machine import Capability
+
+if TYPE_CHECKING:
+    from quod.groth16 import ProvingKey
+    from quod.r1cs import Circuit
+    from quod.r1cs.inputs import Inputs
+
+CIRCUITS = ("sapling-output",)
+_KEY_SEED = 1
+_BATCH = 256
+
+# An address of zcash-test-vectors.
+_ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
+
+
+def circuit_cases(device: str, name: str) -> Iterator[Case]:
+    """Witnesses of a circuit, once and of a batch, and proofs with a key for tests."""
+    from quod.device import open_device
+    from quod.groth16 import ProvingKey
+    from quod.groth16.setup import make_key
+
+    circuit, inputs = _sapling_output()
+    shape: dict[str, Parameter] = {
+        "circuit": name, "curve": circuit.curve, "constraints": circuit.constraints,
+    }  # fmt: skip
+    circuit.prepare()
+    yield Case(
+        {"what": "witness, unchecked", **shape},
+        partial(circuit.witness, inputs, check=False),
+        unit="ms",
+    )
+    yield Case(
+        {"what": f"witnesses of {_BATCH}, unchecked", **shape},
+        partial(circuit.witnesses, [inputs] * _BATCH, check=False),
+        unit="ms/witness",
+        operations=_BATCH,
+    )
+    opened = open_device(device)
+    # Through WebGPU the kernels of the set-up would be compiled for a single use.
+    short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
+    made = make_key(circuit, _KEY_SEED, device=open_device("cpu") if short else opened)
+    key = ProvingKey(made, opened)
+    witness = circuit.witness(inputs)
+    yield Case(
+        {"what": "prove, key resident", **shape},
+        partial(key.prove, witness),
+        unit="ms",
+        traced=lambda timeline: key.prove(witness, timeline=timeline),
+    )
+    yield Case(
+        {"what": "inputs to proof, key resident", **shape},
+        partial(_from_inputs, circuit, key, inputs),
+        unit="ms",
+    )
+    key.close()
+
+
+def _from_inputs(circuit: Circuit, key: ProvingKey, inputs: Inputs) -> None:
+    key.prove(circuit.witness(inputs))
+
+
+def _sapling_output() -> tuple[Circuit, Inputs]:
+    from quod import sapling
+    from quod.sapling.output import output_circuit, output_inputs
+
+    address = sapling.PaymentAddress.from_bytes(bytes.fromhex(_ADDRESS))
+    seed = bytes(range(32))
+    note = sapling.Note.from_seed(address, 5000, seed)
+    return output_circuit(), output_inputs(note, sapling.ephemeral_secret(seed), 1 << 200)
