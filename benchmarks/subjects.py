@@ -14,6 +14,8 @@ EXAMPLE = "examples/membership"
 # Each run is a process, and the one that finds nothing compiled takes several seconds.
 _TWICE = ["--repeats", "2", "--seconds", "0"]
 _ONCE = ["--repeats", "1", "--seconds", "0"]
+# Long enough for a constant load.
+_LOADED = ["--repeats", "2", "--seconds", "3"]
 
 CPU: Commands = {
     "field": [[]],
@@ -138,8 +140,8 @@ CUDA: Commands = {
         ["--curve", "bn254", "--constraints", "16000000"],
     ],
     "serve-pipeline": [
-        ["--constraints", "16000", *(f"--lanes={n}" for n in (1, 2, 3)), *_TWICE],
-        ["--constraints", "1000000", *_TWICE],
+        *(["--constraints", "16000", "--lanes", f"{n}", *_LOADED] for n in (1, 2, 3)),
+        ["--constraints", "1000000", *_LOADED],
     ],
     "porep-like": [
         ["--domain", "24", "--proofs", "2", *_ONCE],

@@ -112,6 +112,33 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
         ProvingKey(zkey, device, memory_budget=1000)
 
 
+def test_a_small_key_has_two_lanes_where_there_is_room(
+    repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parts(_: object, __: object, most: int, budget: int, lanes: int = 1) -> dict[str, int]:
+        assert most == budget // 2
+        return {"bases": 60} | ({"lanes": 50 * (lanes - 1)} if lanes > 1 else {})
+
+    monkeypatch.setattr("quod.service.keys.loader.device_parts", parts)
+    device, key = Idle(), repository.resolve("small")
+    domain = repository.record(key).domain
+
+    def found(budget: int, lanes: int | None) -> int:
+        return Groth16Loader(repository, device, budget, lanes).needs(key).bytes(Tier.DEVICE)
+
+    assert [found(1000, lanes) for lanes in (None, 1, 2, 3)] == [110, 60, 110, 160]
+    # It is not refused for the sake of the second; who asks for it is told what it takes.
+    assert [found(100, lanes) for lanes in (None, 1, 2)] == [60, 60, 110]
+    # Half of the device must be idle without the second.
+    device.resident_lanes = 2 * domain
+    assert found(1000, None) == 110
+    device.resident_lanes = 2 * domain - 1
+    assert [found(1000, lanes) for lanes in (None, 2)] == [60, 110]
+    # One that computes one submission after the other has no use for it.
+    monkeypatch.setattr(Idle, "single_queue", True)
+    assert [found(1000, lanes) for lanes in (None, 2)] == [60, 60]
+
+
 def test_wrong_arguments(repository: KeyRepository) -> None:
     with pytest.raises(InputError, match="KeyRepository"):
         ResidentKeys(repository.path)  # type: ignore[arg-type]

@@ -97,6 +97,9 @@ def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     pool = started(quick, WorkerSettings(), WorkerSettings())
     first, second = (pool._workers[name] for name in ("cpu#0", "cpu#1"))
     eventually(lambda: pool.ready)
+    # Else the second alone has the key, and all of its work.
+    pool.preload("small", timeout=SECONDS)
+    eventually(lambda: all(one.status().keys.keys for one in (first, second)))
     jobs: list[Job] = []
     process = first.process_id
     assert process is not None

@@ -132,13 +132,14 @@ def measure(
     after: Callable[[Case], None] = lambda case: None,
     unchanged: Callable[[Case], None] = lambda case: None,
     known: Mapping[Identity, Measurement] | None = None,
+    measured: Callable[[Measurement], None] = lambda row: None,
 ) -> list[Measurement]:
     """Measure each case, and the peer `against` beside it where the case has one.
 
     Our runs and the peer's alternate, so that a machine that slows down slows both. `follow` hears
-    of each case before it runs, `after` once it is measured. A row that is `known` with the code
-    that is launched now is taken as it is, which `unchanged` hears. Raises `InputError` if no
-    case knows the peer, or if it is absent.
+    of each case before it runs, `after` once it is measured, and `measured` of its row. A row that
+    is `known` with the code that is launched now is taken as it is, which `unchanged` hears. Raises
+    `InputError` if no case knows the peer, or if it is absent.
     """
     rows: list[Measurement] = []
     names: set[str] = set()
@@ -187,6 +188,7 @@ def measure(
                 code=code,
             )
         )
+        measured(rows[-1])
         after(case)
     if against is not None and not rows:
         listed = ", ".join(sorted(names)) or "none for these parameters"

@@ -42,7 +42,7 @@ _PATIENCE = 600.0
 
 
 def cases(
-    device: str, curve: str, sizes: Sequence[int], lanes: Sequence[int], folder: Path,
+    device: str, curve: str, sizes: Sequence[int], lanes: Sequence[int | None], folder: Path,
     processes: bool, seconds: float,
 ) -> Iterator[Case]:  # fmt: skip
     """Of each size the loop, `prove_many`, and a worker for each number of lanes.
@@ -107,9 +107,9 @@ class _Made:
     def _many(self) -> list[Witness]:
         return [self._witness] * self._count
 
-    def serving(self, lanes: int, pool: type[LocalPool | ProcessPool]) -> Iterator[Case]:
+    def serving(self, lanes: int | None, pool: type[LocalPool | ProcessPool]) -> Iterator[Case]:
         """A worker, under load and with one job at a time."""
-        more: dict[str, Parameter] = {"lanes": lanes, "process": pool is ProcessPool}
+        more: dict[str, Parameter] = {"lanes": lanes or "default", "process": pool is ProcessPool}
         settings = WorkerSettings(
             self._device, warm=(self._identity,), lanes=lanes, ahead=4, checks=4
         )

@@ -95,6 +95,7 @@ class Settings:
             follow=lambda case: note(
                 f"measuring {subject} {shown_parameters(case.parameters)} ...", quiet=self.quiet
             ),
+            measured=lambda row: note(f"{row.median:.4g} {row.unit}", quiet=self.quiet),
             after=traced.run,
             unchanged=lambda case: note(
                 "the same code as recorded: not measured", quiet=self.quiet

@@ -411,7 +411,7 @@ def serve_pipeline(
     where = folder or Path(tempfile.gettempdir())
     sizes = constraints or [16_000, 1_000_000]
     found = cases(
-        settings.device, curve, sizes, lanes or [1], where, processes, settings.seconds
+        settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds
     )  # fmt: skip
     settings.measure("serve-pipeline", found, warm_up=0.0)
 

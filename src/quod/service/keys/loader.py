@@ -16,15 +16,23 @@ from quod.service.keys.repository import KeyRepository
 
 # Of the budget, what a key may take beyond what it must: others are to have room beside it.
 _SHARE = 2
-# Proofs over domains up to this size do not fill a GPU.
+# Proofs over domains up to this size do not fill a GPU, whatever its size.
 _SMALL = 1 << 17
+# Unless it is told: proofs side by side where one leaves half of the device idle.
+DEFAULT_LANES = 2
+# What a key of several lanes takes for those beside the first, as it is reckoned.
+_LANES = "lanes"
 
 
 class Groth16Loader:
     """See `Loader`. What is held is the file in memory of its own; ready is a `ProvingKey`."""
 
     def __init__(
-        self, repository: KeyRepository, device: AnyDevice, device_bytes: int, lanes: int = 1
+        self,
+        repository: KeyRepository,
+        device: AnyDevice,
+        device_bytes: int,
+        lanes: int | None = None,
     ) -> None:
         self._repository, self._lanes = repository, lanes
         self._device = device
@@ -40,8 +48,10 @@ class Groth16Loader:
         if in_host_memory(self._device):
             return Needs(held, host_parts(counts), Tier.HOST)
         budget = self._device_bytes
-        lanes = self._lanes if record.domain <= _SMALL else 1
+        lanes = self._lanes_of(record.domain)
         ready = device_parts(counts, self._device, budget // _SHARE, budget, lanes)
+        if self._lanes is None and lanes > 1 and sum(ready.values()) > budget:
+            ready = device_parts(counts, self._device, budget // _SHARE, budget)
         return Needs(held, ready, Tier.DEVICE)
 
     def read(self, key: str, stop: Callable[[], None]) -> Zkey:
@@ -58,7 +68,7 @@ class Groth16Loader:
         """The key on the device, where it takes no more than what was reserved."""
         budget = None if needs.tier is Tier.HOST else needs.bytes(Tier.DEVICE)
         # Whether it may be used was decided when it was registered.
-        lanes = self._lanes if held.domain_size <= _SMALL else 1
+        lanes = self._lanes_of(held.domain_size) if _LANES in needs.ready else 1
         ready = ProvingKey(
             held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes
         )
@@ -70,6 +80,15 @@ class Groth16Loader:
             ready.close()
             raise
         return ready, Needs(needs.held, {"key": ready.resident.nbytes}, needs.tier)
+
+    def _lanes_of(self, domain: int) -> int:
+        """Proofs side by side: on a device that takes one submission after the other, one."""
+        device = self._device
+        if domain > _SMALL or in_host_memory(device) or device.single_queue:
+            return 1
+        if self._lanes is not None:
+            return self._lanes
+        return DEFAULT_LANES if DEFAULT_LANES * domain <= device.resident_lanes else 1
 
     def close(self, ready: ProvingKey) -> None:
         """Ends the threads of a key."""

@@ -17,7 +17,7 @@ from quod.service.keys.names import is_identity
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import KeyRepository
 from quod.service.queue.checks import checked_list
-from quod.validation import instance, whole_number, whole_number_or_none
+from quod.validation import instance, whole_number_or_none
 
 # Of the machine's memory; proofs and witnesses need the rest.
 _HOST_SHARE = 0.5
@@ -29,7 +29,8 @@ class ResidentKeys:
     `host_bytes` are for keys in host memory (half of the machine's unless given), `device_bytes`
     for those in a device's own (its memory budget). On a device that computes in host memory only
     the first counts. On a GPU up to `lanes` proofs with a small key
-    are computed side by side. A name means what it points to when it is leased.
+    are computed side by side: two unless given, where one would leave half of it idle. A name means
+    what it points to when it is leased.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class ResidentKeys:
         *,
         host_bytes: int | None = None,
         device_bytes: int | None = None,
-        lanes: int = 1,
+        lanes: int | None = None,
     ) -> None:
         remedy = "KeyRepository(folder) opens one"
         self.repository = instance("repository", repository, KeyRepository, remedy)
@@ -52,7 +53,7 @@ class ResidentKeys:
             own = 0
         elif own is None:
             own = self.device.memory_budget
-        whole_number("lanes", lanes, 1, MOST_LANES)
+        whole_number_or_none("lanes", lanes, 1, MOST_LANES)
         loader = Groth16Loader(repository, self.device, own, lanes)
         budgets = {Tier.HOST: host, Tier.DEVICE: own}
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)

@@ -130,7 +130,7 @@ class Workers(_Section):
     memory_bytes: Positive | None = None
     ahead: Annotated[int, Field(ge=1, le=64)] = 2
     checks: Annotated[int, Field(ge=1, le=64)] = 2
-    lanes: Annotated[int, Field(ge=1, le=64)] = 1
+    lanes: Annotated[int, Field(ge=1, le=64)] | None = None
     patience_seconds: Seconds = 900.0
 
 

@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quod.device.backends import backend_of
 from quod.errors import InputError
+from quod.service.keys.loader import DEFAULT_LANES
 from quod.service.queue.checks import checked_list, checked_name, checked_seconds
 from quod.validation import instance, whole_number, whole_number_or_none
 
@@ -23,9 +25,9 @@ class WorkerSettings:
     them in host memory: a quarter of the machine's unless given. `warm` are the keys that are
     loaded before it is ready. Of partitions that are not on the device yet up to `ahead` are in
     hand, and `checks` threads check proofs. `lanes` small proofs are computed side by side on a
-    GPU. A stage that takes longer than `patience_seconds` is taken for hung: its lease is not
-    renewed any more. A proof that does not verify is made again by the processor, to tell who is
-    to blame, up to `arbiter_constraints`.
+    GPU: two unless given, where one would leave half of it idle. A stage that takes longer than
+    `patience_seconds` is taken for hung: its lease is not renewed any more. A proof that does not
+    verify is made again by the processor, to tell who is to blame, up to `arbiter_constraints`.
     """
 
     device: str = "cpu"
@@ -35,7 +37,7 @@ class WorkerSettings:
     warm: tuple[str, ...] = ()
     ahead: int = 2
     checks: int = 2
-    lanes: int = 1
+    lanes: int | None = None
     patience_seconds: float = 900.0
     arbiter_constraints: int = 1 << 22
 
@@ -45,10 +47,19 @@ class WorkerSettings:
             whole_number_or_none(name, getattr(self, name), 0)
         for key in checked_list("the keys of the start", self.warm):
             checked_name("a key", key)
-        for name in ("ahead", "checks", "lanes"):
+        for name in ("ahead", "checks"):
             whole_number(name, getattr(self, name), 1, _MOST_THREADS)
+        whole_number_or_none("lanes", self.lanes, 1, _MOST_THREADS)
         checked_seconds("patience_seconds", self.patience_seconds)
         whole_number("arbiter_constraints", self.arbiter_constraints, 0)
+
+    @property
+    def most_lanes(self) -> int:
+        """How many proofs its device computes side by side at most."""
+        if self.lanes is not None:
+            return self.lanes
+        backend = backend_of(self.device)
+        return 1 if backend is not None and backend.of_the_processor else DEFAULT_LANES
 
     @property
     def buffers(self) -> int:

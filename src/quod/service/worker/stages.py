@@ -49,7 +49,7 @@ class Stages:
     def steps(self) -> list[Step]:
         """As a line does them. One thread submits to the device, several wait for it."""
         settings = self.settings
-        waiting = 2 * settings.lanes
+        waiting = 2 * settings.most_lanes
         return [
             Step("witness", self.read, _READERS, settings.ahead + waiting),
             # One more than may wait for keys that are loaded.

@@ -60,7 +60,7 @@ class Worker:
         self._keys: ResidentKeys | None = None
         self._meter = BusyMeter()
         self._budget = MemoryBudget(settings.work_bytes)
-        self._permits = Permits(2 * settings.lanes + settings.ahead)
+        self._permits = Permits(2 * settings.most_lanes + settings.ahead)
         self._buffers: WitnessBuffers
         self._sizes: dict[str, tuple[int, int]] = {}
         self._started = time.time()
