@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from quod.curve.edwards_affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.edwards_encoding import decode_edwards
 from quod.curve.named.jubjub import JUBJUB
@@ -16,7 +18,12 @@ DIVERSIFIER_BYTES = 11
 
 def diversify_hash(diversifier: bytes) -> EdwardsPair | None:
     """g_d of a diversifier of 11 bytes; None for one that has no point, which half of them are."""
-    return group_hash(b"Zcash_gd", exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES))
+    return _base(exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES))
+
+
+@lru_cache(maxsize=256)
+def _base(diversifier: bytes) -> EdwardsPair | None:
+    return group_hash(b"Zcash_gd", diversifier)
 
 
 @frozen
