@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from quod.cli import entry
 from tests.groth16.ceremony.circuits import known_powers, mixed
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -50,4 +56,85 @@ def test_what_is_refused(
     before = sorted(path.name for path in folder.iterdir())
     assert entry.run(["groth16", "setup", *words]) == code
     assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_ceremony(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With snarkjs's words for everything; the last key's verifying key is given out."""
+    for words in (
+        ["zkey", "new", "c.r1cs", "p.ptau", "0.zkey"],
+        ["zkey", "contribute", "0.zkey", "1.zkey", "-e=some text", "--name=first"],
+        ["zkey", "beacon", "1.zkey", "2.zkey", "0102", "10", "-n", "last"],
+        ["zkey", "export", "verificationkey", "2.zkey", "vk.json"],
+    ):
+        assert entry.run(words) == 0, capsys.readouterr().err
+    hashes = [line for line in capsys.readouterr().out.splitlines() if "Contribution" in line]
+    expected = None
+    for words in (
+        ["c.r1cs", "p.ptau", "2.zkey"],
+        ["r1cs", "c.r1cs", "p.ptau", "2.zkey"],
+        ["0.zkey", "p.ptau", "2.zkey"],
+        ["init", "0.zkey", "p.ptau", "2.zkey"],
+    ):
+        assert entry.run(["zkey", "verify", *words, "-q"]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert out == (expected or out)
+        expected = out
+    assert out.splitlines()[1:] == [
+        hashes[0].replace("Contribution 1", "1 contribution first"),
+        hashes[1].replace("Contribution 2", "2 beacon last"),
+        "OK: 2 contributions.",
+    ]
+    assert entry.run(["zkey", "verify", "c.r1cs", "p.ptau", "2.zkey", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["contributions"]] == ["first", "last"]
+    assert found["circuit_hash"].startswith("bbc67bb1")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["verify", "c.r1cs", "p.ptau", "0.zkey"], 6, "nobody contributed to it"),
+        (["verify", "c.r1cs", "p.ptau"], 2, "give three files"),
+        (["verify", "init", "c.r1cs", "p.ptau", "0.zkey"], 3, "is not a zkey file"),
+        (["verify", "missing", "p.ptau", "0.zkey"], 3, "missing"),
+        (["verify", "other.r1cs", "p.ptau", "0.zkey"], 4, "over bn254"),
+        (["contribute", "0.zkey", "0.zkey"], 2, "0.zkey"),
+        (["contribute", "p.ptau", "out.zkey"], 3, "is not a zkey file"),
+        (["beacon", "0.zkey", "out.zkey", "xyz", "10"], 3, "a beacon is bytes in hexadecimal"),
+        (["beacon", "0.zkey", "out.zkey", "01", "9"], 3, "the exponent of a beacon"),
+    ],
+)
+def test_what_a_ceremony_refuses(
+    folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["zkey", "new", "c.r1cs", "p.ptau", "0.zkey", "-q"]) == 0
+    before = sorted(path.name for path in folder.iterdir())
+    assert entry.run(["zkey", *words]) == code
+    assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_contribution_that_is_interrupted(folder: Path) -> None:
+    """As soon as its output is begun: nothing of it stays."""
+    assert entry.run(["zkey", "new", "c.r1cs", "p.ptau", "0.zkey", "-q"]) == 0
+    before = sorted(path.name for path in folder.iterdir())
+    script = (
+        "import os, signal, sys\n"
+        "from quod.cli import entry\n"
+        "import quod.groth16.ceremony.contributing as contributing\n"
+        "real = contributing.secret_multiples\n"
+        "def stopped(*given):\n"
+        "    made = real(*given)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return made\n"
+        "contributing.secret_multiples = stopped\n"
+        "entry.main(['zkey', 'contribute', '0.zkey', 'out.zkey'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, check=False,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
+    )  # fmt: skip
+    assert done.returncode == 143
     assert sorted(path.name for path in folder.iterdir()) == before

@@ -32,7 +32,7 @@ NAMES = ("tau", "alpha", "beta")
 """The secrets of a contribution; the number of each is hashed with its key."""
 
 HASH_BYTES = 64
-_MOST_CONTRIBUTIONS = 1 << 16
+MOST_CONTRIBUTIONS = 1 << 16
 
 
 @frozen
@@ -127,7 +127,7 @@ def read_contributions(file: PowersOfTau) -> list[Contribution]:
     section = file.contributions_section()
     start = section.offset
     count = section.u32("the number of contributions")
-    if count > _MOST_CONTRIBUTIONS:
+    if count > MOST_CONTRIBUTIONS:
         section.fail(f"{count} contributions are too many; the file is damaged", start)
     curve = file.curve_parameters
     found = [Contribution.read(section, curve, number) for number in range(1, count + 1)]

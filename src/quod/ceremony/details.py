@@ -28,6 +28,12 @@ class Details:
         if size > _MOST_BYTES:
             raise InputError(f"a name has {_MOST_BYTES} bytes of UTF-8 at most, not {size}")
 
+    @property
+    def described(self) -> str:
+        """What they are, for people."""
+        kind = "contribution" if self.beacon is None else "beacon"
+        return f"{kind} {self.name or 'without a name'}"
+
     @classmethod
     def read(cls, section: SectionReader) -> Details:
         """The next ones of a section. InputError for every other form, with its place."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quod.cli.contributing import Name, Target, add_contributing
 from quod.cli.options import AsJson, Device, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Powers of tau, for keys that nobody can forge for.", no_args_is_help=True)
 
 Source = Annotated[Path, typer.Argument(metavar="PTAU", help="Powers of tau.")]
-Target = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new file goes.")]
-Name = Annotated[str, typer.Option(metavar="NAME", help="Who contributes, for all to read.")]
 
 
 export = typer.Typer(help="Give points to another program.", no_args_is_help=True)
@@ -50,60 +50,6 @@ def new(
         challenge = new_powers(curve_named(name).name, power, out, timeline=timeline)
     show(f"First challenge: {in_words(challenge)}")
     note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
-
-
-@app.command()
-def contribute(
-    ptau: Source,
-    out: Target,
-    name: Name = "",
-    entropy: Annotated[
-        str,
-        typer.Option(
-            "--entropy", "-e", metavar="TEXT",
-            help="Mixed into what the system gives, which suffices alone.",
-        ),
-    ] = "",
-    device: Device = "cpu",
-    quiet: Quiet = False,
-) -> None:  # fmt: skip
-    """Contribute secrets that are forgotten at once; shows the hash to tell the world.
-
-    Interrupted, it leaves nothing; begun again, it takes new secrets.
-    """
-    check_outputs([out], [ptau])
-    from quod.ceremony.contributing import contribute as run
-    from quod.cli.progress import followed_timeline
-
-    with followed_timeline(quiet=quiet) as timeline:
-        receipt = run(ptau, out, name=name, text=entropy, device=device, timeline=timeline)
-    _show_receipt(receipt, out, quiet=quiet)
-
-
-@app.command()
-def beacon(
-    ptau: Source,
-    out: Target,
-    value: Annotated[str, typer.Argument(metavar="HEX", help="A public value, in hexadecimal.")],
-    exponent: Annotated[
-        int, typer.Argument(metavar="EXPONENT", help="It is hashed 2**EXPONENT times, 10 to 63.")
-    ],
-    name: Name = "",
-    device: Device = "cpu",
-    quiet: Quiet = False,
-) -> None:
-    """Contribute what follows from a value that nobody could know before."""
-    check_outputs([out], [ptau])
-    from quod.ceremony.beacon import Beacon
-    from quod.ceremony.contributing import add_beacon
-    from quod.cli.progress import followed_timeline
-
-    with followed_timeline(quiet=quiet) as timeline:
-        receipt = add_beacon(
-            ptau, out, Beacon.from_hex(value, exponent), name=name, device=device,
-            timeline=timeline,
-        )  # fmt: skip
-    _show_receipt(receipt, out, quiet=quiet)
 
 
 @app.command()
@@ -182,7 +128,7 @@ def response(
 
     with followed_timeline(quiet=quiet) as timeline:
         receipt = import_response(ptau, file, out, name=name, device=device, timeline=timeline)
-    _show_receipt(receipt, out, quiet=quiet)
+    _show_receipt(receipt, out, quiet)
 
 
 @app.command()
@@ -213,8 +159,7 @@ def verify(
         )
         return
     for number, (one, response) in enumerate(found.contributions, start=1):
-        kind = "contribution" if one.details.beacon is None else "beacon"
-        show(f"{number} {kind} {one.details.name or 'without a name'}: {in_words(response)}")
+        show(f"{number} {one.details.described}: {in_words(response)}")
     show(f"OK: 2**{found.power} powers of {found.curve}, {len(found.contributions)} contributions.")
 
 
@@ -231,6 +176,15 @@ def _two_files(files: list[Path]) -> tuple[Path, Path]:
     return named[0], named[1]
 
 
-def _show_receipt(receipt: Receipt, out: Path, *, quiet: bool) -> None:
+def _steps() -> tuple[Callable[..., Receipt], Callable[..., Receipt]]:
+    from quod.ceremony.contributing import add_beacon, contribute
+
+    return contribute, add_beacon
+
+
+def _show_receipt(receipt: Receipt, out: Path, quiet: bool) -> None:
     show(f"Contribution {receipt.number}: {in_words(receipt.response_hash)}")
     note(f"Wrote {out}. The next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
+
+
+add_contributing(app, _steps, _show_receipt)

@@ -1,15 +1,28 @@
-"""quod zkey: what can be taken out of a proving key."""
+"""quod zkey: the second phase of a ceremony, and what can be taken out of a proving key."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quod.cli import groth16
-from quod.cli.options import InsecureTestKey, Quiet, check_outputs, typer_command
-from quod.cli.terminal import note
+from quod.cli.contributing import add_contributing
+from quod.cli.options import (
+    AsJson,
+    Device,
+    InsecureTestKey,
+    Quiet,
+    check_outputs,
+    typer_command,
+)
+from quod.cli.powersoftau import in_words
+from quod.cli.terminal import note, show, show_json
+
+if TYPE_CHECKING:
+    from quod.groth16.ceremony import KeyReceipt
 
 app = typer.Typer(help="Proving keys.", no_args_is_help=True)
 export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
@@ -20,6 +33,70 @@ app.command("new")(typer_command(groth16.setup))
 @app.callback()
 def _group() -> None:
     """Proving keys."""
+
+
+@app.command()
+def verify(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="R1CS|INIT PTAU ZKEY",
+            help="The circuit, or its key before contributions; powers of tau; the key. The word "
+            "r1cs or init may stand before them.",
+        ),
+    ],
+    device: Device = "cpu",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check every contribution and point of a key. The exit code is 0 only if all is well."""
+    kinds = {"r1cs", "init"}
+    kind = str(files[0]) if len(files) == 4 and str(files[0]) in kinds else ""
+    if len(files) - bool(kind) != 3:
+        raise typer.BadParameter("give three files: R1CS or INIT, PTAU, ZKEY")
+    first, ptau, zkey = files[-3:]
+    from quod.cli.progress import followed_timeline
+    from quod.formats.source import map_file
+    from quod.groth16.ceremony import verify_from_init, verify_from_r1cs
+
+    is_key = kind == "init" if kind else bytes(map_file(first)[:4]) == b"zkey"
+    run = verify_from_init if is_key else verify_from_r1cs
+    with followed_timeline(quiet=quiet) as timeline:
+        found = run(first, ptau, zkey, device=device, timeline=timeline)
+    if as_json:
+        show_json(
+            {
+                "curve": found.curve,
+                "circuit_hash": found.circuit_hash.hex(),
+                "contributions": [
+                    {
+                        "name": one.details.name,
+                        "beacon": one.details.beacon is not None,
+                        "contribution_hash": digest.hex(),
+                    }
+                    for one, digest in found.contributions
+                ],
+            }
+        )
+        return
+    show(f"Circuit hash: {in_words(found.circuit_hash)}")
+    for number, (one, digest) in enumerate(found.contributions, start=1):
+        show(f"{number} {one.details.described}: {in_words(digest)}")
+    show(f"OK: {len(found.contributions)} contributions.")
+
+
+def _steps() -> tuple[Callable[..., KeyReceipt], Callable[..., KeyReceipt]]:
+    from quod.groth16.ceremony import add_beacon, contribute
+
+    return contribute, add_beacon
+
+
+def _show_receipt(receipt: KeyReceipt, out: Path, quiet: bool) -> None:
+    show(f"Contribution {receipt.number}: {in_words(receipt.contribution_hash)}")
+    note(f"Wrote {out}. Circuit hash: {in_words(receipt.circuit_hash)}", quiet=quiet)
+
+
+add_contributing(app, _steps, _show_receipt)
 
 
 @export.callback()

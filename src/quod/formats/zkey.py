@@ -23,7 +23,7 @@ constant 1, which ties that variable to itself in A (Groth, EUROCRYPT 2016, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,6 +281,20 @@ class Zkey:
         """
         if self._identity is not None:
             self._identity.check()
+
+    def refuse(self, name: str, number: int, why: str) -> NoReturn:
+        """Raise the `InputError` about a point of an array, or about a single point."""
+        points: Words = getattr(self, name)
+        place = self._places.get(name)
+        single = points.ndim == 2 + (name in ("beta_g2", "gamma_g2", "delta_g2"))
+        which = name if single else f"point {number} of {name}"
+        size = points.nbytes // (1 if single else max(1, len(points)))
+        raise InputError(
+            f"{which} {why}; the key is damaged or forged, get it again from its source",
+            path=self.path,
+            section=None if place is None else place.section,
+            offset=None if place is None else place.offset + number * size,
+        )
 
     def check_points_below_modulus(self) -> None:
         """Check that every coordinate of every point is below q; `InputError` names the first.

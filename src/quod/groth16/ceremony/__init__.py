@@ -1,9 +1,45 @@
 """The second phase of a ceremony: a key of a circuit from powers of tau, and what is added to it.
 
-Files are those of snarkjs, byte for byte.
+Files are those of snarkjs. docs/ceremony.md says how a ceremony is held. The names below load on
+first use (PEP 562).
 """
 
-from quod.groth16.ceremony.known_powers import write_known_powers
-from quod.groth16.ceremony.new_key import new_key
+from __future__ import annotations
 
-__all__ = ["new_key", "write_known_powers"]
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.groth16.ceremony.contributing import KeyReceipt as KeyReceipt
+    from quod.groth16.ceremony.contributing import add_beacon as add_beacon
+    from quod.groth16.ceremony.contributing import contribute as contribute
+    from quod.groth16.ceremony.initial_key import new_key as new_key
+    from quod.groth16.ceremony.known_powers import write_known_powers as write_known_powers
+    from quod.groth16.ceremony.verification import VerifiedKey as VerifiedKey
+    from quod.groth16.ceremony.verification import verify_from_init as verify_from_init
+    from quod.groth16.ceremony.verification import verify_from_r1cs as verify_from_r1cs
+
+__all__ = [
+    "KeyReceipt",
+    "VerifiedKey",
+    "add_beacon",
+    "contribute",
+    "new_key",
+    "verify_from_init",
+    "verify_from_r1cs",
+    "write_known_powers",
+]
+
+_HOME = {
+    "KeyReceipt": "quod.groth16.ceremony.contributing",
+    "VerifiedKey": "quod.groth16.ceremony.verification",
+    "add_beacon": "quod.groth16.ceremony.contributing",
+    "contribute": "quod.groth16.ceremony.contributing",
+    "new_key": "quod.groth16.ceremony.initial_key",
+    "verify_from_init": "quod.groth16.ceremony.verification",
+    "verify_from_r1cs": "quod.groth16.ceremony.verification",
+    "write_known_powers": "quod.groth16.ceremony.known_powers",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -59,7 +59,7 @@ def new_key(
         powers.check(resolve_device("cpu"))
     with timeline.stage("read constraints"):
         _ = system.matrices
-    made = _NewKey(chosen, system, powers, timeline)
+    made = NewKey(chosen, system, powers, timeline)
     write_atomically(zkey, made.write)
     return made.hash.digest()
 
@@ -90,7 +90,7 @@ def open_inputs(
     return system, LagrangePowers.open(powers, power, system.path)
 
 
-class _NewKey:
+class NewKey:
     """A key that is made while it is written."""
 
     def __init__(
@@ -109,6 +109,10 @@ class _NewKey:
 
     def write(self, file: BinaryIO) -> None:
         """Writes the file, from its first byte to its last."""
+        write_planned(file, KIND, VERSION, self.sections())
+
+    def sections(self) -> list[PlannedSection]:
+        """Those of the file, to be made in this order, in which they are hashed as well."""
         powers, wires, tied = self._powers, self._system.wires, self._tied
         mixed = [
             (self._a, powers.beta_tau_g1), (self._b, powers.alpha_tau_g1), (self._c, powers.tau_g1),
@@ -130,7 +134,7 @@ class _NewKey:
             )
 
         # snarkjs's order.
-        sections = (
+        return [
             PlannedSection.of(1, little_u32(GROTH16)),
             PlannedSection.of(2, *header),
             PlannedSection(4, 4 + int(entries) * size, self._coefficients),
@@ -141,8 +145,7 @@ class _NewKey:
             points(6, "b_g1", [(self._b, powers.tau_g1)], 0, wires),
             points(7, "b_g2", plain_g2, 0, wires, degree=2),
             PlannedSection(10, 68, lambda: iter([self.hash.digest(), little_u32(0)])),
-        )
-        write_planned(file, KIND, VERSION, sections)
+        ]
 
     def _header(self) -> list[Buffer]:
         powers, curve = self._powers.ptau, self._curve

@@ -1,0 +1,89 @@
+"""The commands `contribute` and `beacon` of both phases of a ceremony."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quod.cli.options import Device, Quiet, check_outputs
+
+if TYPE_CHECKING:
+    from quod.device.timeline import Timeline
+
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="What the one before made.")]
+Target = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new file goes.")]
+Name = Annotated[
+    str, typer.Option("--name", "-n", metavar="NAME", help="Who contributes, for all to read.")
+]
+Entropy = Annotated[
+    str,
+    typer.Option(
+        "--entropy", "-e", metavar="TEXT",
+        help="Mixed into what the system gives, which suffices alone.",
+    ),
+]  # fmt: skip
+Value = Annotated[str, typer.Argument(metavar="HEX", help="A public value, in hexadecimal.")]
+Exponent = Annotated[
+    int, typer.Argument(metavar="EXPONENT", help="It is hashed 2**EXPONENT times, 10 to 63.")
+]
+
+
+def add_contributing(
+    app: typer.Typer,
+    steps: Callable[[], tuple[Callable[..., Any], Callable[..., Any]]],
+    show_receipt: Callable[[Any, Path, bool], None],
+) -> None:
+    """Adds both commands; `steps` gives what does each, once one of them runs.
+
+    `show_receipt` shows what came of it, given the output and whether to be quiet.
+    """
+
+    @app.command()
+    def contribute(
+        source: Source,
+        out: Target,
+        name: Name = "",
+        entropy: Entropy = "",
+        device: Device = "cpu",
+        quiet: Quiet = False,
+    ) -> None:
+        """Contribute secrets that are forgotten at once; shows the hash to tell the world.
+
+        Interrupted, it leaves nothing; begun again, it takes new secrets.
+        """
+        with _followed(source, out, quiet=quiet) as timeline:
+            run = steps()[0]
+            receipt = run(source, out, name=name, text=entropy, device=device, timeline=timeline)
+        show_receipt(receipt, out, quiet)
+
+    @app.command()
+    def beacon(
+        source: Source,
+        out: Target,
+        value: Value,
+        exponent: Exponent,
+        name: Name = "",
+        device: Device = "cpu",
+        quiet: Quiet = False,
+    ) -> None:
+        """Contribute what follows from a value that nobody could know before."""
+        from quod.ceremony.beacon import Beacon
+
+        own = Beacon.from_hex(value, exponent)
+        with _followed(source, out, quiet=quiet) as timeline:
+            run = steps()[1]
+            receipt = run(source, out, own, name=name, device=device, timeline=timeline)
+        show_receipt(receipt, out, quiet)
+
+
+@contextmanager
+def _followed(source: Path, out: Path, *, quiet: bool) -> Iterator[Timeline]:
+    check_outputs([out], [source])
+    from quod.cli.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        yield timeline

@@ -1,0 +1,113 @@
+"""Contributions to a key, as section 10 of a zkey has them, and the transcript that binds them.
+
+In files: delta in G1 after the contribution, P and s*P in G1 and s*Q in G2 of the contributor's key
+(`quod.ceremony.public_key`), the 64 bytes of its transcript, and details. The transcript is
+BLAKE2b-512 of the circuit hash, of all contributions before, and of P and s*P; Q follows from it.
+"""
+
+from __future__ import annotations
+
+from quod.ceremony.blake2b import blake2b
+from quod.ceremony.chacha import ChaChaStream
+from quod.ceremony.contribution import HASH_BYTES, MOST_CONTRIBUTIONS
+from quod.ceremony.details import Details
+from quod.ceremony.point_bytes import uncompressed_points
+from quod.ceremony.public_key import (
+    Digest,
+    PublicKey,
+    group_of,
+    point_data,
+    take_point,
+)
+from quod.ceremony.random_points import next_g1
+from quod.ceremony.secret import Secret
+from quod.curve.parameters import G1Point, PairingCurve
+from quod.device.discovery import resolve_device
+from quod.formats.iden3 import Iden3File, SectionReader, little_u32
+from quod.frozen import frozen
+
+
+@frozen
+class KeyContribution:
+    """One contribution; its points are in their groups and not infinity."""
+
+    delta_g1: G1Point
+    key: PublicKey
+    transcript: bytes
+    details: Details
+
+    @classmethod
+    def read(cls, section: SectionReader, curve: PairingCurve, number: int) -> KeyContribution:
+        """The next one of a section; `number`, from 1 on, is for messages. Raises `InputError`."""
+        what = f"contribution {number}"
+        points = [
+            take_point(section, curve, degree, f"{what}: {name}")
+            for name, degree in (("delta_g1", 1), ("g1_s", 1), ("g1_sx", 1), ("g2_spx", 2))
+        ]
+        transcript = bytes(section.take(HASH_BYTES, f"{what}: its transcript"))
+        return cls(points[0], PublicKey(*points[1:]), transcript, Details.read(section))
+
+    def data(self, curve: PairingCurve) -> bytes:
+        """The bytes that `read` takes."""
+        return b"".join(
+            [
+                point_data(curve, 1, self.delta_g1, self.key.g1_s, self.key.g1_sx),
+                point_data(curve, 2, self.key.g2_spx), self.transcript, self.details.data(),
+            ]
+        )  # fmt: skip
+
+    def public_bytes(self, curve: PairingCurve) -> bytes:
+        """What transcripts hash of it."""
+        host = resolve_device("cpu")
+        return b"".join(
+            [
+                uncompressed_points(host, group_of(curve, 1), [self.delta_g1]),
+                self.key.first_bytes(curve), self.key.second_bytes(curve), self.transcript,
+            ]
+        )  # fmt: skip
+
+    def hash(self, curve: PairingCurve) -> bytes:
+        """The 64 bytes that a contributor tells the world."""
+        return blake2b(self.public_bytes(curve))
+
+
+@frozen
+class Ceremony:
+    """The circuit hash and all contributions of a key."""
+
+    curve: PairingCurve
+    circuit_hash: bytes
+    contributions: tuple[KeyContribution, ...]
+
+    @classmethod
+    def read(cls, file: Iden3File, curve: PairingCurve) -> Ceremony:
+        """Section 10 of a zkey. InputError for any other form, with its place."""
+        section = file.section(10, "contributions")
+        circuit_hash = bytes(section.take(HASH_BYTES, "the circuit hash"))
+        start = section.offset
+        count = section.u32("the number of contributions")
+        if count > MOST_CONTRIBUTIONS:
+            section.fail(f"{count} contributions are too many; the file is damaged", start)
+        found = tuple(KeyContribution.read(section, curve, n) for n in range(1, count + 1))
+        section.finish()
+        return cls(curve, circuit_hash, found)
+
+    def data(self) -> bytes:
+        """Section 10."""
+        parts = [one.data(self.curve) for one in self.contributions]
+        return self.circuit_hash + little_u32(len(parts)) + b"".join(parts)
+
+    def digest(self, number: int | None = None) -> Digest:
+        """What the key of contribution `number` is bound to, counted from 0; of the next one."""
+        before = self.contributions[:number]
+        hashed = [self.circuit_hash, *(one.public_bytes(self.curve) for one in before)]
+        return lambda points: blake2b(*hashed, points)
+
+    def with_one_more(self, added: KeyContribution) -> Ceremony:
+        """The ceremony after another contribution."""
+        return Ceremony(self.curve, self.circuit_hash, (*self.contributions, added))
+
+
+def beacon_secret(curve: PairingCurve, stream: ChaChaStream) -> tuple[Secret, G1Point]:
+    """The secret of a beacon, which anyone can compute, and the P of its key."""
+    return Secret.of_public(curve.fr, stream.next_element(curve.fr)), next_g1(curve, stream)

@@ -1,0 +1,296 @@
+"""Whether a key follows from its circuit, powers of tau and contributions: stricter than snarkjs.
+
+What no contribution touches is made again from the circuit and the powers and compared byte for
+byte, the circuit hash with it; or is compared with a key before its first contribution. What
+contributions divide, c and h, is compared by random sums with coefficients of 128 bits and
+pairings, and h with the powers themselves as well. Every point is looked at, whether it is in its
+group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from quod.ceremony.public_key import PublicKey, group_of
+from quod.ceremony.random_points import hash_to_g2
+from quod.ceremony.ratio import random_sums, same_ratio
+from quod.ceremony.windows import windows
+from quod.curve.affine import affine_group
+from quod.curve.array import Point, to_points
+from quod.curve.named import CURVES
+from quod.curve.operations import first_bad_point
+from quod.curve.parameters import G1Point, PairingCurve
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.timeline import Timeline, or_null
+from quod.errors import InputError, MismatchError, VerificationError
+from quod.field.array import Words
+from quod.formats.iden3 import Iden3File, as_bytes
+from quod.formats.ptau import PowersOfTau
+from quod.formats.source import Path
+from quod.formats.zkey import KIND, VERSION, Zkey
+from quod.frozen import frozen
+from quod.groth16.ceremony.contribution import Ceremony, KeyContribution, beacon_secret
+from quod.groth16.ceremony.initial_key import NewKey, open_inputs
+from quod.groth16.ceremony.quotient_points import quotient_sums
+
+# What no contribution touches, by section.
+_KEPT = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
+_DIVIDED = {8: "c", 9: "h"}
+
+
+@frozen
+class VerifiedKey:
+    """A key that follows from what it says it does, each contribution with its hash."""
+
+    curve: str
+    circuit_hash: bytes
+    contributions: tuple[tuple[KeyContribution, bytes], ...]
+
+
+def verify_from_r1cs(
+    r1cs: Path,
+    ptau: Path,
+    zkey: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> VerifiedKey:
+    """Check a key against its circuit and prepared powers of tau.
+
+    Whether the powers are any good is for `quod.ceremony.verify`. VerificationError, with the
+    number of the contribution and what differs, for a key that does not follow; InputError for
+    files that are damaged or have points outside their groups; MismatchError for another curve.
+    """
+    timeline, opened = or_null(timeline), resolve_device(device)
+    system, powers = open_inputs(r1cs, ptau)
+    checked = _Checked(zkey, opened, timeline)
+    checked.check_curve(system.curve, system.path)
+    checked.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
+    checked.check_contributions()
+    checked.check_points()
+    with timeline.stage("check powers"):
+        powers.check(resolve_device("cpu"))
+    made = NewKey(opened, system, powers, timeline)
+    for section in made.sections():
+        parts = (np.frombuffer(as_bytes(part), np.uint8) for part in section.parts())
+        if section.identifier == 2:
+            checked.check_header(b"".join(part.tobytes() for part in parts))
+        elif section.identifier == 10:
+            checked.check_circuit_hash(next(iter(parts)).tobytes()[:64])
+        else:
+            checked.compare(section.identifier, parts)
+    checked.check_quotient(powers.ptau)
+    return checked.verified
+
+
+def verify_from_init(
+    init: Path,
+    ptau: Path,
+    zkey: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> VerifiedKey:
+    """Check a key against the one before its first contribution, and the powers of tau of both.
+
+    That one is taken as it is: whoever made it from the circuit can say so. Raises as
+    `verify_from_r1cs`.
+    """
+    timeline, opened = or_null(timeline), resolve_device(device)
+    file, powers = Iden3File.open(init, KIND, VERSION), PowersOfTau.open(ptau)
+    first = Zkey.of(file)
+    checked = _Checked(zkey, opened, timeline)
+    checked.check_curve(first.curve, first.path)
+    checked.check_curve(powers.curve, powers.path)
+    checked.check_sizes(first.variables, first.public, first.domain_size, first.path)
+    ceremony = Ceremony.read(file, CURVES[first.curve])
+    if ceremony.contributions:
+        raise InputError("was contributed to; take the key before the first one", path=first.path)
+    checked.check_contributions()
+    checked.check_points()
+    checked.check_header(_section(file, 2).tobytes())
+    checked.check_circuit_hash(ceremony.circuit_hash)
+    for identifier in (*_KEPT, *_DIVIDED):
+        checked.compare(identifier, _in_parts(_section(file, identifier)))
+    checked.check_quotient(powers)
+    return checked.verified
+
+
+def _section(file: Iden3File, identifier: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    place = file.sections[identifier]
+    return np.frombuffer(file.data, np.uint8, place.length, place.offset)
+
+
+def _in_parts(data: np.ndarray[Any, np.dtype[np.uint8]]) -> Iterator[Any]:
+    """Whole points at a time: sizes of points divide this."""
+    step = 3 << 22
+    return (data[start : start + step] for start in range(0, len(data), step))
+
+
+class _Checked:
+    """A key that is being verified."""
+
+    def __init__(self, path: Path, device: AnyDevice, timeline: Timeline) -> None:
+        self._device, self._timeline = device, timeline
+        self._file = Iden3File.open(path, KIND, VERSION)
+        self._zkey = Zkey.of(self._file)
+        self._zkey.check_points_below_modulus()
+        self._curve: PairingCurve = CURVES[self._zkey.curve]
+        self._ceremony = Ceremony.read(self._file, self._curve)
+        self._hashes: list[bytes] = []
+
+    @property
+    def verified(self) -> VerifiedKey:
+        """What there is to say of it."""
+        pairs = zip(self._ceremony.contributions, self._hashes, strict=True)
+        return VerifiedKey(self._curve.name, self._ceremony.circuit_hash, tuple(pairs))
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise VerificationError(f"{self._zkey.path}: {why}")
+
+    def check_curve(self, curve: str, path: str) -> None:
+        """MismatchError for a key over another curve."""
+        if curve != self._zkey.curve:
+            raise MismatchError(
+                f"{self._zkey.path}: the key is over {self._zkey.curve} and {path} over {curve}; "
+                "give files that belong together"
+            )
+
+    def check_sizes(self, wires: int, public: int, domain_size: int, path: str) -> None:
+        """VerificationError for a key of another circuit."""
+        own = (self._zkey.variables, self._zkey.public, self._zkey.domain_size)
+        if own != (wires, public, domain_size):
+            self._refuse(
+                f"is of another circuit than {path}: {own[0]} variables, {own[1]} public ones and "
+                f"a domain of {own[2]}, not {wires}, {public} and {domain_size}"
+            )
+
+    def check_contributions(self) -> None:
+        """VerificationError for a contribution that does not follow, and for the deltas."""
+        curve, zkey = self._curve, self._zkey
+        before: G1Point = curve.g1.generator
+        with self._timeline.stage("contributions") as stage:
+            for number, one in enumerate(self._ceremony.contributions):
+                self._check_contribution(number, before, one)
+                self._hashes.append(one.hash(curve))
+                before = one.delta_g1
+                stage.progress(number + 1, len(self._ceremony.contributions))
+        if not self._ceremony.contributions:
+            self._refuse("nobody contributed to it, so anyone can forge proofs; contribute first")
+        (delta_g1,) = to_points(group_of(curve, 1), zkey.delta_g1[None])
+        (delta_g2,) = to_points(group_of(curve, 2), zkey.delta_g2[None])
+        if delta_g1 != before:
+            self._refuse(
+                f"delta_g1 is not what contribution {len(self._ceremony.contributions)} says"
+            )
+        if not same_ratio(curve, (curve.g1.generator, delta_g1), (curve.g2.generator, delta_g2)):
+            self._refuse("delta_g2 is not of the same delta as delta_g1")
+
+    def _check_contribution(self, number: int, before: G1Point, one: KeyContribution) -> None:
+        curve, key = self._curve, one.key
+        digest = self._ceremony.digest(number)
+
+        def refuse(why: str) -> NoReturn:
+            self._refuse(f"contribution {number + 1} does not follow: {why}")
+
+        if digest(key.first_bytes(curve)) != one.transcript:
+            refuse("its transcript is not that of the circuit and the contributions before it")
+        second = hash_to_g2(curve, one.transcript)
+        ratio = (second, key.g2_spx)
+        if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
+            refuse("its key proves no secret: g1_sx and g2_spx are not of the same one")
+        if not same_ratio(curve, (before, one.delta_g1), ratio):
+            refuse("its delta is not the one before times the secret of its key")
+        if one.delta_g1 is not None and before is not None and one.delta_g1[0] == before[0]:
+            refuse("its secret is 1 or -1, which is none")
+        if one.details.beacon is not None:
+            secret, first = beacon_secret(curve, one.details.beacon.stream())
+            if PublicKey.of(curve, secret, first, digest) != key:
+                refuse("its key is not that of its beacon")
+
+    def check_points(self) -> None:
+        """InputError for a point of c or h that is not in its group.
+
+        The others are compared with those of a key that is known.
+        """
+        group = group_of(self._curve, 1)
+        for name in _DIVIDED.values():
+            points: Words = getattr(self._zkey, name)
+            with self._timeline.stage(f"points of {name}") as stage:
+                for first, last in windows(group, len(points)):
+                    bad = first_bad_point(
+                        self._device, group, np.array(points[first:last]), subgroup=True
+                    )
+                    if bad is not None:
+                        self._zkey.refuse(name, first + bad[0], bad[1])
+                    stage.progress(last, len(points))
+
+    def check_header(self, data: bytes) -> None:
+        """VerificationError unless alpha, beta and gamma are those of a header before."""
+        deltas = self._zkey.delta_g1.nbytes + self._zkey.delta_g2.nbytes
+        own = _section(self._file, 2).tobytes()
+        if own[:-deltas] == data[:-deltas]:
+            return
+        at = len(own) - deltas
+        for name in ("gamma_g2", "beta_g2", "beta_g1", "alpha_g1"):
+            end, at = at, at - getattr(self._zkey, name).nbytes
+            if own[at:end] != data[at:end]:
+                self._refuse(f"{name} is not that of the powers of tau")
+        self._refuse("its header is not that of the circuit")
+
+    def check_circuit_hash(self, found: bytes) -> None:
+        """VerificationError for another circuit hash."""
+        if found != self._ceremony.circuit_hash:
+            self._refuse("its circuit hash is not that of the circuit and the powers of tau")
+
+    def compare(self, identifier: int, parts: Iterator[Any]) -> None:
+        """VerificationError unless a section follows from that of the key before contributions."""
+        if identifier == 1:
+            return
+        own, at = _section(self._file, identifier), 0
+        if identifier in _KEPT:
+            name = _KEPT[identifier]
+            for part in parts:
+                if not np.array_equal(own[at : at + len(part)], part):
+                    where = int(np.argmax(own[at : at + len(part)] != part))
+                    self._refuse(
+                        f"{name} of the key is not that of the circuit and the powers of tau "
+                        f"(section {identifier}, byte {at + where})"
+                    )
+                at += len(part)
+            return
+        group = group_of(self._curve, 1)
+        law = affine_group(group)
+        totals: list[Point] = [None, None]
+        for part in parts:
+            both = [
+                np.ascontiguousarray(data).view("<u4").reshape(-1, *group.shape)
+                for data in (own[at : at + len(part)], part)
+            ]
+            at += len(part)
+            if len(part):
+                sums = random_sums(self._device, group, *both)
+                totals = [law.add(total, one) for total, one in zip(totals, sums, strict=True)]
+        if not self._is_divided(totals[0], totals[1]):
+            self._refuse(
+                f"{_DIVIDED[identifier]} is not that of the key before contributions, divided by "
+                "delta"
+            )
+
+    def _is_divided(self, own: Point, before: Point) -> bool:
+        """Whether delta * own is what was there before."""
+        if own is None and before is None:
+            return True
+        (delta_g2,) = to_points(group_of(self._curve, 2), self._zkey.delta_g2[None])
+        return same_ratio(self._curve, (own, before), (self._curve.g2.generator, delta_g2))
+
+    def check_quotient(self, powers: PowersOfTau) -> None:
+        """VerificationError unless h is that of the powers of tau, whatever is prepared of them."""
+        with self._timeline.stage("h of the powers"):
+            sums = quotient_sums(self._device, self._zkey, powers)
+        if not self._is_divided(*sums):
+            self._refuse("h is not that of the powers of tau, divided by delta")
