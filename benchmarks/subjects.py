@@ -82,6 +82,7 @@ CPU: Commands = {
         [f"{EXAMPLE}/circuit.wasm", f"{EXAMPLE}/input.json", *peer]
         for peer in ([], ["--against", "snarkjs"])
     ],
+    "ceremony": [["--log2", "12", "--step", "prepare", "--against", "snarkjs", *_ONCE]],
     # Of the shared fixtures alone.
     "verify": [],
 }

@@ -173,6 +173,7 @@ COMMANDS = [
     "bench submit",
     "bench witness",
     "bench solidity",
+    "bench ceremony",
     "bench serve-pipeline",
     "bench serve",
 ]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from quod.cli.bench.ceremony import ceremony
 from quod.cli.bench.settings import Settings, StagedSettings
 from quod.cli.options import check_outputs
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
@@ -491,5 +492,5 @@ def _key_or_chain(
 
 SUBJECTS = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
-    queue, submit, witness, solidity, serve_pipeline, serve,
+    queue, submit, witness, solidity, ceremony, serve_pipeline, serve,
 )  # fmt: skip
