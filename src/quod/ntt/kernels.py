@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from quod.curve.groups import GROUPS
 from quod.field.moduli import BN254_FR
 from quod.field.roots import root_of_unity
 from quod.kernel.registry import register
@@ -11,6 +12,7 @@ from quod.ntt.gpu.factors import fill_progressions
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
 from quod.ntt.gpu.transform import TileShape, transform_tiles
 from quod.ntt.passes import PassShape, transform_pass
+from quod.ntt.points import point_butterflies, point_doubles, point_multiples
 from quod.ntt.quotient import product_less, quotient_difference, quotient_scalars
 from quod.ntt.reorder import reverse_bits, scale_by_powers
 from quod.ntt.steps import Direction
@@ -47,3 +49,8 @@ for _direction in get_args(Direction):
     )  # fmt: skip
 for _definition in (fill_progressions, product_less, quotient_difference):
     register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)
+
+_GROUP = GROUPS["bn254.g1"]
+register(f"ntt_point_butterflies.{_GROUP.name}", point_butterflies, group=_GROUP, multiplied=True)
+for _definition in (point_multiples, point_doubles):
+    register(f"ntt_{_definition.name}.{_GROUP.name}", _definition, group=_GROUP)
