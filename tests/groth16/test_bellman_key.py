@@ -16,7 +16,8 @@ from quod.curve.groups import GROUPS
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, InsecureKeyError, MismatchError, VerificationError
 from quod.field.array import Words
-from quod.formats import write_bellman_parameters
+from quod.formats import write_bellman_key, write_bellman_parameters
+from quod.formats.bellman import LISTS, VERIFYING_KEY
 from quod.groth16 import ProvingKey
 from quod.groth16.bellman import read_proof, read_verifying_key
 from quod.groth16.gpu import bases
@@ -116,6 +117,39 @@ def test_parameters_of_another_circuit(
     with pytest.raises(MismatchError, match=message) as caught:
         ProvingKey.from_bellman(params, r1cs)
     assert (caught.value.path, caught.value.section) == (str(params), name)
+
+
+def test_inspect(
+    files: tuple[Path, Path, Path], points: Points, circuit: Circuit,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    params = files[0]
+    write_bellman_key("alone.key", {name: points[name] for name in (*VERIFYING_KEY, "ic")})
+
+    def said(path: str) -> dict[str, object]:
+        assert entry.run(["inspect", path, "--json"]) == 0
+        found: dict[str, object] = json.loads(capsys.readouterr().out)
+        return found
+
+    public = len(circuit.public)
+    assert said("alone.key") == {
+        "file": "alone.key", "kind": "bellman verifying key",
+        "bytes": 96 * 3 + 192 * 3 + 4 + 96 * (public + 1), "protocol": "groth16",
+        "curve": "bls12_381", "public": public, "insecure": False,
+    }  # fmt: skip
+    found = said(params.name)
+    assert found["kind"] == "bellman proving key (parameters)"
+    assert (found["domain_size"], found["variables"]) == (16, len(circuit.witness))
+    assert found["points"] == {name: len(points[name]) for name in LISTS}
+    assert (found["contributions"], found["circuit_hash"]) == (0, None)
+    write_bellman_key(
+        "weak.key",
+        {name: points[name] for name in (*VERIFYING_KEY, "ic")} | {"delta_g2": points["gamma_g2"]},
+    )
+    assert "no contribution to phase 2" in str(said("weak.key")["insecure"])
+    params.write_bytes(params.read_bytes()[:-1])
+    assert entry.run(["inspect", params.name]) == 3
+    assert "section b_g2" in capsys.readouterr().err
 
 
 def test_files_of_another_kind(files: tuple[Path, Path, Path]) -> None:

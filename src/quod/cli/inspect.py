@@ -25,8 +25,8 @@ def inspect(
     """Say what a file is: its kind, curve, constraints, domain, public inputs and sizes.
 
     Reads zkey, wtns, r1cs and ptau files and snarkjs's proofs, public inputs and verifying keys,
-    layered circuits, their keys, proofs and inputs, and Expander's circuits and witnesses, and
-    checks them as the other commands would.
+    bellman's keys, layered circuits, their keys, proofs and inputs, and Expander's circuits and
+    witnesses, and checks them as the other commands would.
     """
     from quod.formats.inspect import contents, describe_bytes
     from quod.gkr.files.describe import describe_file
@@ -67,6 +67,11 @@ def _weakness(data: memoryview, name: str, kind: str) -> dict[str, object]:
         found = weakness_of(Zkey.of(Iden3File.parse(data, name, zkey.KIND, zkey.VERSION)))
     elif kind.startswith("verifying key"):
         found = weakness_of(parse_verification_key(bytes(data), name=name))
+    elif kind.startswith("bellman"):
+        from quod.formats.bellman import BellmanVerifyingKey
+        from quod.groth16.bellman import weakness_in
+
+        found = weakness_in(BellmanVerifyingKey.parse(data, name))
     else:
         return {}
     return {"insecure": False if found is None else found.reason}

@@ -31,6 +31,7 @@ from typing import BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.encoding import decode_zcash_g1
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.errors import InputError
 from quod.formats.curves import first_at_or_above
@@ -237,6 +238,22 @@ def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
     section.take(contributions * CONTRIBUTION_BYTES, f"{contributions} contributions")
     section.finish()
     return circuit_hash, contributions
+
+
+def begins_as_bellman_key(data: memoryview) -> bool:
+    """Whether some bytes begin with a point as keys of bellman do, which other files do not."""
+    try:
+        point = decode_zcash_g1(bytes(data[: 2 * _COORDINATE]), compressed=False)
+    except InputError:
+        return False
+    return point is not None
+
+
+def bellman_key(data: memoryview, name: str) -> BellmanVerifyingKey | BellmanParameters:
+    """What some bytes are, a verifying key alone or parameters."""
+    alone = _read_key(data, name).offset == len(data)
+    kind = BellmanVerifyingKey if alone else BellmanParameters
+    return kind.parse(data, name)
 
 
 def write_bellman_key(path: Path, points: Mapping[str, Words]) -> None:

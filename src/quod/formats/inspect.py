@@ -8,7 +8,7 @@ from typing import Any
 
 from quod.curve.named import CURVES
 from quod.errors import InputError
-from quod.formats import ptau, r1cs, wtns, zkey
+from quod.formats import bellman, ptau, r1cs, wtns, zkey
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import (
     PROTOCOL,
@@ -49,6 +49,8 @@ def describe_bytes(data: memoryview, name: str) -> dict[str, object]:
     if kind in _BINARY:
         version, reader = _BINARY[kind]
         found = reader(Iden3File.parse(data, name, kind, version))
+    elif bellman.begins_as_bellman_key(data):
+        found = _bellman(bellman.bellman_key(data, name))
     else:
         found = _json(data, name)
     return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}
@@ -116,6 +118,25 @@ def _r1cs(file: Iden3File) -> dict[str, object]:
     }
 
 
+def _bellman(key: bellman.BellmanVerifyingKey | bellman.BellmanParameters) -> dict[str, object]:
+    common: dict[str, object] = {
+        "kind": "bellman verifying key",
+        "protocol": PROTOCOL,
+        "curve": bellman.CURVE.name,
+        "public": key.public,
+    }
+    if isinstance(key, bellman.BellmanVerifyingKey):
+        return common
+    return common | {
+        "kind": "bellman proving key (parameters)",
+        "domain_size": len(key.points["h"]) + 1,
+        "variables": key.public + 1 + len(key.points["l"]),
+        "points": {name: len(key.points[name]) for name in bellman.LISTS},
+        "contributions": key.contributions,
+        "circuit_hash": None if key.circuit_hash is None else key.circuit_hash.hex(),
+    }
+
+
 def _ptau(file: Iden3File) -> dict[str, object]:
     header = ptau.read_ptau_header(file)
     return {
@@ -145,7 +166,8 @@ def _json(data: memoryview, path: str) -> dict[str, object]:
         if content[:_LEADING_SPACE].lstrip()[:1] in (b"{", b"["):
             raise
         raise InputError(
-            "is none of zkey, wtns, r1cs, ptau and JSON; check that the right file was given",
+            "is none of zkey, wtns, r1cs, ptau, JSON and bellman's keys; "
+            "check that the right file was given",
             path=path,
             offset=0 if error.offset is None else error.offset,
         ) from error

@@ -27,6 +27,7 @@ from quod.groth16.proof_bytes import (
     given_bytes,
     located,
 )
+from quod.groth16.soundness import Weakness, weakness
 from quod.groth16.verifier import VerifyingKey
 
 PROOF_BYTES = 192
@@ -99,18 +100,29 @@ def read_verifying_key(
     and `InsecureKeyError`.
     """
     read = BellmanVerifyingKey.open(path)
-    points = {name: _plain(words, read.places[name].group) for name, words in read.points.items()}
+    alpha, beta, gamma, delta = _single_points(read)
     return VerifyingKey(
         BLS12_381.name,
-        points["alpha_g1"][0],
-        points["beta_g2"][0],
-        points["gamma_g2"][0],
-        points["delta_g2"][0],
-        points["ic"],
+        alpha,
+        beta,
+        gamma,
+        delta,
+        _plain(read.points["ic"], 1),
         device=device,
         path=read.path,
         allow_insecure=allow_insecure,
     )
+
+
+def weakness_in(key: BellmanVerifyingKey) -> Weakness | None:
+    """What the points of a key show of how proofs can be forged for it, or None."""
+    return weakness(BLS12_381.name, *_single_points(key))
+
+
+def _single_points(key: BellmanVerifyingKey) -> list[Any]:
+    """alpha, beta, gamma and delta, plain."""
+    names = ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2")
+    return [_plain(key.points[name], key.places[name].group)[0] for name in names]
 
 
 def _plain(words: Words, degree: int) -> list[Any]:
