@@ -211,7 +211,8 @@ def rows_of_the_workers() -> Iterator[tuple[str, Row]]:
     yield "WorkerSettings", Row(
         service_worker.WorkerSettings, right,
         {"device": ("text",), "host_bytes": bytes_fine, "device_bytes": bytes_fine,
-         "memory_bytes": bytes_fine, "patience_seconds": number, "arbiter_constraints": ("huge",)},
+         "memory_bytes": bytes_fine, "lanes": OPTIONAL, "patience_seconds": number,
+         "arbiter_constraints": ("huge",)},
     )  # fmt: skip
     pool = service_worker.LocalPool(queue, repository)
     yield "LocalPool", Row(
