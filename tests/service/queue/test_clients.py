@@ -215,7 +215,10 @@ def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
         assert found.state is JobState.QUEUED
         assert time.monotonic() - begin < 5
         woken: list[float] = []
+        ends: list[float] = []
         unsubscribe = queue.watch(job.id, lambda: woken.append(time.monotonic()))
+        at_end = queue.watch(job.id, lambda: ends.append(time.monotonic()), end=True)
+        assert queue.outcome(job.id) == (found, [])
 
         def work() -> None:
             [lease] = queue.claim("w", wait=5)
@@ -228,7 +231,10 @@ def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
         worker.join()
         assert found.state is JobState.SUCCEEDED
         assert events[-1].kind == "ended"
+        assert queue.outcome(job.id) == (found, [b"proof"])
         count = len(woken)
+        assert ends
+        at_end()
         assert count >= 1
         unsubscribe()
         unsubscribe()

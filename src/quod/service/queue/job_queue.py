@@ -42,7 +42,7 @@ from quod.service.queue.records import (
     QueueStatus,
     Submission,
 )
-from quod.service.queue.signals import WORK
+from quod.service.queue.signals import WORK, end_of
 from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store
 from quod.service.queue.sweeper import OPERATIONS as SWEEPING
@@ -177,6 +177,11 @@ class JobQueue:
         _client(client)
         return self._store.read(lambda tx: query.results(tx, job, client))
 
+    def outcome(self, job: str, *, client: str | None = None) -> tuple[Job, list[bytes]]:
+        """A job as it is now, with the results of its partitions once it has succeeded."""
+        _client(client)
+        return self._store.read(lambda tx: query.outcome(tx, job, client))
+
     def events(
         self, job: str, *, client: str | None = None, after: int = 0, most: int = 1000
     ) -> list[Event]:
@@ -198,7 +203,8 @@ class JobQueue:
         number, _ = number_of(job)
         limit = self._rules.clock.steady() + timeout
         woken = threading.Event()
-        unsubscribe = self._store.signals.subscribe(number, woken.set)
+        topic = end_of(number) if after is None else number
+        unsubscribe = self._store.signals.subscribe(topic, woken.set)
         try:
             while True:
                 found, events = self._events(job, client, since, _MOST_LISTED)
@@ -210,15 +216,18 @@ class JobQueue:
         finally:
             unsubscribe()
 
-    def watch(self, job: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Has `callback` called after events of a job; gives what ends that.
+    def watch(
+        self, job: str, callback: Callable[[], None], *, end: bool = False
+    ) -> Callable[[], None]:
+        """Has `callback` called after events of a job, or at its `end` alone; gives what ends that.
 
         Some thread calls it, which it must not keep. Look again every `LOOK_AGAIN_SECONDS`, too:
         with Postgres a call may be missed.
         """
         if not callable(callback):
             raise InputError(f"the callback must be callable, not {shown_kind(callback)}")
-        return self._store.signals.subscribe(number_of(job)[0], callback)
+        number, _ = number_of(job)
+        return self._store.signals.subscribe(end_of(number) if end else number, callback)
 
     # What workers do.
 

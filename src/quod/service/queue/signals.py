@@ -1,6 +1,7 @@
 """Who waits for what: callbacks by topic, called once something has been committed.
 
-The topic of a job is its number, that of work for workers is `WORK`.
+The topic of a job is its number, that of its end the number below zero (`end_of`), that of work for
+workers is `WORK`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,12 @@ Topic = int
 
 WORK: Final[Topic] = 0
 """There may be something to claim; jobs are numbered from 1."""
+
+
+def end_of(job: Topic) -> Topic:
+    """The end of a job, for who does not care for its other events."""
+    return -job
+
 
 _log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from quod.service.queue import JobQueue
 
 
 class Changes:
-    """What happens to a job while a `with` block lasts; for the thread of one loop.
+    """What happens to a job, or its `end` alone, while a `with` block lasts; for one loop's thread.
 
     What happened since the block began, or since `next` was called last, is not missed.
     """
 
-    def __init__(self, queue: JobQueue, job: str) -> None:
-        self._queue, self._job = queue, job
+    def __init__(self, queue: JobQueue, job: str, *, end: bool = False) -> None:
+        self._queue, self._job, self._end = queue, job, end
         self._woken = asyncio.Event()
 
     def __enter__(self) -> Changes:
@@ -23,7 +23,7 @@ class Changes:
         def wake() -> None:
             loop.call_soon_threadsafe(self._woken.set)
 
-        self._stop = self._queue.watch(self._job, wake)
+        self._stop = self._queue.watch(self._job, wake, end=self._end)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -16,7 +16,7 @@ from quod.frozen import frozen
 from quod.service.errors import NotFoundError, UnavailableError
 from quod.service.keys import KeyRepository
 from quod.service.keys.repository import ListedKey
-from quod.service.queue import Event, Job, JobQueue, JobState
+from quod.service.queue import Event, Job, JobQueue
 from quod.service.queue.job_queue import LOOK_AGAIN_SECONDS
 from quod.service.server.changes import Changes
 from quod.service.server.clients import Client, Role
@@ -111,7 +111,7 @@ class ProvingService:
         client.require(Role.CLIENT)
         most = self.limits.wait_seconds
         limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
-        with self.waits.one(client.name), Changes(self.queue, job) as changes:
+        with self.waits.one(client.name), Changes(self.queue, job, end=True) as changes:
             while True:
                 found = await self.look(partial(self._look, client, job))
                 left = limit - time.monotonic()
@@ -121,10 +121,7 @@ class ProvingService:
 
     def _look(self, client: Client, job: str) -> FoundJob:
         """A job with its results, if it has any."""
-        found = self.queue.job(job, client=client.name)
-        if found.state is not JobState.SUCCEEDED:
-            return FoundJob(found)
-        results = self.queue.results(job, client=client.name)
+        found, results = self.queue.outcome(job, client=client.name)
         return FoundJob(found, tuple(result.decode() for result in results))
 
     async def watch(

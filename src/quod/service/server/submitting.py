@@ -37,6 +37,9 @@ _MOST_NAMES = 1000
 _WRITERS = 8
 """Threads that write payloads: most of their time is the disk's, which syncs several at once."""
 
+_Payload = tuple[WholeRequest, tuple[bytes, ...]]
+"""A request, and the pieces of its payload."""
+
 
 class Submitter:
     """Takes jobs. For the thread of the server's loop, which is never held up for a disk's sync.
@@ -103,14 +106,14 @@ class Submitter:
                 wanted.append((at, request, identity, self._payload(client, request)))
             except QuodError as error:
                 outcomes[at] = error
-        names = await self._written([pieces for *_, pieces in wanted])
+        written = await self._written([(request, pieces) for _, request, _, pieces in wanted])
         submissions: list[Submission] = []
         places: list[int] = []
-        for (at, request, identity, _), name in zip(wanted, names):
-            if isinstance(name, QuodError):
-                outcomes[at] = name
+        for (at, request, identity, _), own in zip(wanted, written):
+            if isinstance(own, QuodError):
+                outcomes[at] = own
                 continue
-            digest = request.proof.digest(request.bodies).digest()
+            name, digest = own
             try:
                 submissions.append(_submission(client, request.proof, identity, digest, name))
                 places.append(at)
@@ -183,20 +186,23 @@ class Submitter:
             raise outcome
         return outcome
 
-    async def _written(self, payloads: Sequence[tuple[bytes, ...]]) -> list[str | QuodError]:
-        """The names of payloads that are on disk, or why they are not."""
+    async def _written(self, payloads: Sequence[_Payload]) -> list[tuple[str, bytes] | QuodError]:
+        """The names of payloads that are on disk and the requests' digests, or why they are not."""
         if not payloads:
             return []
         # What calls this is not cancelled.
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writers, self._write, payloads)
 
-    def _write(self, payloads: Sequence[tuple[bytes, ...]]) -> list[str | QuodError]:
+    def _write(self, payloads: Sequence[_Payload]) -> list[tuple[str, bytes] | QuodError]:
         spool = self._queue.spool
+        digests = [request.proof.digest(request.bodies).digest() for request, _ in payloads]
         try:
             if len(payloads) < _MANY:
-                return [spool.write(pieces) for pieces in payloads]
-            return [*spool.write_many(payloads)]
+                names = [spool.write(pieces) for _, pieces in payloads]
+            else:
+                names = spool.write_many([pieces for _, pieces in payloads])
+            return [*zip(names, digests, strict=True)]
         except QuodError as error:
             return [error] * len(payloads)
 

@@ -6,6 +6,7 @@ from quod.service.queue.clock import MICROSECONDS
 from quod.service.queue.operations.rows import JobRow, PartState, count, next_event, write_events
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.records import JobState, Outcome
+from quod.service.queue.signals import end_of
 from quod.service.queue.transaction import Transaction
 
 
@@ -36,6 +37,7 @@ def end_job(
         (int(state), now, keep_until, code, message, job.events, job.remaining, job.number),
     )
     write_events(tx, [event])
+    tx.changes.topics.add(end_of(job.number))
     count(tx, job.client, -1, -job.payload_bytes, 0)
     if job.payload:
         tx.changes.garbage.append(job.payload)

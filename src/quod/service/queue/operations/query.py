@@ -59,7 +59,18 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
         why = f": {job.message}" if job.message else ""
         remedy = "" if state.ended else "; wait for its end"
         raise ServiceError(f"the job has no result, it is {state.name}{why}{remedy}")
-    rows = tx.rows("SELECT result FROM part WHERE job = ? ORDER BY partition", (job.number,))
+    return _results(tx, job.number)
+
+
+def outcome(tx: Transaction, job_id: str, client: str | None) -> tuple[Job, list[bytes]]:
+    """A job, with its results if it has succeeded."""
+    job = find_job(tx, job_id, client)
+    ended = JobState(job.state) is JobState.SUCCEEDED
+    return job.record(), _results(tx, job.number) if ended else []
+
+
+def _results(tx: Transaction, job: int) -> list[bytes]:
+    rows = tx.rows("SELECT result FROM part WHERE job = ? ORDER BY partition", (job,))
     return [bytes(result) for (result,) in rows]
 
 
