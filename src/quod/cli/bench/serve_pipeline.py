@@ -15,8 +15,10 @@ from statistics import median, quantiles
 from time import perf_counter, perf_counter_ns, time, time_ns
 from typing import Any
 
+from quod.cli.bench.cupti import KernelRecorder
 from quod.cli.bench.harness import Case, Parameter
 from quod.device import open_device
+from quod.device.intervals import union
 from quod.device.protocol import in_host_memory
 from quod.device.timeline import Timeline
 from quod.errors import QuodError, ServiceError
@@ -43,18 +45,19 @@ _PATIENCE = 600.0
 
 def cases(
     device: str, curve: str, sizes: Sequence[int], lanes: Sequence[int | None], folder: Path,
-    processes: bool, seconds: float,
+    processes: bool, seconds: float, recorder: KernelRecorder | None = None,
 ) -> Iterator[Case]:  # fmt: skip
     """Of each size the loop, `prove_many`, and a worker for each number of lanes.
 
-    A reading takes about `seconds`.
+    A reading takes about `seconds`. With a `recorder` the busy share is also what CUPTI tells, of a
+    worker of this process.
     """
     for constraints in sizes:
         with tempfile.TemporaryDirectory(prefix="quod-bench-serve-", dir=folder) as own:
             made = _Made(Path(own), device, curve, constraints)
             yield from made.alone(seconds)
             for count in lanes:
-                yield from made.serving(count, ProcessPool if processes else LocalPool)
+                yield from made.serving(count, ProcessPool if processes else LocalPool, recorder)
 
 
 class _Made:
@@ -107,7 +110,10 @@ class _Made:
     def _many(self) -> list[Witness]:
         return [self._witness] * self._count
 
-    def serving(self, lanes: int | None, pool: type[LocalPool | ProcessPool]) -> Iterator[Case]:
+    def serving(
+        self, lanes: int | None, pool: type[LocalPool | ProcessPool],
+        recorder: KernelRecorder | None = None,
+    ) -> Iterator[Case]:  # fmt: skip
         """A worker, under load and with one job at a time."""
         more: dict[str, Parameter] = {"lanes": lanes or "default", "process": pool is ProcessPool}
         settings = WorkerSettings(
@@ -117,8 +123,10 @@ class _Made:
             queue = opened.enter_context(open_queue(self._folder / "queue", limits=_LIMITS))
             workers = pool(queue, self._repository, [settings])
             opened.callback(workers.close)
-            load = _Load(queue, workers, self._identity, self._folder)
+            load = _Load(queue, workers, self._identity, self._folder, recorder)
             figures = {"worker": "ms/proof", "busy": "%", "gap, median": "us"}
+            if recorder is not None:
+                figures["busy by CUPTI"] = "%"
             if not self._in_host_memory:
                 figures["copies from pinned memory"] = "GB/s"
             for what, unit in figures.items():
@@ -134,7 +142,11 @@ class _Made:
 class _Load:
     """Jobs for a worker. A round of them is measured once, whatever asks for its figures."""
 
-    def __init__(self, queue: JobQueue, pool: Any, key: str, folder: Path) -> None:
+    def __init__(
+        self, queue: JobQueue, pool: Any, key: str, folder: Path,
+        recorder: KernelRecorder | None = None,
+    ) -> None:  # fmt: skip
+        self._recorder = recorder
         self._queue, self._pool, self._key, self._folder = queue, pool, key, folder
         self._records: list[StageRecord] = []
         self._rounds: list[dict[str, float]] = []
@@ -201,12 +213,18 @@ class _Load:
 
     def _round(self, count: int) -> dict[str, float]:
         self._records.clear()
+        if self._recorder is not None:
+            self._recorder.begin()
         times = sorted(job.ended or 0.0 for job in self._ended(self._submit(count)))
         begin, end = times[_FIRST - 1], times[-_FIRST]
+        kernels = [] if self._recorder is None else self._recorder.end()
+        ran = union((max(first, begin), min(last, end)) for first, last in kernels
+                    if first < end and last > begin)  # fmt: skip
         use = device_use(list(self._records), begin, end)
         return {
             "worker": 1e3 * (end - begin) / (count - 2 * _FIRST + 1),
             "busy": 100 * use.busy,
+            "busy by CUPTI": 100 * sum(last - first for first, last in ran) / (end - begin),
             "gap, median": 1e6 * median(use.gaps) if use.gaps else 0.0,
             "copies from pinned memory": use.copy_rate / 1e9,
         }

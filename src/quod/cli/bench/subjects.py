@@ -405,14 +405,22 @@ def serve_pipeline(
         Path | None,
         typer.Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
     ] = None,
+    cupti: Annotated[
+        bool, typer.Option("--cupti", help="The busy share also as CUPTI tells it, on CUDA.")
+    ] = False,
 ) -> None:
     """A worker of the service under constant load, beside the same proofs in a loop."""
+    from quod.cli.bench.cupti import KernelRecorder, load_cupti
     from quod.cli.bench.serve_pipeline import cases
+
+    if cupti and (processes or settings.device.partition(":")[0] != "cuda"):
+        raise typer.BadParameter("--cupti records kernels of CUDA in this process, not --process")
+    recorder = KernelRecorder(load_cupti()) if cupti else None
 
     where = folder or Path(tempfile.gettempdir())
     sizes = constraints or [16_000, 1_000_000]
     found = cases(
-        settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds
+        settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds, recorder
     )  # fmt: skip
     settings.measure("serve-pipeline", found, warm_up=0.0)
 

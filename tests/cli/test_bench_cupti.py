@@ -1,0 +1,96 @@
+"""Kernels' intervals from CUPTI, by a library that lays records out as documented."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.cli import entry
+from quod.cli.bench.cupti import KernelRecorder, load_cupti
+from quod.errors import DeviceError, InputError
+
+
+class FakeCupti:
+    """Fills a buffer when it is flushed; `records` are of kind, begin and end."""
+
+    def __init__(self, *records: tuple[int, int, int]) -> None:
+        self.records, self.enabled = records, 0
+        self.status = 0
+        self.at = 0
+        self.last = 0
+
+    def cuptiActivityRegisterCallbacks(self, request: Any, complete: Any) -> int:
+        self.request, self.complete = request, complete
+        return self.status
+
+    def cuptiActivityEnable(self, kind: int) -> int:
+        self.enabled = kind
+        return 0
+
+    def cuptiActivityDisable(self, kind: int) -> int:
+        assert self.enabled == kind == 10
+        return 0
+
+    def cuptiGetTimestamp(self, out: Any) -> int:
+        out._obj.value = 1000
+        return 0
+
+    def cuptiActivityFlushAll(self, flag: int) -> int:
+        for first in range(0, len(self.records), 2):
+            some = self.records[first : first + 2]
+            buffer, size, most = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t(9)
+            self.request(ctypes.pointer(buffer), ctypes.pointer(size), ctypes.pointer(most))
+            assert buffer.value is not None
+            assert (buffer.value % 8, most.value) == (0, 0)
+            data = b"".join(struct.pack("<I12xQQ8x", *one) for one in some)
+            assert len(data) <= size.value
+            ctypes.memmove(buffer.value, data, len(data))
+            self.at, self.last = buffer.value, buffer.value + len(data)
+            self.complete(None, 0, buffer.value, size.value, len(data))
+        return 0
+
+    def cuptiActivityGetNextRecord(self, buffer: Any, valid: Any, record: Any) -> int:
+        if self.at == self.last:
+            return 12
+        record._obj.value, self.at = self.at, self.at + 40
+        return 0
+
+
+def test_kernels_are_told_by_the_wall_clock() -> None:
+    # Other records than those of kernels are in the buffers too.
+    fake = FakeCupti((10, 100, 200), (1, 5, 6), (10, 150, 900))
+    recorder = KernelRecorder(fake, lambda: 5_000_001_000)
+    for _ in range(2):
+        recorder.begin()
+        found = recorder.end()
+        assert found == [
+            (pytest.approx(5 + 1e-7), pytest.approx(5 + 2e-7)),
+            (pytest.approx(5 + 1.5e-7), pytest.approx(5 + 9e-7)),
+        ]  # fmt: skip
+    assert recorder._buffers == {}
+
+
+def test_what_cupti_refuses_is_told() -> None:
+    fake = FakeCupti()
+    fake.status = 15
+    with pytest.raises(DeviceError, match="cuptiActivityRegisterCallbacks gives 15"):
+        KernelRecorder(fake)
+
+
+def test_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("quod.cli.bench.cupti._PLACES", ("nvidia/*/lib/libcupti.so.*",))
+    folder = tmp_path / "nvidia" / "cu13" / "lib"
+    folder.mkdir(parents=True)
+    (folder / "libcupti.so.13").write_bytes(b"no library")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match="nvidia-cuda-cupti"):
+        load_cupti()
+
+
+def test_it_is_about_cuda(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["bench", "serve-pipeline", "--cupti"]) == 2
+    assert "kernels of CUDA" in capsys.readouterr().err
