@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quod.r1cs import Circuit
     from quod.r1cs.inputs import Inputs
 
-CIRCUITS = ("sapling-output",)
+CIRCUITS = ("sapling-output", "masp-output")
 _KEY_SEED = 1
 _BATCH = 256
 
@@ -28,7 +28,7 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
     from quod.groth16 import ProvingKey
     from quod.groth16.setup import make_key
 
-    circuit, inputs = _sapling_output()
+    circuit, inputs = _chosen(name)
     shape: dict[str, Parameter] = {
         "circuit": name, "curve": circuit.curve, "constraints": circuit.constraints,
     }  # fmt: skip
@@ -68,11 +68,17 @@ def _from_inputs(circuit: Circuit, key: ProvingKey, inputs: Inputs) -> None:
     key.prove(circuit.witness(inputs))
 
 
-def _sapling_output() -> tuple[Circuit, Inputs]:
+def _chosen(name: str) -> tuple[Circuit, Inputs]:
     from quod import sapling
     from quod.sapling.output import output_circuit, output_inputs
 
     address = sapling.PaymentAddress.from_bytes(bytes.fromhex(_ADDRESS))
     seed = bytes(range(32))
     note = sapling.Note.from_seed(address, 5000, seed)
-    return output_circuit(), output_inputs(note, sapling.ephemeral_secret(seed), 1 << 200)
+    esk, rcv = sapling.ephemeral_secret(seed), 1 << 200
+    if name == "sapling-output":
+        return output_circuit(), output_inputs(note, esk, rcv)
+    from quod.sapling.masp import asset_identifier, masp_output_circuit, masp_output_inputs
+
+    identifier = asset_identifier(b"default")
+    return masp_output_circuit(), masp_output_inputs(note, identifier, esk, rcv)

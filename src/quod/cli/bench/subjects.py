@@ -233,7 +233,7 @@ def groth16(
     ] = None,
     circuit: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A circuit in Python instead: sapling-output."),
+        typer.Option(metavar="NAME", help="A circuit in Python: sapling-output, masp-output."),
     ] = None,
 ) -> None:
     """Proofs and verification with the key resident.

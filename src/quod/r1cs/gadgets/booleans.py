@@ -51,6 +51,9 @@ def either_alone(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boo
         return negated(right) if left else right
     if isinstance(right, bool):
         return negated(left) if right else left
+    if isinstance(left, Not) and not isinstance(right, Not):
+        # bellman has the bit that is not negated first.
+        left, right = right, left
     a = left.bit if isinstance(left, Not) else left
     b = right.bit if isinstance(right, Not) else right
     answer = system.wire()

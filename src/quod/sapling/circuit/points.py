@@ -81,13 +81,15 @@ class EdwardsPoint:
         assert result is not None
         return result
 
-    def assert_not_small_order(self) -> None:
-        """Eight times the point is not neutral: its u has an inverse; 16 constraints."""
+    def eightfold(self) -> EdwardsPoint:
+        """Eight times the point, which is shown not to be neutral: u has an inverse; 16
+        constraints."""
         system = self.system
         with system.namespace("doublings"):
-            eightfold = self.double().double().double()
+            found = self.double().double().double()
         inverse = system.wire()
-        system.enforce(eightfold.u, inverse, system.one)
+        system.enforce(found.u, inverse, system.one)
+        return found
 
     def encoded(self) -> list[Boolean]:
         """The 256 bits of the point's encoding: all of v, then the lowest of u; 776 constraints."""

@@ -13,7 +13,7 @@ from itertools import islice
 from quod.curve.edwards_affine import EdwardsPair, edwards_group
 from quod.curve.named.jubjub import JUBJUB
 from quod.r1cs.gadgets.booleans import Boolean, both, constants, scaled, weighted
-from quod.r1cs.native.sapling_pedersen import pedersen_segment_generator
+from quod.r1cs.native.hash_to_jubjub import find_group_hash
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.sapling.circuit.points import SCALE, EdwardsPoint, MontgomeryPoint
@@ -88,9 +88,11 @@ def _looked_up(
 
 
 @cache
-def _pedersen_windows(segment: int) -> list[tuple[Coefficients, Coefficients]]:
+def _pedersen_windows(
+    personalisation: bytes, segment: int
+) -> list[tuple[Coefficients, Coefficients]]:
     """For each window of a segment the coefficients of x and y of 1, 2, 3, 4 times its base."""
-    base = pedersen_segment_generator(segment)
+    base = find_group_hash(personalisation, segment.to_bytes(4, "little"))
     found = []
     for _ in range(_SEGMENT_WINDOWS):
         table = [base]
@@ -109,16 +111,22 @@ def _montgomery(point: EdwardsPair) -> tuple[int, int]:
 
 
 def pedersen(
-    system: ConstraintSystem, personalisation: Sequence[int], message: Sequence[Boolean]
+    system: ConstraintSystem,
+    personalisation: Sequence[int],
+    message: Sequence[Boolean],
+    generators: bytes,
 ) -> EdwardsPoint:
-    """Sapling's Pedersen hash of bits behind six of a personalisation (specification, 5.4.1.7)."""
+    """Sapling's Pedersen hash of bits behind six of a personalisation (specification, 5.4.1.7).
+
+    The generators of its segments are group hashes under the 8 bytes of `generators`.
+    """
     bits = [*map(bool, personalisation), *message]
     windows = iter(_windows(bits))
     result: EdwardsPoint | None = None
     segment = 0
     while own := list(islice(windows, _SEGMENT_WINDOWS)):
         with system.namespace(f"segment {segment}"):
-            point = _segment(system, own, _pedersen_windows(segment)).to_edwards()
+            point = _segment(system, own, _pedersen_windows(generators, segment)).to_edwards()
             result = point if result is None else point.add(result)
         segment += 1
     assert result is not None
