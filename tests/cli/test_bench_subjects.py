@@ -158,6 +158,7 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         (["porep-like", "--domain", "8"], 2, "Usage"),
         (["porep-like", "--bits", "100"], 2, "Usage"),
         (["porep-like", "--timeline", "a.png"], 2, "draws what --streamed measures"),
+        (["porep-like", "--streamed", "40", "--plan"], 2, "a key that stays whole"),
         (["porep-like", "--streamed", "40", "--domain", "9"], 3, "computes in host memory"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,17 @@ def test_keys_with_which_anyone_can_forge(files: tuple[Path, Path, Path], points
         read_verifying_key(params)
 
 
+def through_pipe(content: bytes, words: list[str]) -> int:
+    """The exit code of a command whose last file is a pipe with so little in it that it fits."""
+    read, write = os.pipe()
+    try:
+        os.write(write, content)
+        os.close(write)
+        return entry.run([*words, f"/dev/fd/{read}"])
+    finally:
+        os.close(read)
+
+
 def test_the_command(
     files: tuple[Path, Path, Path], circuit: Circuit, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -213,7 +225,14 @@ def test_the_command(
     assert json.loads(Path("public.json").read_text()) == [str(value) for value in circuit.public]
     assert entry.run(["groth16", "verify", "c.params", "public.json", "proof"]) == 0
     assert read_verifying_key("c.params").verify(circuit.public, read_proof("proof"))
-    capsys.readouterr()
+    # Through pipes as well, which are read once.
+    single, many = Path("proof").read_bytes(), [circuit.public] * 3
+    assert through_pipe(single, ["groth16", "verify", "c.params", "public.json"]) == 0
+    Path("publics.json").write_text(json.dumps([list(map(str, own)) for own in many]))
+    verify = ["groth16", "verify", "--batch", "c.params", "publics.json"]
+    assert through_pipe(single * 3, verify) == 0
+    assert through_pipe(single[:-1], ["groth16", "verify", "c.params", "public.json"]) == 3
+    assert "has 192 bytes, or 384 uncompressed, not 191" in capsys.readouterr().err
     assert entry.run([*prove, "c.params"]) == 3
     assert "is not a r1cs file" in capsys.readouterr().err
     assert entry.run([*prove, "proof"]) == 2

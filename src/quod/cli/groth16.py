@@ -189,19 +189,24 @@ def verifying_key_in(
 
 
 def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
-    from quod.formats.source import begins_as_text
+    from quod.formats.snarkjs_json import parse_proof
+    from quod.formats.source import is_text
+    from quod.formats.strict_json import PROOF, read_json
     from quod.groth16 import Proof
 
     if arkworks is not None:
         from quod.groth16 import arkworks as ark
 
         return ark.read_proof(path, curve, check_subgroup=False)
-    if begins_as_text(path):
-        return Proof.from_json(path, curve=curve)
-    from quod.groth16.bellman import read_proof
+    # Once, for a pipe can be read only once.
+    content, name = read_json(path, PROOF), str(path)
+    if is_text(content):
+        read = parse_proof(content, curve=curve, name=name)
+        return Proof(read.curve, read.a, read.b, read.c)
+    from quod.groth16.bellman import proof_from_bytes
 
     # Verification looks at subgroups.
-    return read_proof(path, check_subgroup=False)
+    return proof_from_bytes(content, check_subgroup=False, name=name)
 
 
 def setup(

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from quod.cli.terminal import show_valid, warn
 from quod.errors import InputError, MismatchError, VerificationError
-from quod.formats import ProofJson, read_proofs, read_publics
-from quod.formats.source import begins_as_text
+from quod.formats import ProofJson, read_publics
+from quod.formats.snarkjs_json import parse_proofs
+from quod.formats.source import is_text
+from quod.formats.strict_json import PROOFS, read_json
 from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
 
 # Of those that are not valid an error names so many.
@@ -61,14 +63,16 @@ def read_lists(
 
 
 def _proofs(key: VerifyingKey, path: Path) -> list[Proof | InputError]:
-    if begins_as_text(path):
+    # Once, for a pipe can be read only once.
+    content, name = read_json(path, PROOFS), str(path)
+    if is_text(content):
         return [
             Proof(one.curve, one.a, one.b, one.c) if isinstance(one, ProofJson) else one
-            for one in read_proofs(path, curve=key.curve)
+            for one in parse_proofs(content, curve=key.curve, name=name)
         ]
-    from quod.groth16.bellman import read_proofs as read_bellman_proofs
+    from quod.groth16.bellman import proofs_from_bytes
 
-    return read_bellman_proofs(path, device=key.device)
+    return proofs_from_bytes(content, device=key.device, name=name)
 
 
 def _error(found: Proof | InputError) -> InputError:

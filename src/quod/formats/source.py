@@ -126,10 +126,14 @@ def begins_as_text(path: Path) -> bool:
     if is_pipe(path):
         return True
     with opened_file(path) as (file, _):
-        begin = file.read(_BEGIN)
+        return is_text(file.read(_BEGIN))
+
+
+def is_text(data: bytes) -> bool:
+    """The same of what was read."""
     try:
         # The last character may be cut off.
-        getincrementaldecoder("utf-8")().decode(begin)
+        getincrementaldecoder("utf-8")().decode(data[:_BEGIN])
     except UnicodeDecodeError:
         return False
     return True

@@ -28,7 +28,7 @@ from quod.groth16.resident import ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
 from quod.proving.busy import BusyMeter
-from quod.validation import flag, instance, whole_number, whole_number_or_none
+from quod.validation import flag, in_order, instance, whole_number, whole_number_or_none
 
 MOST_LANES = 16
 
@@ -69,7 +69,9 @@ class ProvingKey:
         self._allow_insecure = flag("allow_insecure", allow_insecure)
         whole_number_or_none("memory_budget", memory_budget, 1)
         whole_number("lanes", lanes, 1, MOST_LANES)
-        several = [] if devices is None else [resolve_device(own) for own in devices]
+        several = (
+            [] if devices is None else [resolve_device(own) for own in in_order("devices", devices)]
+        )
         self.device = several[0] if several else resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables

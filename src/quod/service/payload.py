@@ -142,7 +142,10 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
         real_root, real = "/", ""
     relative = os.path.relpath(real, real_root) if real else os.pardir
     if relative.split(os.sep, 1)[0] == os.pardir or not os.path.isfile(real):
-        raise InputError("the path of the witness is no file below the root of this client")
+        raise InputError(
+            "the path of the witness is no file below the root of this client; give an absolute "
+            "path, or one that begins there"
+        )
     body = os.fsencode(real_root) + b"\0" + os.fsencode(relative)
     if len(body) > _MOST_PATH_BYTES:
         raise InputError(f"the path of the witness is longer than {_MOST_PATH_BYTES} bytes")

@@ -316,6 +316,8 @@ def porep_like(
     from quod.cli.bench import porep
 
     if plan:
+        if streamed is not None:
+            raise typer.BadParameter("--plan is of a key that stays whole; leave out --streamed")
         porep.plan(domain, bits, as_json=settings.as_json)
         return
     if streamed is not None:
