@@ -15,7 +15,9 @@ from statistics import median, quantiles
 from time import perf_counter, perf_counter_ns, time, time_ns
 from typing import Any
 
-from quod.cli.bench.cupti import KernelRecorder
+from typer import BadParameter
+
+from quod.cli.bench.cupti import KernelRecorder, load_cupti
 from quod.cli.bench.harness import Case, Parameter
 from quod.device import open_device
 from quod.device.intervals import union
@@ -58,6 +60,13 @@ def cases(
             yield from made.alone(seconds)
             for count in lanes:
                 yield from made.serving(count, ProcessPool if processes else LocalPool, recorder)
+
+
+def recorder_of(device: str, *, processes: bool) -> KernelRecorder:
+    """What records the kernels of a device; a usage error for those that it does not see."""
+    if processes or device.partition(":")[0] != "cuda":
+        raise BadParameter("--cupti records kernels of CUDA in this process, not --process")
+    return KernelRecorder(load_cupti())
 
 
 class _Made:

@@ -407,17 +407,12 @@ def serve_pipeline(
         Path | None,
         typer.Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
     ] = None,
-    cupti: Annotated[
-        bool, typer.Option("--cupti", help="The busy share also as CUPTI tells it, on CUDA.")
-    ] = False,
+    cupti: Annotated[bool, typer.Option(help="The busy share also as CUPTI tells it.")] = False,
 ) -> None:
     """A worker of the service under constant load, beside the same proofs in a loop."""
-    from quod.cli.bench.cupti import KernelRecorder, load_cupti
-    from quod.cli.bench.serve_pipeline import cases
+    from quod.cli.bench.serve_pipeline import cases, recorder_of
 
-    if cupti and (processes or settings.device.partition(":")[0] != "cuda"):
-        raise typer.BadParameter("--cupti records kernels of CUDA in this process, not --process")
-    recorder = KernelRecorder(load_cupti()) if cupti else None
+    recorder = recorder_of(settings.device, processes=processes) if cupti else None
 
     where = folder or Path(tempfile.gettempdir())
     sizes = constraints or [16_000, 1_000_000]
