@@ -172,6 +172,7 @@ COMMANDS = [
     "bench verify",
     "bench submit",
     "bench witness",
+    "bench setup",
     "bench solidity",
     "bench ceremony",
     "bench serve-pipeline",

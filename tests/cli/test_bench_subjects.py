@@ -28,6 +28,7 @@ from quod.field.named_extensions import EXTENSIONS
 from quod.gkr import Reduction
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32
 from quod.service.worker import Stage as WorkerStage
+from tests.support.node import program
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -218,15 +219,31 @@ def test_the_memory_of_a_partition_is_planned_without_a_gpu(
     assert "GiB, which fits the 127.9 GiB" in capsys.readouterr().out
 
 
+def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "setup", "--power", "3", "--repeats", "1", "--seconds", "0", "--json", "-q"]
+    assert entry.run(words) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["parameters"]["what"] for row in rows] == ["setup", "contribute", "verify"]
+    assert all(row["parameters"]["power"] == 3 and row["median"] > 0 for row in rows)
+
+
+@pytest.mark.node
+def test_snarkjs_of_the_second_phase(capsys: pytest.CaptureFixture[str]) -> None:
+    """It takes the powers and the key that it is measured with."""
+    program("snarkjs")
+    words = ["bench", "setup", "--power", "2", "--repeats", "1", "--seconds", "0", "--json", "-q"]
+    assert entry.run([*words, "--against", "snarkjs"]) == 0
+    assert all(row["peer_median"] > 0 for row in json.loads(capsys.readouterr().out))
+
+
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.__name__)
 def test_every_subject_has_its_own_options_and_the_shared_ones(
     subject: Callable[..., None],
 ) -> None:
-    kind = (
-        Settings
-        if subject.__name__ in ("process", "queue", "submit", "witness", "serve", "verify")
-        else StagedSettings
-    )
+    plain = (
+        "process", "queue", "submit", "witness", "setup", "solidity", "ceremony", "serve", "verify",
+    )  # fmt: skip
+    kind = Settings if subject.__name__ in plain else StagedSettings
     own = list(inspect.signature(subject).parameters)[1:]
     shared = [field.name for field in fields(kind) if field.init]
     assert list(inspect.signature(subject_command(subject)).parameters) == own + shared

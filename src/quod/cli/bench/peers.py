@@ -6,6 +6,7 @@ one on the PATH; rapidsnark is the one on the PATH.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ IN_PROCESS = "in process"
 WHOLE = "whole process"
 
 _DRIVER = Path(__file__).with_name("snarkjs.mjs")
+_CALLS = Path(__file__).with_name("snarkjs_calls.mjs")
 NO_SNARKJS = (
     "there is no snarkjs in build/node (tools/setup.sh node puts it there) and none on the PATH "
     "(npm install -g snarkjs)"
@@ -100,28 +102,15 @@ class Libraries:
             self._snarkjs.close()
 
 
-class Snarkjs:
-    """snarkjs as a library in one process of node, which has proved once when it is ready."""
+class NodeProcess:
+    """A process of node that begins when it is first asked, and answers lines with lines."""
 
-    def __init__(self, node: str, program: str, files: Files) -> None:
-        # The program is build/cli.cjs of the package, reached through a link.
-        package = Path(os.path.realpath(program)).parents[1]
-        self._command = [node, str(_DRIVER), str(package)]
-        self._command += [
-            str(path.resolve())
-            for path in (files.zkey, files.witness, files.vkey, files.public, files.proof)
-        ]
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = list(command)
         self._process: subprocess.Popen[str] | None = None
 
-    def prove(self) -> None:
-        """A proof; QuodError with what snarkjs says if there is none."""
-        self._ask("prove")
-
-    def verify(self) -> None:
-        """Verifies the proof of the files; QuodError if it is refused."""
-        self._ask("verify")
-
-    def _ask(self, what: str) -> None:
+    def ask(self, what: str) -> None:
+        """Has it do something; QuodError with what it says if it fails."""
         process = self._process
         if process is None:
             process = self._process = subprocess.Popen(
@@ -148,6 +137,45 @@ class Snarkjs:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+
+class Snarkjs(NodeProcess):
+    """snarkjs as a library in one process of node, which has proved once when it is ready."""
+
+    def __init__(self, node: str, program: str, files: Files) -> None:
+        given = (files.zkey, files.witness, files.vkey, files.public, files.proof)
+        paths = [str(path.resolve()) for path in given]
+        super().__init__([node, str(_DRIVER), _package(program), *paths])
+
+    def prove(self) -> None:
+        """A proof; QuodError with what snarkjs says if there is none."""
+        self.ask("prove")
+
+    def verify(self) -> None:
+        """Verifies the proof of the files; QuodError if it is refused."""
+        self.ask("verify")
+
+
+class SnarkjsCalls(NodeProcess):
+    """Functions of snarkjs's library that work on files, in one process of node."""
+
+    def __init__(self, node: str, program: str) -> None:
+        super().__init__([node, str(_CALLS), _package(program)])
+
+    @classmethod
+    def found(cls) -> Self | None:
+        """That of this machine, if there is one."""
+        program, node = find_snarkjs(), shutil.which("node")
+        return None if program is None or node is None else cls(node, program)
+
+    def call(self, name: str, *given: object) -> None:
+        """A function by its name, such as ``zKey.newZKey``; paths are given as strings."""
+        self.ask(json.dumps([name, *map(str, given)]))
+
+
+def _package(program: str) -> str:
+    """The folder of snarkjs: the program is build/cli.cjs of it, reached through a link."""
+    return str(Path(os.path.realpath(program)).parents[1])
 
 
 def opened_pipe(stream: IO[str] | None) -> IO[str]:

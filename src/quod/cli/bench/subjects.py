@@ -382,6 +382,23 @@ def witness(
     settings.measure("witness", cases(wasm, inputs, threads or [1, 2]))
 
 
+def setup(
+    settings: Settings,
+    power: Annotated[
+        list[int] | None,
+        typer.Option(metavar="P", min=2, max=24, help="A domain of 2^P; may be repeated."),
+    ] = None,
+    curve: Curve = "bn254",
+) -> None:
+    """The second phase of a ceremony: keys of chains from powers of tau, contributions, checks.
+
+    The peer snarkjs is its library; powers are INSECURE ones, made for the occasion.
+    """
+    from quod.cli.bench.second_phase import cases
+
+    settings.measure("setup", cases(settings.device, curve, power or [12]), warm_up=0.0)
+
+
 def solidity(settings: Settings, curve: Curve = "bn254") -> None:
     """Gas of a contract that verifies proofs, as an Ethereum VM counts it; snarkjs's beside it.
 
@@ -497,5 +514,5 @@ def _key_or_chain(
 
 SUBJECTS = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
-    queue, submit, witness, solidity, ceremony, serve_pipeline, serve,
+    queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
 )  # fmt: skip

@@ -1,0 +1,69 @@
+"""The second phase of a ceremony, file to file: keys from powers of tau, and contributions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from quod.cli.bench.harness import Case, Parameter
+from quod.cli.bench.peers import IN_PROCESS, NO_SNARKJS, SnarkjsCalls
+
+_SEED = 1
+
+
+def cases(device: str, curve: str, powers: Sequence[int]) -> Iterator[Case]:
+    """A set-up, a contribution and a verification of chains that fill domains of 2**power."""
+    from quod.formats import write_r1cs
+    from quod.groth16.ceremony import contribute, new_key, verify_from_r1cs, write_known_powers
+    from quod.groth16.chain import ChainCircuit
+
+    for power in powers:
+        with tempfile.TemporaryDirectory(prefix="quod-bench-setup-") as directory:
+            folder = Path(directory)
+            chain = ChainCircuit(curve, (1 << power) - 2)
+            r1cs, ptau = folder / "c.r1cs", folder / "p.ptau"
+            init, last = folder / "0.zkey", folder / "1.zkey"
+            a, b, c = chain.matrices
+            write_r1cs(
+                r1cs, curve=curve, wires=chain.wires, public_outputs=0,
+                public_inputs=chain.public, private_inputs=0, a=a, b=b, c=c,
+            )  # fmt: skip
+            write_known_powers(ptau, curve, power, _SEED, device=device)
+            new_key(r1cs, ptau, init, device=device)
+            contribute(init, last, device=device)
+            snarkjs = SnarkjsCalls.found()
+            absent = {} if snarkjs is not None else {"snarkjs": NO_SNARKJS}
+            theirs = folder / "theirs.zkey"
+            made, added = (r1cs, ptau, theirs), (init, theirs, "", "x")
+            try:
+                for what, ours, name, arguments in (
+                    ("setup", partial(new_key, r1cs, ptau), "newZKey", made),
+                    ("contribute", partial(contribute, init), "contribute", added),
+                ):
+                    yield _case(
+                        {"what": what, "curve": curve, "power": power},
+                        partial(ours, folder / "ours.zkey", device=device),
+                        snarkjs, f"zKey.{name}", arguments, absent,
+                    )  # fmt: skip
+                yield _case(
+                    {"what": "verify", "curve": curve, "power": power},
+                    partial(verify_from_r1cs, r1cs, ptau, last, device=device),
+                    snarkjs, "zKey.verifyFromR1cs", (r1cs, ptau, last), absent,
+                )  # fmt: skip
+            finally:
+                if snarkjs is not None:
+                    snarkjs.close()
+
+
+def _case(
+    parameters: dict[str, Parameter],
+    ours: Callable[[], object],
+    snarkjs: SnarkjsCalls | None,
+    name: str,
+    arguments: Sequence[object],
+    absent: dict[str, str],
+) -> Case:
+    peers = {} if snarkjs is None else {"snarkjs": partial(snarkjs.call, name, *arguments)}
+    return Case(parameters, ours, "ms", peers=peers, way=IN_PROCESS, absent=absent)

@@ -1,0 +1,25 @@
+// snarkjs as a library, for Quod to measure: functions that work on files.
+//
+//   node snarkjs_calls.mjs FOLDER_OF_SNARKJS
+//
+// Reads JSON from standard input, a line each: the name of a function, such as "zKey.newZKey", and
+// its arguments. Answers with a line: "done", or "failed: " and why. The first line says "ready".
+
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+
+const snarkjs = createRequire(import.meta.url)(process.argv[2]);
+
+console.log("ready");
+for await (const line of createInterface({ input: process.stdin })) {
+    try {
+        const [name, ...given] = JSON.parse(line);
+        const [part, own] = name.split(".");
+        const found = await snarkjs[part][own](...given);
+        if (found === false || found === -1) throw new Error(`${name} refused`);
+        console.log("done");
+    } catch (error) {
+        console.log("failed: " + String(error?.message ?? error).replaceAll("\n", " "));
+    }
+}
+process.exit(0);
