@@ -285,6 +285,13 @@ def test_an_interrupted_contribution_leaves_nothing(
     assert not powers[0].any()
 
 
+def test_names_and_texts_that_are_none(tmp_path: Path) -> None:
+    for given in ({"name": 5}, {"text": b"x"}, {"name": "\ud800"}):
+        with pytest.raises(InputError):
+            contribute(PTAU["bn254"], tmp_path / "x.ptau", **given)  # type: ignore[arg-type]
+    assert os.listdir(tmp_path) == []
+
+
 def test_files_that_cannot_be_contributed_to(tmp_path: Path) -> None:
     header = header_data(CURVES["bn254"], 4, 5)
     path = _rewritten(PTAU["bn254"], tmp_path / "cut.ptau", header=header)

@@ -12,6 +12,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
+from quod.ceremony.contribution import contributions_data, read_contributions
 from quod.circuit import CircuitBuilder, LayeredCircuit, Public, from_circuit6
 from quod.circuit import Random as Challenge
 from quod.circuit.file import circuit_writer, parse_circuit
@@ -98,6 +99,12 @@ def _r1cs(data: bytes) -> None:
 
 def _ptau(data: bytes) -> None:
     PowersOfTau.of(Iden3File.parse(memoryview(data), "ptau", "ptau", 1))
+
+
+def _contributions(data: bytes) -> None:
+    file = PowersOfTau.of(Iden3File.parse(memoryview(data), "ptau", "ptau", 1))
+    curve, found = file.curve_parameters, read_contributions(file)
+    assert contributions_data(curve, found) == bytes(file.contributions_section().rest())
 
 
 def _public(data: bytes) -> None:
@@ -373,6 +380,11 @@ def all_parsers() -> dict[str, Parser]:
         "wtns": Parser(_wtns, witnesses, of_container),
         "r1cs": Parser(_r1cs, [*systems, unconstrained], of_container),
         "ptau": Parser(_ptau, _formats("powers.ptau"), of_container),
+        "contributions": Parser(
+            _contributions,
+            [path.read_bytes() for path in sorted((TESTS / "data" / "ceremony").glob("*.ptau"))],
+            of_container,
+        ),
         "inspect": Parser(
             _inspect, [*zkeys, *witnesses, *systems, other, _powers_of_tau()], of_container
         ),

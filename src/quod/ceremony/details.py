@@ -11,6 +11,7 @@ from quod.ceremony.beacon import LEAST_EXPONENT, MOST_EXPONENT, Beacon
 from quod.errors import InputError
 from quod.formats.iden3 import SectionReader, little_u32
 from quod.frozen import frozen
+from quod.validation import instance
 
 _MOST_BYTES = 255
 _NAME, _EXPONENT, _VALUE = 1, 2, 3
@@ -24,7 +25,11 @@ class Details:
     beacon: Beacon | None = None
 
     def __post_init__(self) -> None:
-        size = len(self.name.encode())
+        instance("a contributor's name", self.name, str, "give text")
+        try:
+            size = len(self.name.encode())
+        except UnicodeEncodeError as error:
+            raise InputError(f"{self.name!r} is no name: it has no UTF-8") from error
         if size > _MOST_BYTES:
             raise InputError(f"a name has {_MOST_BYTES} bytes of UTF-8 at most, not {size}")
 

@@ -47,6 +47,8 @@ def prepare(
             writer.copy(file, identifier)
         for one in LAGRANGE:
             writer.reserve(one.id, one.nbytes(curve, power))
+        # Those of G1 have their factors in common; the first one has the largest level.
+        levels: dict[int, LagrangeLevels] = {}
         for one in LAGRANGE:
             group, top = one.of.group(curve), one.levels(power)
             size = 8 * group.point_words
@@ -55,7 +57,9 @@ def prepare(
                 bad = first_bad_point(opened, group, points, subgroup=False)
                 if bad is not None:
                     file.refuse(one.of.name, *bad)
-                for level, found in LagrangeLevels(opened, group, top).run(points):
+                if one.of.degree not in levels:
+                    levels[one.of.degree] = LagrangeLevels(opened, group, top)
+                for level, found in levels[one.of.degree].run(points, top):
                     writer.write_at(one.id, ((1 << level) - 1) * size, found)
                     stage.progress(top + 1 - level, top + 1)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
+from operator import mul
 
 import numpy as np
 
@@ -24,6 +25,9 @@ DIGIT_BITS = 4
 """Bits of a digit; digits are from -8 to 7, of which 8 multiples of a point are enough."""
 
 _HALF = 1 << (DIGIT_BITS - 1)
+# What rounding reciprocals leaves is below 2**-16 of a row.
+_GUARD_BITS = 16
+
 _DIGITS_PER_WORD = 32 // DIGIT_BITS
 
 
@@ -52,25 +56,22 @@ class ScalarParts:
         return -(-self.digits // _DIGITS_PER_WORD)
 
     def split(self, scalar: int) -> tuple[int, ...]:
-        """The parts of an integer, signed."""
-        rounded = [
-            (2 * scalar * top + bottom) // (2 * bottom) for top, bottom in _first_row(self.basis)
-        ]
-        parts = [
-            -sum(c * row[at] for c, row in zip(rounded, self.basis)) for at in range(self.count)
-        ]
-        parts[0] += scalar
-        return tuple(parts)
+        """The parts of an integer below the order, signed."""
+        shift, factors = _reciprocals(self.basis, self.order)
+        half = 1 << (shift - 1)
+        rounded = [(scalar * factor + half) >> shift for factor in factors]
+        return tuple(
+            (0 if at else scalar) - sum(map(mul, rounded, column))
+            for at, column in enumerate(zip(*self.basis))
+        )
 
     def words(self, scalars: Iterable[int]) -> Words:
         """uint32 of shape (n, count * part_words): each digit plus 8, the lowest first."""
-        size = 4 * self.part_words
+        size, split = 4 * self.part_words, self.split
         # Added to a number, it makes each of its digits its place plus 8.
         offset = sum(_HALF << (DIGIT_BITS * place) for place in range(self.digits))
         raw = b"".join(
-            (part + offset).to_bytes(size, "little")
-            for scalar in scalars
-            for part in self.split(scalar)
+            [(part + offset).to_bytes(size, "little") for one in scalars for part in split(one)]
         )
         return np.frombuffer(raw, "<u4").astype(np.uint32).reshape(-1, self.count * self.part_words)
 
@@ -101,6 +102,13 @@ def _twist_basis(curve: PairingCurve) -> tuple[tuple[int, ...], ...]:
 
 
 @cache
+def _reciprocals(basis: tuple[tuple[int, ...], ...], order: int) -> tuple[int, list[int]]:
+    """How much of each row a scalar takes: products with these, shifted, without a division."""
+    shift = 2 * order.bit_length() + _GUARD_BITS
+    factors = [(2 * (top << shift) + bottom) // (2 * bottom) for top, bottom in _first_row(basis)]
+    return shift, factors
+
+
 def _first_row(basis: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     """The first row of the inverse of a matrix, as fractions: how much of each row 1 takes."""
     size = len(basis)
