@@ -54,6 +54,7 @@ from quod.gkr.files.proof import parse_proof as parse_gkr_proof
 from quod.gkr.files.proof import proof_writer
 from quod.groth16 import ProvingKey, arkworks
 from quod.groth16.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
+from quod.groth16.ceremony.contribution import Ceremony
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify
@@ -85,6 +86,13 @@ class Parser:
 
 def _zkey(data: bytes) -> None:
     Zkey.of(Iden3File.parse(memoryview(data), "zkey", "zkey", 1)).check_points_below_modulus()
+
+
+def _contributions(data: bytes) -> None:
+    file = Iden3File.parse(memoryview(data), "zkey", "zkey", 1)
+    curve = CURVES[Zkey.of(file).curve]
+    found = Ceremony.read(file, curve)
+    assert len(found.data()) <= file.sections[10].length
 
 
 def _wtns(data: bytes) -> None:
@@ -377,6 +385,7 @@ def all_parsers() -> dict[str, Parser]:
     unconstrained = (FORMATS / "unconstrained.r1cs").read_bytes()
     return {
         "zkey": Parser(_zkey, zkeys, of_container),
+        "zkey-contributions": Parser(_contributions, zkeys, of_container),
         "wtns": Parser(_wtns, witnesses, of_container),
         "r1cs": Parser(_r1cs, [*systems, unconstrained], of_container),
         "ptau": Parser(_ptau, _formats("powers.ptau"), of_container),
