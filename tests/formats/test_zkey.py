@@ -197,7 +197,7 @@ TOO_MANY = header(domain=1 << 29)
     ("changes", "parts"),
     [
         ({1: struct.pack("<I", 2)}, ["is a PLONK proving key and Quod proves Groth16"]),
-        ({1: struct.pack("<I", 10)}, ["is a FFLONK proving key", "snarkjs groth16 setup"]),
+        ({1: struct.pack("<I", 10)}, ["is a FFLONK proving key", "quod groth16 setup"]),
         ({1: struct.pack("<I", 3)}, ["section 1 (protocol)", "protocol 3 is not known"]),
         ({1: struct.pack("<II", 1, 0)}, ["section 1 (protocol)", "4 bytes more"]),
         ({1: None}, ["section 1 (protocol)", "is missing"]),

@@ -144,7 +144,7 @@ def test_a_test_key_is_refused_by_verifiers(
     assert entry.run(VERIFY_STRICTLY) == 9
     message = error_of(capsys)
     assert message.startswith("quod: error: vkey.json: anyone can forge proofs for this key: ")
-    assert "snarkjs zkey contribute" in message
+    assert "quod zkey contribute" in message
     assert INSECURE in message
     (folder / "vkey.json").unlink()
     assert entry.run(EXPORT) == 9

@@ -313,7 +313,7 @@ def test_an_insecure_key_may_be_allowed(node: Node, proof: dict[str, Any]) -> No
         **{**proof, "key": weak},
     )  # fmt: skip
     assert found[0][0] == "InsecureKeyError"
-    assert "snarkjs zkey contribute" in found[0][1]
+    assert "quod zkey contribute" in found[0][1]
     assert found[1] == ["ok", False]
 
 

@@ -215,7 +215,7 @@ class Zkey:
         if header.protocol != "groth16":
             raise InputError(
                 f"is a {header.protocol.upper()} proving key and Quod proves Groth16; "
-                "make a key with `snarkjs groth16 setup`",
+                "make a key with `quod groth16 setup`",
                 path=file.path,
                 section="1 (protocol)",
                 offset=file.sections[1].offset,

@@ -1,6 +1,6 @@
 """Keys for tests and benchmarks from a constraint system: INSECURE, the seed is the secret.
 
-A real key comes from a ceremony in which nobody learns the secret (``snarkjs zkey contribute``).
+A real key comes from a ceremony in which nobody learns the secret (``quod zkey contribute``).
 Here all of it follows from a number: whoever knows the seed can prove anything.
 
 The key is laid out as snarkjs's set-up does it, so that its prover takes the key too: the domain

@@ -32,15 +32,14 @@ from quod.frozen import frozen
 from quod.groth16.tags import INSECURE_TAG, TEST_GAMMA
 
 _CEREMONY = (
-    "make a key by a ceremony (snarkjs groth16 setup, then snarkjs zkey contribute OLD.zkey "
-    "NEW.zkey)"
+    "make a key by a ceremony (quod groth16 setup, then quod zkey contribute OLD.zkey NEW.zkey)"
 )
 _PHASE_1 = (
-    "contribute to phase 1 (snarkjs powersoftau contribute OLD.ptau NEW.ptau) and make the key "
+    "contribute to phase 1 (quod powersoftau contribute OLD.ptau NEW.ptau) and make the key "
     "again from that"
 )
 _PHASE_2 = (
-    "contribute to it (snarkjs zkey contribute OLD.zkey NEW.zkey) and export the verifying key of "
+    "contribute to it (quod zkey contribute OLD.zkey NEW.zkey) and export the verifying key of "
     "the new one"
 )
 

@@ -131,9 +131,9 @@ function weakness(curve, alpha, others) {
   const [beta, gamma, delta] = others.map(([x]) => x.join());
   const generator = curve.generator2[0].join();
   if (gamma === curve.g2.mul(TEST_GAMMA, curve.generator2)?.[0].join()) return "it is a test key of quod groth16 test-key";
-  if (gamma === delta || delta === generator) return "it had no contribution to phase 2 (snarkjs zkey contribute)";
+  if (gamma === delta || delta === generator) return "it had no contribution to phase 2 (quod zkey contribute)";
   if (alpha[0] === curve.generator1 || beta === generator)
-    return "it had no contribution to phase 1 (snarkjs powersoftau contribute)";
+    return "it had no contribution to phase 1 (quod powersoftau contribute)";
   return beta === gamma || beta === delta ? "beta is gamma or delta up to sign" : "";
 }
 
