@@ -31,7 +31,6 @@ from typing import BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.curve.encoding import decode_zcash_g1
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.errors import InputError
 from quod.formats.curves import first_at_or_above
@@ -242,11 +241,9 @@ def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
 
 def begins_as_bellman_key(data: memoryview) -> bool:
     """Whether some bytes begin with a point as keys of bellman do, which other files do not."""
-    try:
-        point = decode_zcash_g1(bytes(data[: 2 * _COORDINATE]), compressed=False)
-    except InputError:
-        return False
-    return point is not None
+    own, q = bytes(data[: 2 * _COORDINATE]), CURVE.fq.value
+    x, y = (int.from_bytes(part, "big") for part in (own[:_COORDINATE], own[_COORDINATE:]))
+    return x < q and y < q and (x**3 + CURVE.g1.b - y * y) % q == 0
 
 
 def bellman_key(data: memoryview, name: str) -> BellmanVerifyingKey | BellmanParameters:
