@@ -88,7 +88,7 @@ def _zkey(data: bytes) -> None:
     Zkey.of(Iden3File.parse(memoryview(data), "zkey", "zkey", 1)).check_points_below_modulus()
 
 
-def _contributions(data: bytes) -> None:
+def _key_contributions(data: bytes) -> None:
     file = Iden3File.parse(memoryview(data), "zkey", "zkey", 1)
     curve = CURVES[Zkey.of(file).curve]
     found = Ceremony.read(file, curve)
@@ -385,7 +385,7 @@ def all_parsers() -> dict[str, Parser]:
     unconstrained = (FORMATS / "unconstrained.r1cs").read_bytes()
     return {
         "zkey": Parser(_zkey, zkeys, of_container),
-        "zkey-contributions": Parser(_contributions, zkeys, of_container),
+        "zkey-contributions": Parser(_key_contributions, zkeys, of_container),
         "wtns": Parser(_wtns, witnesses, of_container),
         "r1cs": Parser(_r1cs, [*systems, unconstrained], of_container),
         "ptau": Parser(_ptau, _formats("powers.ptau"), of_container),
