@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from quod.cli.bench.harness import Case, Identity, Measurement
 
 
+Constraints = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="A chain of N products in place of files; may be given several times.",
+    ),
+]
+ChainCurve = Annotated[str, typer.Option(help="Of the chains: bn254, ...")]
+
+
 def _finite_seconds(value: float) -> float:
     if not 0 <= value < math.inf:
         raise typer.BadParameter(f"{value} is no number of seconds from 0 on")
