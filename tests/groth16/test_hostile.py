@@ -286,7 +286,7 @@ def test_a_test_key_is_known_by_its_verifying_key(honest: Set, tmp_path: Path) -
     """In a file that says nothing of its making."""
     key, public, proof = honest
     (tmp_path / "v.json").write_text(key.to_json())
-    with pytest.raises(InsecureKeyError, match=r"v.json: anyone .* test key .* snarkjs zkey contr"):
+    with pytest.raises(InsecureKeyError, match=r"v.json: anyone .* test key .* quod zkey contr"):
         VerifyingKey.from_json(tmp_path / "v.json")
     taken = VerifyingKey.from_json(tmp_path / "v.json", allow_insecure=True)
     assert taken.verify(public, proof)
