@@ -68,7 +68,11 @@ def rows() -> Iterator[tuple[str, Row]]:
     )
     yield (
         "Proof.from_json_text",
-        Row(groth16.Proof.from_json_text, {"text": "{}", "curve": "bn254"}, {"curve": OPTIONAL}),
+        Row(
+            groth16.Proof.from_json_text,
+            {"text": "{}", "curve": "bn254", "name": "p"},
+            {"curve": OPTIONAL},
+        ),
     )
     yield (
         "public_from_json_text",

@@ -189,7 +189,6 @@ def verifying_key_in(
 
 
 def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
-    from quod.formats.snarkjs_json import parse_proof
     from quod.formats.source import is_text
     from quod.formats.strict_json import PROOF, read_json
     from quod.groth16 import Proof
@@ -201,8 +200,7 @@ def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
     # Once, for a pipe can be read only once.
     content, name = read_json(path, PROOF), str(path)
     if is_text(content):
-        read = parse_proof(content, curve=curve, name=name)
-        return Proof(read.curve, read.a, read.b, read.c)
+        return Proof.from_json_text(content, curve=curve, name=name)
     from quod.groth16.bellman import proof_from_bytes
 
     # Verification looks at subgroups.

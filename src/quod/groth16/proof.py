@@ -9,6 +9,7 @@ from quod.curve.parameters import G1Point, G2Point
 from quod.formats import ProofJson, proof_to_json, read_proof
 from quod.formats.snarkjs_json import parse_proof, parse_public
 from quod.frozen import frozen
+from quod.validation import instance
 
 
 @frozen
@@ -38,9 +39,15 @@ class Proof:
         return cls._of(read_proof(path, curve=curve))
 
     @classmethod
-    def from_json_text(cls, text: str | bytes, *, curve: str | None = None) -> Proof:
-        """Read the text of a proof.json, as strictly as `from_json` reads the file."""
-        return cls._of(parse_proof(text, curve=curve))
+    def from_json_text(
+        cls, text: str | bytes, *, curve: str | None = None, name: str = "proof"
+    ) -> Proof:
+        """Read the text of a proof.json, as strictly as `from_json` reads the file.
+
+        `name` says in errors where it comes from.
+        """
+        instance("name", name, str, "give text")
+        return cls._of(parse_proof(text, curve=curve, name=name))
 
     @classmethod
     def _of(cls, read: ProofJson) -> Proof:
