@@ -29,7 +29,7 @@ from tests.groth16.ceremony.circuits import PTAU_SEED, known_powers, mixed
 from tests.groth16.circuits import Circuit
 from tests.reference import circom, groth16
 from tests.reference.curve import g1_of, g2_of
-from tests.support.node import PROGRAMS, program, run_program
+from tests.support.node import PACKAGES, package, run_program
 
 # What snarkjs 0.7.6 printed for `mixed` with powers of 2**5.
 HASHES = {
@@ -130,15 +130,14 @@ def test_the_hash_of_large_domains(
     """snarkjs, told to read 16 powers at a time, does with 32 what it else does with 2**15."""
     r1cs, _ = files(curve)
     ptau = known_powers(tmp_path, curve, power)
-    program("snarkjs")
-    package = PROGRAMS.parent / "snarkjs"
+    snarkjs = package("snarkjs")
     (tmp_path / "build").mkdir()
-    (tmp_path / "package.json").write_text((package / "package.json").read_text())
-    source = (package / "build" / "cli.cjs").read_text()
+    (tmp_path / "package.json").write_text((snarkjs / "package.json").read_text())
+    source = (snarkjs / "build" / "cli.cjs").read_text()
     patched = source.replace("const CHUNK_SIZE = 1<<14", "const CHUNK_SIZE = 16")
     assert patched != source
     (tmp_path / "build" / "cli.cjs").write_text(patched)
-    modules = f"{package / 'node_modules'}:{PROGRAMS.parent}"
+    modules = f"{snarkjs / 'node_modules'}:{PACKAGES}"
     done = subprocess.run(
         ["node", "build/cli.cjs", "groth16", "setup", r1cs, ptau, "theirs.zkey"],
         cwd=tmp_path, env={**os.environ, "NODE_PATH": modules},

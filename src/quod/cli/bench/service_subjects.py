@@ -26,7 +26,9 @@ def serve_pipeline(
         Path | None,
         typer.Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
     ] = None,
-    cupti: Annotated[bool, typer.Option(help="The busy share also as CUPTI tells it.")] = False,
+    cupti: Annotated[
+        bool, typer.Option("--cupti", help="The busy share also as CUPTI tells it.")
+    ] = False,
 ) -> None:
     """A worker of the service under constant load, beside the same proofs in a loop."""
     from quod.cli.bench.serve_pipeline import cases, recorder_of
