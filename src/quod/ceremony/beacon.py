@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable
 
 from quod.ceremony.chacha import ChaChaStream
+from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.validation import whole_number
@@ -58,3 +59,8 @@ class Beacon:
             if report is not None:
                 report(min(1.0, done / total))
         return ChaChaStream(digest)
+
+    def followed_stream(self, timeline: Timeline) -> ChaChaStream:
+        """The same as a stage of a timeline."""
+        with timeline.stage("beacon") as stage:
+            return self.stream(lambda part: stage.progress(round(part * 1000), 1000))

@@ -14,32 +14,15 @@ from quod.device.discovery import resolve_device
 from quod.errors import InputError
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
+from quod.transcript.blake_rounds import ORDER, STEPS
+from quod.transcript.sha2 import start_words
 
 BLOCK = 128
 STATE_BYTES = 216
 """Bytes of a state: a block, eight words, the bytes that are compressed, those in the block, 0."""
 
-_IV = (
-    0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
-    0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179,
-)  # fmt: skip
-_SIGMA = (
-    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
-    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
-    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
-    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
-    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
-    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
-    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
-    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
-    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
-)
+_IV = start_words(64)
 _ROUNDS = 12
-_COLUMNS_AND_DIAGONALS = (
-    (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
-    (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14),
-)  # fmt: skip
 # The first word with the parameters: 64 bytes of digest, no key.
 _START = (_IV[0] ^ 0x01010040, *_IV[1:])
 _FULL = (1 << 64) - 1
@@ -69,8 +52,8 @@ def compress_blocks(
         v[12] = v[12] ^ length
         v[14] = v[14] ^ last
         for number in range(_ROUNDS):
-            order = _SIGMA[number % len(_SIGMA)]
-            for step, places in enumerate(_COLUMNS_AND_DIAGONALS):
+            order = ORDER[number % len(ORDER)]
+            for step, places in enumerate(STEPS):
                 _mix(v, places, words[order[2 * step]], words[order[2 * step + 1]])
         loop.next((*(h[i] ^ v[i] ^ v[i + 8] for i in range(8)), length))
     k.store(state, k.constant(0, types.u64), *loop.results[:8])

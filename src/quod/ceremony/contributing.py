@@ -75,8 +75,7 @@ def add_beacon(
     details = Details(name, beacon)
     file = PowersOfTau.open(source)
     curve = file.curve_parameters
-    with timeline.stage("beacon") as stage:
-        stream = beacon.stream(lambda part: stage.progress(round(part * 1000), 1000))
+    stream = beacon.followed_stream(timeline)
     secrets = beacon_secrets(curve, stream)
     return _extend(
         resolve_device(device), file, target, secrets, details, timeline,

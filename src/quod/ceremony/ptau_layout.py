@@ -17,7 +17,7 @@ from quod.curve.group import Group
 from quod.curve.parameters import PairingCurve
 from quod.errors import InputError, OutputError
 from quod.field.array import Words
-from quod.formats.iden3 import Buffer, as_bytes, little_u32
+from quod.formats.iden3 import Buffer, as_bytes, container_start, little_u32, section_start
 from quod.formats.ptau import KIND, VERSION, PowersOfTau
 from quod.frozen import frozen
 from quod.validation import whole_number
@@ -125,7 +125,7 @@ class PtauWriter:
         self._file = file
         self._curve = curve
         self._places: dict[int, int] = {}
-        file.write(KIND.encode() + little_u32(VERSION) + little_u32(sections))
+        file.write(container_start(KIND, VERSION, sections))
 
     def section(self, identifier: int, data: bytes) -> None:
         """A section whose bytes are there."""
@@ -134,7 +134,7 @@ class PtauWriter:
 
     def begin(self, identifier: int, nbytes: int) -> None:
         """Begins a section of so many bytes, which `write` brings."""
-        self._file.write(little_u32(identifier) + nbytes.to_bytes(8, "little"))
+        self._file.write(section_start(identifier, nbytes))
         self._places[identifier] = self._file.tell()
 
     def write(self, data: Buffer) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 from quod.cli.options import Device, Quiet, check_outputs
+from quod.cli.terminal import show
 
 if TYPE_CHECKING:
+    from quod.ceremony.details import Details
     from quod.device.timeline import Timeline
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="What the one before made.")]
@@ -30,6 +32,38 @@ Value = Annotated[str, typer.Argument(metavar="HEX", help="A public value, in he
 Exponent = Annotated[
     int, typer.Argument(metavar="EXPONENT", help="It is hashed 2**EXPONENT times, 10 to 63.")
 ]
+
+
+class Contribution(Protocol):
+    """What verifiers of both phases give of one, beside its hash."""
+
+    @property
+    def details(self) -> Details: ...
+
+
+def in_words(digest: bytes) -> str:
+    """A hash as ceremonies show it: words of eight hexadecimal digits."""
+    return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
+
+
+def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
+    """Who contributed, a line each, with the hash."""
+    for number, (one, digest) in enumerate(found, start=1):
+        show(f"{number} {one.details.described}: {in_words(digest)}")
+
+
+def contributions_json(
+    found: Sequence[tuple[Contribution, bytes]], digest_name: str
+) -> list[dict[str, object]]:
+    """The same for programs; `digest_name` is what the hash is called."""
+    return [
+        {
+            "name": one.details.name,
+            "beacon": one.details.beacon is not None,
+            digest_name: digest.hex(),
+        }
+        for one, digest in found
+    ]
 
 
 def add_contributing(

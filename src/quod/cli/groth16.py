@@ -220,7 +220,7 @@ def setup(
     It is the file that snarkjs makes. Prints the circuit hash.
     """
     check_outputs([zkey], [r1cs, ptau])
-    from quod.cli.powersoftau import in_words
+    from quod.cli.contributing import in_words
     from quod.cli.progress import followed_timeline
     from quod.groth16.ceremony import new_key
 

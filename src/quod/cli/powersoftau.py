@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quod.cli.contributing import Name, Target, add_contributing
+from quod.cli.contributing import (
+    Name,
+    Target,
+    add_contributing,
+    contributions_json,
+    in_words,
+    show_contributions,
+)
 from quod.cli.options import AsJson, Device, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json
 
@@ -147,25 +154,12 @@ def verify(
                 "curve": found.curve,
                 "power": found.power,
                 "next_challenge": found.next_challenge.hex(),
-                "contributions": [
-                    {
-                        "name": one.details.name,
-                        "beacon": one.details.beacon is not None,
-                        "response_hash": response.hex(),
-                    }
-                    for one, response in found.contributions
-                ],
+                "contributions": contributions_json(found.contributions, "response_hash"),
             }
         )
         return
-    for number, (one, response) in enumerate(found.contributions, start=1):
-        show(f"{number} {one.details.described}: {in_words(response)}")
+    show_contributions(found.contributions)
     show(f"OK: 2**{found.power} powers of {found.curve}, {len(found.contributions)} contributions.")
-
-
-def in_words(digest: bytes) -> str:
-    """A hash as ceremonies show it: words of eight hexadecimal digits."""
-    return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
 
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quod.cli import groth16
-from quod.cli.contributing import add_contributing
+from quod.cli.contributing import (
+    add_contributing,
+    contributions_json,
+    in_words,
+    show_contributions,
+)
 from quod.cli.options import (
     AsJson,
     Device,
@@ -18,7 +23,6 @@ from quod.cli.options import (
     check_outputs,
     typer_command,
 )
-from quod.cli.powersoftau import in_words
 from quod.cli.terminal import note, show, show_json
 
 if TYPE_CHECKING:
@@ -68,20 +72,12 @@ def verify(
             {
                 "curve": found.curve,
                 "circuit_hash": found.circuit_hash.hex(),
-                "contributions": [
-                    {
-                        "name": one.details.name,
-                        "beacon": one.details.beacon is not None,
-                        "contribution_hash": digest.hex(),
-                    }
-                    for one, digest in found.contributions
-                ],
+                "contributions": contributions_json(found.contributions, "contribution_hash"),
             }
         )
         return
     show(f"Circuit hash: {in_words(found.circuit_hash)}")
-    for number, (one, digest) in enumerate(found.contributions, start=1):
-        show(f"{number} {one.details.described}: {in_words(digest)}")
+    show_contributions(found.contributions)
     show(f"OK: {len(found.contributions)} contributions.")
 
 

@@ -249,15 +249,23 @@ def iden3_writer(
     pieces = [(identifier, [as_bytes(piece) for piece in parts]) for identifier, parts in sections]
 
     def write(file: BinaryIO) -> None:
-        file.write(kind.encode() + version.to_bytes(4, "little"))
-        file.write(len(pieces).to_bytes(4, "little"))
+        file.write(container_start(kind, version, len(pieces)))
         for identifier, parts in pieces:
-            length = sum(len(part) for part in parts)
-            file.write(identifier.to_bytes(4, "little") + length.to_bytes(8, "little"))
+            file.write(section_start(identifier, sum(map(len, parts))))
             for part in parts:
                 file.write(part)
 
     return write
+
+
+def container_start(kind: str, version: int, sections: int) -> bytes:
+    """What precedes the sections of a container."""
+    return kind.encode() + little_u32(version) + little_u32(sections)
+
+
+def section_start(identifier: int, length: int) -> bytes:
+    """What precedes the `length` bytes of a section."""
+    return little_u32(identifier) + length.to_bytes(8, "little")
 
 
 def as_bytes(piece: Buffer) -> bytes | memoryview:

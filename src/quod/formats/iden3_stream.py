@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
-from quod.formats.iden3 import Buffer, as_bytes, little_u32
+from quod.formats.iden3 import Buffer, as_bytes, container_start, section_start
 from quod.frozen import frozen
 
 
@@ -34,9 +34,9 @@ def write_planned(
 
     A section whose parts are not as long as planned is a defect of whoever planned it: ValueError.
     """
-    file.write(kind.encode() + little_u32(version) + little_u32(len(sections)))
+    file.write(container_start(kind, version, len(sections)))
     for section in sections:
-        file.write(little_u32(section.identifier) + section.length.to_bytes(8, "little"))
+        file.write(section_start(section.identifier, section.length))
         left = section.length
         for part in section.parts():
             data = as_bytes(part)

@@ -21,9 +21,10 @@ def round_constants() -> list[int]:
     return [_cube_root(prime << 96) % (1 << 32) for prime in _primes(_ROUNDS)]
 
 
-def start_words() -> list[int]:
-    """The first 32 bits of the fractions of the square roots of the first 8 primes."""
-    return [isqrt(prime << 64) % (1 << 32) for prime in _primes(8)]
+def start_words(bits: int = 32) -> list[int]:
+    """The first bits of the fractions of the square roots of the first 8 primes: where SHA-2 and
+    BLAKE begin, with words of 32 and of 64 bits."""
+    return [isqrt(prime << 2 * bits) % (1 << bits) for prime in _primes(8)]
 
 
 class Sha256:

@@ -76,8 +76,7 @@ def add_beacon(
     timeline = or_null(timeline)
     details = Details(name, beacon)
     key = _Key(source)
-    with timeline.stage("beacon") as stage:
-        stream = beacon.stream(lambda part: stage.progress(round(part * 1000), 1000))
+    stream = beacon.followed_stream(timeline)
     secret, first = beacon_secret(key.curve, stream)
     return key.extend(resolve_device(device), target, secret, first, details, timeline)
 

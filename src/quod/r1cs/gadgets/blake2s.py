@@ -13,6 +13,7 @@ from quod.r1cs.gadgets.booleans import Boolean, constants, either_alone, scaled,
 from quod.r1cs.gadgets.signals import signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
+from quod.transcript.blake_rounds import ORDER, STEPS
 from quod.transcript.sha2 import start_words
 from quod.validation import exact_bytes
 
@@ -21,18 +22,6 @@ hide_frames_of(__file__)
 _WORD = 32
 _BLOCK = 512
 _ROUNDS = 10
-_ORDER = (
-    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
-    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
-    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
-    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
-    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
-    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
-    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
-    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
-    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
-)
 
 Word = list[Boolean]
 """32 bits, the least first."""
@@ -81,11 +70,8 @@ def _compressed(
     v = [*state, *(constants(number, _WORD) for number in fixed)]
     equalities = _Equalities(system)
     with system.namespace("rounds"):
-        for order in _ORDER[:_ROUNDS]:
-            for at in range(8):
-                a, b, c, d = (
-                    4 * row + (at + (row if at > 3 else 0)) % 4 for row in range(4)
-                )  # fmt: skip
+        for order in ORDER[:_ROUNDS]:
+            for at, (a, b, c, d) in enumerate(STEPS):
                 for word, (first, second) in enumerate(((16, 12), (8, 7))):
                     v[a] = equalities.total([v[a], v[b], words[order[2 * at + word]]])
                     v[d] = _mixed(system, v[d], v[a], first)

@@ -7,26 +7,11 @@ circomlib derives generators with the one and keys with the other.
 from __future__ import annotations
 
 from functools import cache
-from math import isqrt
 
 from quod.frozen import frozen
+from quod.transcript.blake_rounds import ORDER, STEPS
+from quod.transcript.sha2 import start_words
 from quod.validation import exact_bytes
-
-_ORDER = (
-    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
-    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
-    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
-    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
-    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
-    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
-    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
-    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
-    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
-)
-_COLUMNS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15))
-_DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 
 
 @frozen
@@ -46,8 +31,7 @@ class _Blake:
         marks[0] |= 0x80
         marks[-1] |= 0x01
         padded = message + bytes(marks) + (8 * len(message)).to_bytes(counter, "big")
-        # The initial state is SHA-2's.
-        state = [isqrt(prime << 2 * self.word) & self._mask for prime in _PRIMES]
+        state = start_words(self.word)
         for start in range(0, len(padded), block):
             words = [
                 int.from_bytes(padded[at : at + size], "big")
@@ -68,8 +52,8 @@ class _Blake:
         low, high = done & mask, done >> self.word
         v[12], v[13], v[14], v[15] = v[12] ^ low, v[13] ^ low, v[14] ^ high, v[15] ^ high
         for number in range(self.rounds):
-            order = _ORDER[number % len(_ORDER)]
-            for at, (a, b, c, d) in enumerate((*_COLUMNS, *_DIAGONALS)):
+            order = ORDER[number % len(ORDER)]
+            for at, (a, b, c, d) in enumerate(STEPS):
                 first, second = order[2 * at], order[2 * at + 1]
                 for half, (one, other) in enumerate(((first, second), (second, first))):
                     v[a] = v[a] + v[b] + (words[one] ^ constants[other]) & mask
