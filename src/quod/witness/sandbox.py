@@ -51,8 +51,9 @@ class Sandbox:
             memory_size=limits.memory_bytes, table_elements=10_000, instances=_MEMORIES, tables=4,
             memories=_MEMORIES,
         )  # fmt: skip
-        self.store.set_epoch_deadline(ticks(limits.seconds))
+        # The first of a process compiles them, which is none of the witness's time.
         runtime, glue = own_modules(engine(), messages)
+        self.store.set_epoch_deadline(ticks(limits.seconds))
         with self._told():
             linker = wasmtime.Linker(engine())
             started = wasmtime.Instance(self.store, runtime, [])
