@@ -72,7 +72,7 @@ NOT_IN_IT = {
     "SparseMatrix", "ProofJson", "VerifyingKeyJson",
     # What their `open` makes, which is in the table.
     "Zkey", "Witness", "R1cs", "PowersOfTau", "Circuit6", "Circuit6Witness",
-    "BellmanParameters", "BellmanVerifyingKey",
+    "BellmanParameters", "BellmanVerifyingKey", "Gguf", "GgufTensor", "GgufType",
     # Records that the queue makes, its clock, and itself, whose calls are in the table.
     "Job", "JobState", "Lease", "Attempt", "Outcome", "QueueStatus", "KeyStatus", "Clock",
     "JobQueue",

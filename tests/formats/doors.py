@@ -28,6 +28,13 @@ def calls() -> Iterator[Call]:
     yield from _arrays()
     yield from _json()
     yield "coefficient_dtype", formats.coefficient_dtype, {"words": 8}, {}
+    yield (
+        "Gguf.open", formats.Gguf.open, {"path": EXAMPLE, "owned": False}, {"owned": ("true",)},
+    )  # fmt: skip
+    yield (
+        "write_gguf", formats.write_gguf, {"path": os.devnull, "metadata": {}, "tensors": {}},
+        {**INTO, "metadata": ("a mapping",), "tensors": ("a mapping",)},
+    )  # fmt: skip
     yield "describe", formats.describe, {"path": EXAMPLE / "witness.wtns"}, {}
     content = {"path": os.devnull, "content": b""}
     yield (

@@ -118,8 +118,8 @@ def test_powers_of_tau(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "part"),
     [
-        (b"\x7fELF....", "is none of zkey, wtns, r1cs, ptau, JSON and bellman's keys"),
-        (b"hello", "is none of zkey, wtns, r1cs, ptau, JSON and bellman's keys"),
+        (b"\x7fELF....", "is none of zkey, wtns, r1cs, ptau, gguf, JSON and bellman's keys"),
+        (b"hello", "is none of zkey, wtns, r1cs, ptau, gguf, JSON and bellman's keys"),
         (b"{}", "is JSON, but no proof, verification key or list of public inputs"),
         (b"3", "is JSON, but no proof"),
         (b'["-1"]', "is JSON, but no proof"),

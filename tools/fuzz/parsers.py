@@ -31,6 +31,7 @@ from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.formats import (
     BellmanParameters,
     BellmanVerifyingKey,
+    Gguf,
     PowersOfTau,
     R1cs,
     Witness,
@@ -62,6 +63,7 @@ from quod.lookup import Range, Statement, prove_committed, verify_committed
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
 from tests.formats import expander
+from tests.formats.gguf_files import DATA, PAIRS, TENSORS, gguf_file
 from tests.groth16.bellman_key import parameters
 from tests.groth16.circuits import recurrence
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
@@ -113,6 +115,12 @@ def _contributions(data: bytes) -> None:
     file = PowersOfTau.of(Iden3File.parse(memoryview(data), "ptau", "ptau", 1))
     curve, found = file.curve_parameters, read_contributions(file)
     assert contributions_data(curve, found) == bytes(file.contributions_section().rest())
+
+
+def _gguf(data: bytes) -> None:
+    found = Gguf.parse(memoryview(data), "model")
+    assert all(tensor.array().nbytes == len(tensor.data) for tensor in found.tensors.values())
+    describe_bytes(memoryview(data), "model")
 
 
 def _public(data: bytes) -> None:
@@ -394,6 +402,7 @@ def all_parsers() -> dict[str, Parser]:
             [path.read_bytes() for path in sorted((TESTS / "data" / "ceremony").glob("*.ptau"))],
             of_container,
         ),
+        "gguf": Parser(_gguf, [gguf_file(PAIRS, TENSORS, DATA, alignment=64)], of_bytes),
         "inspect": Parser(
             _inspect, [*zkeys, *witnesses, *systems, other, _powers_of_tau()], of_container
         ),

@@ -25,8 +25,8 @@ def inspect(
     """Say what a file is: its kind, curve, constraints, domain, public inputs and sizes.
 
     Reads zkey, wtns, r1cs and ptau files and snarkjs's proofs, public inputs and verifying keys,
-    bellman's keys, layered circuits, their keys, proofs and inputs, and Expander's circuits and
-    witnesses, and checks them as the other commands would.
+    bellman's keys, layered circuits, their keys, proofs and inputs, Expander's circuits and
+    witnesses, and models (gguf), and checks them as the other commands would.
     """
     from quod.formats.inspect import contents, describe_bytes
     from quod.gkr.files.describe import describe_file
@@ -86,5 +86,7 @@ def _shown(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, list | tuple):
         return ", ".join(map(_shown, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
     text = one_line(str(value))
     return text if len(text) <= _LONGEST_LINE else f"{text[:32]}…{text[-32:]}"

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from quod.formats.circuit6 import write_circuit6 as write_circuit6
     from quod.formats.circuit6_witness import Circuit6Witness as Circuit6Witness
     from quod.formats.circuit6_witness import write_circuit6_witness as write_circuit6_witness
+    from quod.formats.gguf import Gguf as Gguf
+    from quod.formats.gguf import GgufTensor as GgufTensor
+    from quod.formats.gguf_types import GGUF_TYPES as GGUF_TYPES
+    from quod.formats.gguf_types import GgufType as GgufType
+    from quod.formats.gguf_writer import write_gguf as write_gguf
     from quod.formats.inspect import describe as describe
     from quod.formats.output import write_all_atomically as write_all_atomically
     from quod.formats.output import write_atomically as write_atomically
@@ -82,6 +87,11 @@ __all__ = [
     "write_circuit6",
     "Circuit6Witness",
     "write_circuit6_witness",
+    "Gguf",
+    "GgufTensor",
+    "GgufType",
+    "GGUF_TYPES",
+    "write_gguf",
     "describe",
     "write_atomically",
     "write_all_atomically",
@@ -120,6 +130,11 @@ _HOME = {
     "write_circuit6": "quod.formats.circuit6",
     "Circuit6Witness": "quod.formats.circuit6_witness",
     "write_circuit6_witness": "quod.formats.circuit6_witness",
+    "Gguf": "quod.formats.gguf",
+    "GgufTensor": "quod.formats.gguf",
+    "GgufType": "quod.formats.gguf_types",
+    "GGUF_TYPES": "quod.formats.gguf_types",
+    "write_gguf": "quod.formats.gguf_writer",
     "describe": "quod.formats.inspect",
     "write_atomically": "quod.formats.output",
     "write_all_atomically": "quod.formats.output",

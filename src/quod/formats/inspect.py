@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from quod.curve.named import CURVES
 from quod.errors import InputError
-from quod.formats import bellman, ptau, r1cs, wtns, zkey
+from quod.formats import bellman, gguf, ptau, r1cs, wtns, zkey
+from quod.formats.gguf_metadata import shown_metadata
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import (
     PROTOCOL,
@@ -49,6 +51,8 @@ def describe_bytes(data: memoryview, name: str) -> dict[str, object]:
     if kind in _BINARY:
         version, reader = _BINARY[kind]
         found = reader(Iden3File.parse(data, name, kind, version))
+    elif kind == gguf.MAGIC:
+        found = _gguf(gguf.Gguf.parse(data, name))
     elif bellman.begins_as_bellman_key(data):
         found = _bellman(bellman.bellman_key(data, name))
     else:
@@ -137,6 +141,31 @@ def _bellman(key: bellman.BellmanVerifyingKey | bellman.BellmanParameters) -> di
     }
 
 
+def _gguf(file: gguf.Gguf) -> dict[str, object]:
+    by_type: dict[str, int] = {}
+    tensors = file.tensors.values()
+    for tensor in tensors:
+        by_type[tensor.type.name] = by_type.get(tensor.type.name, 0) + len(tensor.data)
+    return {
+        "kind": "model (gguf)",
+        "version": gguf.VERSION,
+        "alignment": file.alignment,
+        "data_offset": file.data_offset,
+        "parameters": sum(prod(tensor.shape) for tensor in tensors),
+        "bytes_by_type": by_type,
+        "metadata": {key: shown_metadata(value) for key, value in file.metadata.items()},
+        "tensors": {
+            tensor.name: {
+                "type": tensor.type.name,
+                "shape": " x ".join(map(str, tensor.shape)) or "1",
+                "bytes": len(tensor.data),
+                "offset": tensor.offset,
+            }
+            for tensor in tensors
+        },
+    }
+
+
 def _ptau(file: Iden3File) -> dict[str, object]:
     header = ptau.read_ptau_header(file)
     return {
@@ -166,7 +195,7 @@ def _json(data: memoryview, path: str) -> dict[str, object]:
         if content[:_LEADING_SPACE].lstrip()[:1] in (b"{", b"["):
             raise
         raise InputError(
-            "is none of zkey, wtns, r1cs, ptau, JSON and bellman's keys; "
+            "is none of zkey, wtns, r1cs, ptau, gguf, JSON and bellman's keys; "
             "check that the right file was given",
             path=path,
             offset=0 if error.offset is None else error.offset,
