@@ -239,7 +239,7 @@ def test_signatures_are_those_of_dataclasses() -> None:
     assert "height: 'int'" in pydoc.render_doc(RECORD)
 
     @frozen
-    class Solid(RECORD):  # type: ignore[misc]
+    class Solid(RECORD):  # type: ignore[misc,valid-type]
         depth: int = 1
 
     assert str(inspect.signature(Solid)) == f"{shown[:-1]}, depth: 'int' = 1) -> None"

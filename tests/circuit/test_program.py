@@ -122,7 +122,8 @@ def test_many_instances_are_one_after_another(field: Modulus) -> None:
     bits = program.advice(lambda v: [v >> 1, v & 1], [x], 2)
     program.assert_equal(2 * bits[0] + bits[1], x, "halves")
     program.assert_equal(y[0] * y[1] + 4, program.public_input("z"), "z")
-    program.assert_equal(*program.committed([y[0] * y[1], y[0] * y[1]]), "same")
+    one, other = program.committed([y[0] * y[1], y[0] * y[1]])
+    program.assert_equal(one, other, "same")
     layout = program.finished()
     rows: list[dict[str, Any]] = [
         {"x": at + 3, "y": [at, -at], "z": 4 - at * at} for at in range(5)

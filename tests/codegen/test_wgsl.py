@@ -19,7 +19,18 @@ from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.codegen.wgsl.module import Binding, Field
 from quod.errors import KernelError
-from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, Value, examples, kernel, u32
+from quod.kernel import (
+    U32,
+    U64,
+    Builder,
+    KernelDefinition,
+    Pointer,
+    Value,
+    examples,
+    kernel,
+    u32,
+    u64,
+)
 from quod.kernel.interpreter import interpret
 from quod.kernel.registry import emit
 from tests.codegen.test_golden import dot_products
@@ -36,7 +47,7 @@ def neighbours(k: Builder, x: Pointer[U32], sums: Pointer[U64], votes: Pointer[U
     """A shuffle, a ballot and a sum of 64 bits."""
     i = k.global_id()
     other = k.shuffle(x[i], k.lane_id() + 1)
-    sums[i] = x[i].cast(sums.type.element) + other.cast(sums.type.element)
+    sums[i] = x[i].cast(u64) + other.cast(u64)
     votes[i] = k.ballot(other < x[i])
 
 

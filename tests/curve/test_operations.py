@@ -13,8 +13,7 @@ import pytest
 from quod.curve import operations
 from quod.curve.affine import g1_group, g2_group, phi, psi
 from quod.curve.array import Point, from_points, to_points
-from quod.curve.group import Group
-from quod.curve.groups import GROUPS
+from quod.curve.groups import GROUPS, PairingGroup
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
@@ -22,12 +21,12 @@ from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
 ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
 
 
-def law_of(group: Group) -> ShortWeierstrass[Any]:
+def law_of(group: PairingGroup) -> ShortWeierstrass[Any]:
     return g1_of(group.curve) if group.degree == 1 else g2_of(group.curve)
 
 
 @cache
-def lifted(group: Group, count: int) -> tuple[Point, ...]:
+def lifted(group: PairingGroup, count: int) -> tuple[Point, ...]:
     """Points of the curve with small x; most are outside the subgroup where it is not all."""
     law = law_of(group)
     found: list[Point] = []
@@ -41,7 +40,7 @@ def lifted(group: Group, count: int) -> tuple[Point, ...]:
 
 
 @cache
-def samples(group: Group) -> tuple[Point, ...]:
+def samples(group: PairingGroup) -> tuple[Point, ...]:
     """Infinity, points in and outside the subgroup, of orders two and three, and images under the
     endomorphism, which share coordinates up to sign."""
     law = law_of(group)
@@ -60,7 +59,7 @@ def samples(group: Group) -> tuple[Point, ...]:
 
 
 @ALL
-def test_addition_of_every_pair(device: CpuDevice, group: Group) -> None:
+def test_addition_of_every_pair(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
     pairs = [(p, q) for p in samples(group) for q in samples(group)]
     left, right = (from_points(group, side) for side in zip(*pairs))
@@ -69,7 +68,7 @@ def test_addition_of_every_pair(device: CpuDevice, group: Group) -> None:
 
 
 @ALL
-def test_doubles_and_opposites(device: CpuDevice, group: Group) -> None:
+def test_doubles_and_opposites(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
     given = from_points(group, samples(group))
     doubled = operations.double(device, group, given)
@@ -81,7 +80,7 @@ def test_doubles_and_opposites(device: CpuDevice, group: Group) -> None:
     assert np.array_equal(opposite, from_points(group, [law.neg(p) for p in samples(group)]))
 
 
-def hostile_scalars(group: Group) -> list[int]:
+def hostile_scalars(group: PairingGroup) -> list[int]:
     r = group.scalars.value
     rng = random.Random(group.name)
     return [0, 1, 2, 3, 15, 16, 17, 1 << 64, r - 1, r, r + 1, (1 << 256) - 1, rng.randrange(r)]
@@ -93,7 +92,7 @@ def words(scalars: list[int], count: int) -> np.ndarray[Any, Any]:
 
 
 @ALL
-def test_base_multiples(device: CpuDevice, group: Group) -> None:
+def test_base_multiples(device: CpuDevice, group: PairingGroup) -> None:
     """Each scalar with another point, the scalars not reduced."""
     law = law_of(group)
     scalars = hostile_scalars(group)
@@ -115,7 +114,7 @@ def test_scalars_of_any_width(device: CpuDevice) -> None:
 
 @ALL
 @pytest.mark.parametrize("count", [0, 1, 2, 9, 200])
-def test_sums(device: CpuDevice, group: Group, count: int) -> None:
+def test_sums(device: CpuDevice, group: PairingGroup, count: int) -> None:
     law = law_of(group)
     own = [samples(group)[(i * i + i) % len(samples(group))] for i in range(count)]
     expected = None
@@ -127,7 +126,7 @@ def test_sums(device: CpuDevice, group: Group, count: int) -> None:
 
 
 @ALL
-def test_many_points_share_inversions(device: CpuDevice, group: Group) -> None:
+def test_many_points_share_inversions(device: CpuDevice, group: PairingGroup) -> None:
     """More points than there are instances, infinity among them at every place."""
     own = samples(group)
     law = law_of(group)
@@ -164,7 +163,7 @@ def test_arkworks_agrees(device: CpuDevice) -> None:
 
 
 @ALL
-def test_membership(device: CpuDevice, group: Group) -> None:
+def test_membership(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
     host = g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)
     own = [*samples(group), *lifted(group, 12)]
@@ -179,7 +178,7 @@ def test_membership(device: CpuDevice, group: Group) -> None:
 
 
 @ALL
-def test_points_off_the_curve(device: CpuDevice, group: Group) -> None:
+def test_points_off_the_curve(device: CpuDevice, group: PairingGroup) -> None:
     good = from_points(group, [group.parameters.generator] * 9)
     assert operations.first_bad_point(device, group, good, subgroup=True) is None
     flat = good.reshape(9, -1)
@@ -206,7 +205,7 @@ def test_points_off_the_curve(device: CpuDevice, group: Group) -> None:
 
 
 @ALL
-def test_infinity(device: CpuDevice, group: Group) -> None:
+def test_infinity(device: CpuDevice, group: PairingGroup) -> None:
     array = from_points(group, [group.parameters.generator, None] * 9)
     # One bit anywhere is enough, and the last point is infinity.
     flat = array.reshape(18, -1)
@@ -268,7 +267,7 @@ def test_nothing(device: CpuDevice) -> None:
 
 
 @ALL
-def test_conversions(group: Group) -> None:
+def test_conversions(group: PairingGroup) -> None:
     assert to_points(group, from_points(group, samples(group))) == list(samples(group))
     q = group.coordinates.value
     x, y = group.parameters.generator

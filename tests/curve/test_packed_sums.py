@@ -14,7 +14,7 @@ from quod.curve.groups import GROUPS
 from quod.curve.packed_sums import PackedSums
 from quod.curve.sum_arithmetic import sum_arithmetic
 from quod.curve.sums import Form
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Builder, Pointer, kernel, u32
 from quod.kernel.interpreter import interpret
 from tests.curve.test_edwards_sums import affine, edwards_bases, edwards_sums, mapped
 from tests.msm.inputs import points, reference
@@ -51,7 +51,7 @@ def operations(
     law.store_coordinates(based, i, total)
     has_failed = law.failed(total)
     if has_failed is not None:
-        failed[i] = k.select(has_failed, k.constant(1, failed.type.element), 0)
+        failed[i] = k.select(has_failed, k.constant(1, u32), 0)
     law.store(again, i, law.add_base_completely(own, second))
 
 

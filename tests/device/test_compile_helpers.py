@@ -189,7 +189,7 @@ def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
         received.append(receive(stream))
         return received[0] if len(received) == 1 else None
 
-    receive = compile_helpers.receive
+    receive = vars(compile_helpers)["receive"]
     monkeypatch.setattr(compile_helpers, "receive", nothing_after_the_key)
     assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
     assert len(received) == 2

@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_the_cpu_comes_first_and_every_row_can_be_opened() -> None:
         assert row.description
         assert row.threads >= 1
         assert row.memory_bytes > 1 << 20
-        device = open_device(row.name)
+        device: Any = open_device(row.name)
         assert device.threads == row.threads
         if ":" in row.name:
             assert row.name == f"cpu:{device.strategy}"
@@ -41,7 +42,7 @@ def test_rows_show_whether_there_is_ifma() -> None:
 
 
 def test_what_a_device_is_opened_with_is_passed_on() -> None:
-    device = open_device("cpu:scalar", threads=3, memory_budget=12345)
+    device: Any = open_device("cpu:scalar", threads=3, memory_budget=12345)
     assert device.memory_budget == 12345
     assert (device.strategy, device.lanes, device.threads) == ("scalar", 1, 3)
     assert open_device(strategy="scalar").strategy == "scalar"

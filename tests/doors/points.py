@@ -90,11 +90,11 @@ def rows() -> Iterator[tuple[str, Row]]:
         ),
     )
     yield "to_points", Row(curve.to_points, {"group": G1, "array": POINTS})
-    own = curve.WEIERSTRASS["secp256k1"]
+    named = curve.WEIERSTRASS["secp256k1"]
     yield "Curve", Row(
         curve.Curve,
-        {"name": "own", "fq": own.fq, "fr": own.fr, "a": own.a, "b": own.b,
-         "generator": own.generator, "cofactor": 1},
+        {"name": "own", "fq": named.fq, "fr": named.fr, "a": named.a, "b": named.b,
+         "generator": named.generator, "cofactor": 1},
         {"name": ("text",)},
     )  # fmt: skip
     yield "Modulus", Row(field.Modulus, {"name": "x", "value": 7}, {"name": ("text",)})

@@ -45,7 +45,7 @@ def _executor(machine: Any, name: str, *, wrong: bool) -> Executor:
 
 def test_a_wrong_executor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(16, dtype=np.uint32)
-    arguments = [16, x, x, np.zeros(16, np.uint32)]
+    arguments: list[Any] = [16, x, x, np.zeros(16, np.uint32)]
     right, wrong = _executor(EIGHT, "right", wrong=False), _executor(ONE, "wrong", wrong=True)
     monkeypatch.setattr(harness, "executors", lambda: [right])
     assert run_everywhere(examples.vector_add, 2, arguments)[2].tolist() == (2 * x).tolist()

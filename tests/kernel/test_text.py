@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,9 +112,13 @@ def test_constants_keep_their_bits() -> None:
         k.store(w, 0, k.constant((1 << 64) - 1, u64), k.constant(0, u64))
 
     traced = constants.trace(EIGHT)
-    buffers = []
+    buffers: list[list[bytes]] = []
     for each in (traced, round_trip(traced)):
-        arrays = [np.zeros(11, np.float64), np.zeros(11, np.float32), np.zeros(2, np.uint64)]
+        arrays: list[Any] = [
+            np.zeros(11, np.float64),
+            np.zeros(11, np.float32),
+            np.zeros(2, np.uint64),
+        ]
         interpret(each, 1, arrays)
         buffers.append([array.tobytes() for array in arrays])
     assert buffers[0] == buffers[1]

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from quod.curve.array import Point, from_points
-from quod.curve.group import Group
+from quod.curve.groups import PairingGroup
 from quod.field.array import Words
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
 
 
 @cache
-def reference(group: Group) -> ShortWeierstrass[Any]:
+def reference(group: PairingGroup) -> ShortWeierstrass[Any]:
     """The group law on plain integers."""
     return g1_of(group.curve) if group.degree == 1 else g2_of(group.curve)
 
@@ -30,7 +30,7 @@ def logarithms(count: int) -> list[int]:
 
 
 @cache
-def points(group: Group, count: int) -> tuple[Point, ...]:
+def points(group: PairingGroup, count: int) -> tuple[Point, ...]:
     """Distinct points of the subgroup."""
     law, generator = reference(group), group.parameters.generator
     step = law.mul(_STEP, generator)
@@ -41,18 +41,18 @@ def points(group: Group, count: int) -> tuple[Point, ...]:
 
 
 @cache
-def bases(group: Group, count: int) -> Words:
+def bases(group: PairingGroup, count: int) -> Words:
     """`points` as an array."""
     return from_points(group, points(group, count))
 
 
-def by_logarithms(group: Group, scalars: Sequence[int], logs: Sequence[int]) -> Point:
+def by_logarithms(group: PairingGroup, scalars: Sequence[int], logs: Sequence[int]) -> Point:
     """The sum of scalars[i] times the point whose logarithm is logs[i]."""
     total = sum(scalar * log for scalar, log in zip(scalars, logs, strict=True))
     return reference(group).mul(total % group.scalars.value, group.parameters.generator)
 
 
-def uniform(group: Group, count: int, seed: int = 1) -> list[int]:
+def uniform(group: PairingGroup, count: int, seed: int = 1) -> list[int]:
     """Uniform scalars below the order."""
     source = random.Random(seed)
     return [source.randrange(group.scalars.value) for _ in range(count)]

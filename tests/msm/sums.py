@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.array import from_points
-from quod.curve.group import Group
+from quod.curve.groups import PairingGroup
 from quod.field.array import from_integers, to_integers
 from quod.kernel import Machine
 from tests.reference.field import fields_of
@@ -35,17 +35,17 @@ def wide(array: Any) -> NDArray[np.uint64]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint64)
 
 
-def bases_of(group: Group, points: Sequence[Point]) -> NDArray[np.uint64]:
+def bases_of(group: PairingGroup, points: Sequence[Point]) -> NDArray[np.uint64]:
     """Affine points as the kernels read them."""
     return wide(from_points(group, points))
 
 
-def _field(group: Group) -> Any:
+def _field(group: PairingGroup) -> Any:
     fields = fields_of(group.curve)
     return fields.fq if group.degree == 1 else fields.fq2
 
 
-def sums_of(group: Group, points: Sequence[Point], seed: int = 1) -> NDArray[np.uint64]:
+def sums_of(group: PairingGroup, points: Sequence[Point], seed: int = 1) -> NDArray[np.uint64]:
     """Points in XYZZ coordinates, each with a random denominator of its own."""
     source, field, p = random.Random(seed), _field(group), group.coordinates.value
     flat: list[int] = []
@@ -68,7 +68,7 @@ def sums_of(group: Group, points: Sequence[Point], seed: int = 1) -> NDArray[np.
     return wide(from_integers(group.coordinates, flat))
 
 
-def points_of(group: Group, sums: Array) -> list[Point]:
+def points_of(group: PairingGroup, sums: Array) -> list[Point]:
     """The affine points of sums, None for infinity; ZZ^3 = ZZZ^2 is checked."""
     field, degree = _field(group), group.degree
     words = wide(sums).view(np.uint32).reshape(-1, group.coordinates.words)

@@ -249,7 +249,7 @@ def test_hostile_statements() -> None:
                 sapling.OutputStatement.from_bytes(*parts)
     for cmu in (P, (1 << 256) - 1):
         with pytest.raises(InputError, match="cmu is not below the modulus"):
-            sapling.OutputStatement.from_bytes(*good[:2], cmu.to_bytes(32, "little"))
+            sapling.OutputStatement.from_bytes(good[0], good[1], cmu.to_bytes(32, "little"))
 
 
 def _has_point(data: bytes) -> bool:

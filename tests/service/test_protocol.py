@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from quod.errors import InputError, QuodError
+from quod.errors import InputError, QuodError, TryAgainError
 from quod.service import errors, refusals
 from quod.service.protocol import generate
 from quod.service.protocol.calls import CALLS
@@ -60,7 +60,7 @@ def test_refusals_are_the_same_error_again() -> None:
         if kind in (errors.KeyChangedError, errors.KeyTooLargeError):
             # Of their fields only the message comes over the wire.
             continue
-        again = issubclass(kind, errors.TryAgainError)
+        again = issubclass(kind, TryAgainError)
         error = kind("why", retry_seconds=2.5) if again else kind("why")
         refusal = refusals.refusal_of(error)
         assert refusal.status in refusals.HTTP_STATUS

@@ -232,7 +232,7 @@ class TestPromises:
             assert client.prove(wanted()).state is JobState.SUCCEEDED
 
     def test_health_follows_the_workers(self, server: RunningServer) -> None:
-        health = health_pb2_grpc.HealthStub(grpc.insecure_channel(server.listeners.grpc[0]))
+        health: Any = health_pb2_grpc.HealthStub(grpc.insecure_channel(server.listeners.grpc[0]))
         for name in ("", SERVICE):
             server.pool.ready = False
             changes = health.Watch(health_pb2.HealthCheckRequest(service=name), timeout=60)
@@ -243,7 +243,7 @@ class TestPromises:
 
     def test_drain(self, start: Start) -> None:
         server = start(go=False)
-        health = health_pb2_grpc.HealthStub(grpc.insecure_channel(server.listeners.grpc[0]))
+        health: Any = health_pb2_grpc.HealthStub(grpc.insecure_channel(server.listeners.grpc[0]))
         asked = health_pb2.HealthCheckRequest(service=SERVICE)
         changes = health.Watch(asked)
         await_health(changes, "SERVING")
@@ -508,7 +508,7 @@ def test_reflection(server: RunningServer) -> None:
         assert "grpc.health.v1.Health" in database.get_services()
 
 
-def raw_call(server: RunningServer, name: str, request: object) -> object:
+def raw_call(server: RunningServer, name: str, request: object) -> Any:
     call = CALLS[name]
     with grpc.insecure_channel(server.listeners.grpc[0]) as channel:
         kind = channel.stream_unary if call.request_streams else channel.unary_unary

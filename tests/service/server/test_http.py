@@ -375,7 +375,7 @@ class TestSeenFromOutside:
         assert found["quod_gpu_busy_seconds_total", ("device", "cpu"), ("worker", "fake")] == 0.5
         assert job["id"] not in text
         assert "local" not in text
-        assert {name for name, *_ in found if not name.startswith("quod_")} == set()
+        assert {name for name, *_ in found if not str(name).startswith("quod_")} == set()
 
     def test_a_job_for_operators(self, server: RunningServer) -> None:
         with server.http() as http:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 import grpc
@@ -62,7 +62,7 @@ class Client:
             if found.state.ended or wire.left(limit) <= 0:
                 return found
 
-    def watch(self, job: str, after: int = 0) -> Iterator[Event]:
+    def watch(self, job: str, after: int = 0) -> Generator[Event, None, None]:
         """Events of a job until its end, from number `after` + 1 on.
 
         After `UnavailableError` go on with the number of the last event.
