@@ -34,6 +34,7 @@ Array = np.ndarray[Any, Any]
 EXACT: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh,
     "rsqrt": lambda a: 1 / np.sqrt(a), "sqrt": np.sqrt, "div": lambda a: 1 / a,
+    "rcp": lambda a: 1 / a,
 }  # fmt: skip
 """Each function by the name of its op or method; of `div` the quotients of 1."""
 

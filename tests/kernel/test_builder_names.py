@@ -18,6 +18,7 @@ PAGE = (REPOSITORY / "docs" / "language.md").read_text()
 METHODS = {
     "const": "constant", "convert": "cast", "pointer_cast": "cast", "if": "if_", "for": "range",
     "while": "while_", "assert": "assert_", "min": "minimum", "max": "maximum",
+    "unpack_f16_low": "unpack_f16", "unpack_f16_high": "unpack_f16",
     "subgroup_min": "subgroup_minimum", "subgroup_max": "subgroup_maximum",
 }  # fmt: skip
 """The methods that record an op of another name."""
@@ -25,7 +26,7 @@ METHODS = {
 OTHERS = {
     "all_lanes", "any_lane", "emit", "emit_many", "exp", "global_id", "lane_id", "log", "log2",
     "machine", "operand", "resident_workgroups", "subgroup_id", "subgroup_size", "tanh",
-    "workgroup_size",
+    "unpack_bf16", "workgroup_size",
 }  # fmt: skip
 """What is no op of the table, but made of some, or asks."""
 

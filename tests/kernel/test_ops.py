@@ -173,6 +173,7 @@ FLOAT_MODELS: dict[str, Callable[..., Any]] = {
     "fma": lambda t, a, b, c: float_fma(a, b, c, t.bits),
     "sqrt": lambda t, a: float_root(a, t.bits),
     "rsqrt": lambda t, a: float_quotient(1.0, float_root(a, t.bits), t.bits),
+    "rcp": lambda t, a: float_quotient(1.0, a, t.bits),
     "abs": lambda t, a: math.fabs(a),
     "floor": lambda t, a: whole(math.floor, a),
     "ceil": lambda t, a: whole(math.ceil, a),

@@ -14,6 +14,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import fields_of, frozen
+from quod.kernel import types
 from quod.kernel.launcher import Launcher
 from quod.kernel.registry import find
 from quod.kernel.semantics import NUMPY_TYPES
@@ -105,6 +106,10 @@ def _array(pointer: PointerType, count: int, random: np.random.Generator | None)
     dtype = np.dtype(NUMPY_TYPES[element])
     if random is None:
         return np.zeros(count, dtype)
+    if element is types.bf16:
+        return (random.standard_normal(count).astype(np.float32).view(np.uint32) >> 16).astype(
+            dtype
+        )
     if element.kind == "float":
         return random.standard_normal(count).astype(dtype)
     if element.kind == "bool":

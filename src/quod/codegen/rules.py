@@ -7,13 +7,29 @@ from typing import TypeVar
 
 from quod.errors import KernelError
 from quod.kernel.ir import Op
+from quod.kernel.machine import Capability
+from quod.kernel.ops import OPS
 
 Rule = TypeVar("Rule")
 
-ABSENT: Mapping[str, Mapping[str, str]] = {
-    "LLVM": {"exp2": "processors have no such instruction; write k.exp2(a)"},
+_REASONS: Mapping[str, Mapping[Capability | None, str]] = {
+    "LLVM": {
+        Capability.EXP2: "processors have no such instruction; write k.exp2(a)",
+        Capability.BF16: "few processors have such an instruction; write k.pack_bf16(a, b)",
+    },
     "PTX": {},
-    "WGSL": {},
+    "WGSL": {
+        Capability.F16: "it leaves rounding open; write k.pack_f16(a, b) or k.unpack_f16(word)",
+        Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
+    },
+}
+"""Why a target has no rule for the ops of a capability."""
+
+ABSENT: Mapping[str, Mapping[str, str]] = {
+    target: {
+        name: reasons[row.capability] for name, row in OPS.items() if row.capability in reasons
+    }
+    for target, reasons in _REASONS.items()
 }
 """The ops that a target has no rule for, and why."""
 

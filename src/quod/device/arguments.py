@@ -6,7 +6,7 @@ through the pointer. It must begin at a multiple of 4 bytes, or of its element's
 less or the kernel adds to it atomically. Its items must be as wide as the pointer's elements and of
 the same kind (whole number, float, bool), with one exception: integers may be read as integers of
 another width if they come out even, so a kernel over `u64` takes the packed 32-bit words of field
-elements.
+elements. Elements of bf16 are items of two bytes: of `ml_dtypes.bfloat16`, or u16 with their bits.
 
 A device with memory of its own takes buffers of that memory only, which begin at a multiple of 16
 bytes; it copies arrays there first.
@@ -26,7 +26,7 @@ from quod.codegen.pointers import PointerUses
 from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.device.prologue import Place, check_kernel
 from quod.errors import DeviceError
-from quod.kernel.types import PointerType, Type
+from quod.kernel.types import PointerType, Type, bf16
 from quod.validation import shown
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ _INTEGER_RANGES = {
 }  # fmt: skip
 _FORMATS = {"bool": "Q", "u32": "Q", "u64": "Q", "i32": "q", "i64": "q", "f32": "f4x", "f64": "d"}
 _NUMPY_KINDS = {"u": "integer", "i": "integer", "f": "float", "b": "bool"}
+_BF16_KINDS = "Vu"
+"""Of arrays of bf16: that of ml_dtypes and PyTorch, and u16 with the bits, as NumPy has none."""
 _ADDRESS_ALIGNMENT = 4
 
 
@@ -203,8 +205,10 @@ def _check_array(array: Array, type_: PointerType) -> None:
 def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
     """`Unfit` unless a pointer takes arrays of that type."""
     element = type_.element
+    if element is bf16 and dtype.itemsize == element.bytes and dtype.kind in _BF16_KINDS:
+        return
     wanted = "integer" if element.is_integer else element.kind
-    if _NUMPY_KINDS.get(dtype.kind) != wanted or not dtype.isnative:
+    if element is bf16 or _NUMPY_KINDS.get(dtype.kind) != wanted or not dtype.isnative:
         raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
     if wanted != "integer" and dtype.itemsize != element.bytes:
         raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")

@@ -7,7 +7,9 @@ from quod.kernel.ir import Block, Function, Kernel, Location, Op
 from quod.kernel.machine import Machine
 from quod.kernel.types import (
     Type,
+    bf16,
     bool_,
+    f16,
     f32,
     f64,
     i8,
@@ -21,6 +23,8 @@ from quod.kernel.types import (
     u64,
 )
 from quod.kernel.value import (
+    BF16,
+    F16,
     F32,
     F64,
     I8,
@@ -37,9 +41,9 @@ from quod.kernel.value import (
 )
 
 __all__ = [
-    "AssertionFailure", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "Block",
-    "Bool", "Builder", "Function",
+    "AssertionFailure", "BF16", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32",
+    "U64", "Block", "Bool", "Builder", "Function",
     "Kernel", "KernelDefinition", "Location", "Machine", "Op", "Pointer", "TraceError", "Type",
-    "Value", "VerificationFailure", "bool_", "f32", "f64", "function", "i8", "i16", "i32", "i64",
-    "kernel", "pointer", "u8", "u16", "u32", "u64",
+    "Value", "VerificationFailure", "bf16", "bool_", "f16", "f32", "f64", "function", "i8", "i16",
+    "i32", "i64", "kernel", "pointer", "u8", "u16", "u32", "u64",
 ]  # fmt: skip

@@ -223,6 +223,8 @@ class Builder(ValueBuilder):
         TraceError for a number that the type does not hold, as of constants.
         """
         check_type(element)
+        if element in types.HALVES:
+            raise TraceError(f"there are no tables of {element}; make one of f32")
         holder = types.loaded_type(element)
         for number in numbers:
             if not isinstance(number, (int, float, np.number)):

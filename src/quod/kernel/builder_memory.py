@@ -36,6 +36,18 @@ class MemoryBuilder(ABC):
     def operand(self, item: Operand, type_: Type) -> Value:
         """`item` as a value: itself, or a constant of the given type."""
 
+    @abstractmethod
+    def cast(self, value: Value, target: Type) -> Value:
+        """A pointer with another element type."""
+
+    @abstractmethod
+    def _widened(self, bits: Value, element: Type) -> Value:
+        """The f32 of the 16 bits of an element."""
+
+    @abstractmethod
+    def _narrowed(self, value: Value, element: Type) -> Value:
+        """The 16 bits of the element nearest to an f32."""
+
     def _element(self, pointer: Value, use: str) -> Type:
         if not isinstance(pointer.type, PointerType):
             raise TraceError(f"only a pointer can be {use}, not {an(pointer.type)}")
@@ -59,12 +71,17 @@ class MemoryBuilder(ABC):
         result = types.loaded_type(self._element(pointer, "loaded from"))
         if count < 1:
             raise TraceError(f"a load gives at least one value, not {count}")
+        element = self._element(pointer, "loaded from")
+        if element in types.HALVES:
+            words = self.load(self.cast(pointer, types.u16), index, count)
+            return tuple([self._widened(word, element) for word in words])
         operands = (pointer, self._index(index))
         return self._tracer.record("load", operands, [result] * count, {"count": count})
 
     def store(self, pointer: Value, index: Operand, *values: Value) -> None:
         """Stores values at pointer[index] and the places after it."""
-        wanted = types.loaded_type(self._element(pointer, "stored through"))
+        element = self._element(pointer, "stored through")
+        wanted = types.loaded_type(element)
         self._refuse_constant(pointer)
         if not values:
             raise TraceError("a store needs at least one value")
@@ -75,6 +92,10 @@ class MemoryBuilder(ABC):
                     f"{an(wanted)} is stored here, not {an(value.type)}; convert it with "
                     "value.cast(type)"
                 )
+        if element in types.HALVES:
+            bits = [self._narrowed(value, element) for value in values]
+            self.store(self.cast(pointer, types.u16), index, *bits)
+            return
         self._tracer.record("store", (pointer, self._index(index), *values), ())
 
     def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:

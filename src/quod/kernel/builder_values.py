@@ -66,6 +66,10 @@ class ValueBuilder(MemoryBuilder):
         """a * b + c, rounded once."""
         return self.emit("fma", (a, b, c))
 
+    def rcp(self, value: Value) -> Value:
+        """1 / value of an f32."""
+        return self.emit("rcp", (value,))
+
     def cast(self, value: Value, target: Type) -> Value:
         """A number as another scalar type, or a pointer with another element type."""
         if value.type is target:
@@ -143,6 +147,45 @@ class ValueBuilder(MemoryBuilder):
             raise TraceError(f"k.{name} is for f32, not {an(found)}; write value.cast(f32)")
         result: Value = self.call(name, FUNCTIONS[name].body, value, inline=True)
         return result
+
+    # --- floats of 16 bits
+
+    def unpack_f16(self, word: Value) -> tuple[Value, Value]:
+        """The two f16 in a u32 as f32, the one in its low half first."""
+        if self.machine.has(Capability.F16):
+            return self.emit("unpack_f16_low", (word,)), self.emit("unpack_f16_high", (word,))
+        low, high = (self._half("f16_value", half) for half in (word & 0xFFFF, word >> 16))
+        return low, high
+
+    def unpack_bf16(self, word: Value) -> tuple[Value, Value]:
+        """The two bf16 in a u32 as f32, the one in its low half first."""
+        return self.bitcast(word << 16, types.f32), self.bitcast(word & 0xFFFF0000, types.f32)
+
+    def pack_f16(self, low: Value, high: Value) -> Value:
+        """Two f32 as f16 in a u32, `low` in its low half: each to nearest even."""
+        if self.machine.has(Capability.F16):
+            return self.emit("pack_f16", (low, high))
+        return self._half("f16_bits", low) | self._half("f16_bits", high) << 16
+
+    def pack_bf16(self, low: Value, high: Value) -> Value:
+        """Two f32 as bf16 in a u32, `low` in its low half: each to nearest even."""
+        if self.machine.has(Capability.BF16):
+            return self.emit("pack_bf16", (low, high))
+        return self._half("bf16_bits", low) | self._half("bf16_bits", high) << 16
+
+    def _half(self, name: str, value: Value) -> Value:
+        from quod.kernel.half_functions import FUNCTIONS
+
+        result: Value = self.call(name, FUNCTIONS[name], value, inline=True)
+        return result
+
+    def _widened(self, bits: Value, element: Type) -> Value:
+        unpack = self.unpack_f16 if element is types.f16 else self.unpack_bf16
+        return unpack(bits)[0]
+
+    def _narrowed(self, value: Value, element: Type) -> Value:
+        pack = self.pack_f16 if element is types.f16 else self.pack_bf16
+        return pack(value, self.constant(0.0, types.f32))
 
     # --- on devices that check
 

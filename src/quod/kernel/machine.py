@@ -46,6 +46,12 @@ class Capability(StrEnum):
     EXP2 = "exp2"
     """An instruction gives powers of two of floats."""
 
+    F16 = "f16"
+    """Instructions convert between f32 and f16, to nearest even, with subnormal numbers."""
+
+    BF16 = "bf16"
+    """An instruction rounds f32 to bf16."""
+
     SHORT_KERNELS = "short_kernels"
     """The driver copies functions to wherever they are called, and takes long over large kernels:
     a loop is better than its steps one after the other, and a program over a private array than

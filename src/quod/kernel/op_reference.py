@@ -44,7 +44,7 @@ _SETS: dict[tuple[types.Type, ...], str] = {
     types.SCALARS: "any scalar",
     types.NUMBERS: "any number",
     types.INTEGERS: "any integer",
-    (*types.SCALARS, *types.STORAGE): "any scalar, u8, u16, i8 or i16",
+    (*types.SCALARS, *types.STORAGE, *types.HALVES): "any scalar, u8, u16, i8, i16, f16 or bf16",
 }
 
 

@@ -94,8 +94,16 @@ def pointer_add(op: Op) -> None:
         raise _fail(op, f"pointer_add gives {_place(op)}, not {op.results[0].type}")
 
 
+def _element(op: Op) -> Type:
+    """What a load or a store of the op's pointer has as values."""
+    element = _place(op).element
+    if element in types.HALVES:
+        raise _fail(op, f"{element} is in memory as u16: {op.name} through a pointer to that")
+    return types.loaded_type(element)
+
+
 def load(op: Op) -> None:
-    element = types.loaded_type(_place(op).element)
+    element = _element(op)
     _counts(op, 2, max(1, len(op.results)))
     if any(result.type is not element for result in op.results):
         raise _fail(
@@ -114,7 +122,7 @@ def _refuse_constant(op: Op) -> None:
 
 def store(op: Op) -> None:
     _refuse_constant(op)
-    element = types.loaded_type(_place(op).element)
+    element = _element(op)
     _counts(op, max(3, len(op.operands)), 0)
     values = types_of(op.operands[2:])
     if any(type_ is not element for type_ in values):

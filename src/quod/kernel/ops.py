@@ -42,7 +42,7 @@ def _define(
 
 _I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
 _IB = (types.bool_, *types.INTEGERS)
-_E = (*types.SCALARS, *types.STORAGE)
+_E = (*types.SCALARS, *types.STORAGE, *types.HALVES)
 
 _row = partial(_define, "Arithmetic")
 _row(
@@ -94,6 +94,10 @@ _row(
 _row(
     "rsqrt", "T -> T", "One by the square root.", semantics.inverse_square_root, T=(types.f32,),
     ulps={"llvm": 1.5, "ptx": 2, "wgsl": 3},
+)  # fmt: skip
+_row(
+    "rcp", "T -> T", "One by it.", semantics.reciprocal, T=(types.f32,),
+    ulps={"ptx": 1, "wgsl": 2.5},
 )  # fmt: skip
 _row("floor", "T -> T", "The whole number at or below it.", np.floor, T=types.FLOATS)
 _row("ceil", "T -> T", "The whole number at or above it.", np.ceil, T=types.FLOATS)
@@ -159,9 +163,11 @@ _row(
 
 _row = partial(_define, "Counting bits", T=_U)
 _row(
-    "clz", "T -> T", "Count of leading zero bits.", semantics.count_leading_zeros,
-    kept_for="kernels of others; ctz and popcount are its siblings",
-)  # fmt: skip
+    "clz",
+    "T -> T",
+    "Count of leading zero bits.",
+    semantics.count_leading_zeros,
+)
 _row("ctz", "T -> T", "Count of trailing zero bits.", semantics.count_trailing_zeros)
 _row("popcount", "T -> T", "Count of one bits.", lambda a: np.bitwise_count(a).astype(a.dtype))
 
@@ -261,6 +267,21 @@ _row(
     "bitcast", "S -> T", "The same bits as another type of the same width.",
     type_rule="bitcast", evaluate_as=semantics.bitcast, lanes="same bits", cost="free",
     derived=("type",), S=_N, T=_N,
+)  # fmt: skip
+_row = partial(_row, capability=Capability.F16)
+_row("unpack_f16_low", "u32 -> f32", "The f16 in the low half of a word.", semantics.unpack_f16_low)
+_row(
+    "unpack_f16_high", "u32 -> f32", "The f16 in the high half of a word.",
+    semantics.unpack_f16_high,
+)  # fmt: skip
+_row(
+    "pack_f16", "f32 f32 -> u32",
+    "Two numbers as f16, the first in the low half: each to nearest even, infinity beyond the "
+    "range, 0x7fff of NaN.", semantics.pack_f16,
+)  # fmt: skip
+_row(
+    "pack_bf16", "f32 f32 -> u32", "The same as bf16.", semantics.pack_bf16,
+    capability=Capability.BF16,
 )  # fmt: skip
 
 _row = partial(_define, "Memory")

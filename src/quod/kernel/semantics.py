@@ -24,6 +24,8 @@ NUMPY_TYPES: dict[Type, type[np.generic]] = {
     types.u16: np.uint16,
     types.i8: np.int8,
     types.i16: np.int16,
+    types.f16: np.float16,
+    types.bf16: np.uint16,  # their bits: NumPy has no such floats
     types.u32: np.uint32,
     types.u64: np.uint64,
     types.i32: np.int32,
@@ -209,6 +211,47 @@ def inverse_square_root(a: Array) -> Array:
 def power_of_two(a: Array) -> Array:
     """Rounded once."""
     result: Array = np.exp2(a.astype(np.float64)).astype(a.dtype)
+    return result
+
+
+def reciprocal(a: Array) -> Array:
+    result: Array = a.dtype.type(1) / a
+    return result
+
+
+# --- floats of 16 bits, two in a word
+
+_NAN16 = np.uint32(0x7FFF)
+"""The bits of NaN, of either type, as GPUs give them."""
+
+
+def unpack_f16_low(word: Array) -> Array:
+    result: Array = word.astype(np.uint16).view(np.float16).astype(np.float32)
+    return result
+
+
+def unpack_f16_high(word: Array) -> Array:
+    return unpack_f16_low(word >> np.uint32(16))
+
+
+def _f16_bits(a: Array) -> Array:
+    bits = a.astype(np.float16).view(np.uint16).astype(np.uint32)
+    return np.where(np.isnan(a), _NAN16, bits)
+
+
+def _bf16_bits(a: Array) -> Array:
+    word = a.view(np.uint32)
+    odd = (word >> np.uint32(16)) & np.uint32(1)
+    return np.where(np.isnan(a), _NAN16, (word + np.uint32(0x7FFF) + odd) >> np.uint32(16))
+
+
+def pack_f16(low: Array, high: Array) -> Array:
+    result: Array = _f16_bits(low) | _f16_bits(high) << np.uint32(16)
+    return result
+
+
+def pack_bf16(low: Array, high: Array) -> Array:
+    result: Array = _bf16_bits(low) | _bf16_bits(high) << np.uint32(16)
     return result
 
 

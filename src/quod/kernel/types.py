@@ -1,7 +1,8 @@
 """Types of kernel values.
 
-Every type is a single object, so types are compared with `is`. Integers of 8 and 16 bits are
-storage types only: a load widens them to `u32`, or by their sign to `i32`, and a store narrows.
+Every type is a single object, so types are compared with `is`. Numbers of 8 and 16 bits are
+storage types only: a load widens integers to `u32`, or by their sign to `i32`, and floats to `f32`;
+a store narrows integers and rounds floats.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ u8 = Type("u8", "unsigned", 8)
 u16 = Type("u16", "unsigned", 16)
 i8 = Type("i8", "signed", 8)
 i16 = Type("i16", "signed", 16)
+f16 = Type("f16", "float", 16)
+bf16 = Type("bf16", "float", 16)
 
 UNSIGNED = (u32, u64)
 INTEGERS = (u32, u64, i32, i64)
@@ -61,8 +64,10 @@ FLOATS = (f32, f64)
 NUMBERS = INTEGERS + FLOATS
 SCALARS = (bool_, *NUMBERS)
 STORAGE = (u8, u16, i8, i16)
+HALVES = (f16, bf16)
+"""Floats of 16 bits: IEEE 754's binary16, and an f32's upper half. In IR accesses are u16."""
 
-_SCALARS_BY_NAME = {t.name: t for t in (*SCALARS, cc, *STORAGE)}
+_SCALARS_BY_NAME = {t.name: t for t in (*SCALARS, cc, *STORAGE, *HALVES)}
 _POINTERS: dict[tuple[Type, Space], PointerType] = {}
 
 
@@ -104,6 +109,8 @@ def parse_type(text: str) -> Type:
 
 def loaded_type(element: Type) -> Type:
     """The type of the value that a load of `element` gives."""
+    if element in HALVES:
+        return f32
     if element in STORAGE:
         return i32 if element.kind == "signed" else u32
     return element

@@ -189,11 +189,21 @@ def _absolute(body: BodyEmitter, op: Op) -> None:
 def _inverse_square_root(body: BodyEmitter, op: Op) -> None:
     _intrinsic({"float": "llvm.sqrt"})(body, op)
     (result,) = op.results
+    body.names[result] = _one_by(body, op, body.names[result])
+
+
+def _reciprocal(body: BodyEmitter, op: Op) -> None:
+    (result,), (a,) = op.results, op.operands
+    body.names[result] = _one_by(body, op, body.get(a))
+
+
+def _one_by(body: BodyEmitter, op: Op, value: str) -> str:
+    (result,) = op.results
     kind = body.type_of(result)
     one = constant_text(1.0, result.type)
     if kind.startswith("<"):
         one = f"splat (float {one})"
-    body.names[result] = body.fresh(f"fdiv {kind} {one}, {body.names[result]}")
+    return body.fresh(f"fdiv {kind} {one}, {value}")
 
 
 def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, vector: bool, shift: int) -> str:
@@ -334,6 +344,45 @@ def _bitcast(body: BodyEmitter, op: Op) -> None:
     body.names[result] = body.fresh(text)
 
 
+def _unpack_f16(high: bool) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (word,) = op.results, op.operands
+        kind, text = body.type_of(word), body.get(word)
+        if high:
+            by = "splat (i32 16)" if kind.startswith("<") else "16"
+            text = body.fresh(f"lshr {kind} {text}, {by}")
+        narrow, half = kind.replace("i32", "i16"), kind.replace("i32", "half")
+        bits = body.fresh(f"trunc {kind} {text} to {narrow}")
+        number = body.fresh(f"bitcast {narrow} {bits} to {half}")
+        body.names[result] = body.fresh(f"fpext {half} {number} to {body.type_of(result)}")
+
+    return rule
+
+
+def _f16_bits(body: BodyEmitter, kind: str, text: str) -> str:
+    """The bits of the f16 nearest to an f32, in words of a type."""
+
+    def of(name: str) -> str:
+        return kind.replace("i32", name)
+
+    rounded = body.fresh(f"fptrunc {of('float')} {text} to {of('half')}")
+    narrow = body.fresh(f"bitcast {of('half')} {rounded} to {of('i16')}")
+    wide = body.fresh(f"zext {of('i16')} {narrow} to {kind}")
+    missing = body.fresh(f"fcmp uno {of('float')} {text}, {text}")
+    nan = "splat (i32 32767)" if "<" in kind else "32767"
+    return body.fresh(f"select {of('i1')} {missing}, {kind} {nan}, {kind} {wide}")
+
+
+def _pack_f16(body: BodyEmitter, op: Op) -> None:
+    kind = body.type_of(op.results[0])
+    low, high = [
+        _f16_bits(body, kind, body.get(operand, varying=body.is_varying(op.results[0])))
+        for operand in op.operands
+    ]
+    upper = body.fresh(f"shl {kind} {high}, {'splat (i32 16)' if '<' in kind else '16'}")
+    body.names[op.results[0]] = body.fresh(f"or {kind} {low}, {upper}")
+
+
 def _local_id(body: BodyEmitter, op: Op) -> None:
     lanes = ", ".join(f"i32 {lane}" for lane in range(body.lanes))
     body.names[op.results[0]] = f"<{lanes}>" if body.lanes > 1 else "0"
@@ -370,6 +419,7 @@ RULES: dict[str, Rule] = {
     "fma": _intrinsic({"float": "llvm.fma"}),
     "sqrt": _intrinsic({"float": "llvm.sqrt"}),
     "rsqrt": _inverse_square_root,
+    "rcp": _reciprocal,
     "abs": _absolute,
     "floor": _intrinsic({"float": "llvm.floor"}),
     "ceil": _intrinsic({"float": "llvm.ceil"}),
@@ -404,6 +454,9 @@ RULES: dict[str, Rule] = {
     "madc_hi": _carry("add", multiply="hi", carry_in=True, carry_out=False),
     "convert": _convert,
     "bitcast": _bitcast,
+    "unpack_f16_low": _unpack_f16(high=False),
+    "unpack_f16_high": _unpack_f16(high=True),
+    "pack_f16": _pack_f16,
     "local_id": _local_id,
     "workgroup_id": _workgroup_id,
     "num_workgroups": _num_workgroups,

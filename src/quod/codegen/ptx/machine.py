@@ -17,6 +17,9 @@ FEATURES = frozenset((
     Capability.EXP2,
 ))  # fmt: skip
 
+_OF_HALVES = frozenset((Capability.F16, Capability.BF16))
+_FIRST_WITH_HALVES = 80
+
 
 @frozen
 class Architecture:
@@ -92,8 +95,10 @@ def ptx_machine(
 
     A limit above 48 KiB is memory that the launch has to ask for.
     """
-    most = architecture(arch).shared_bytes
+    row = architecture(arch)
+    features = FEATURES | _OF_HALVES if row.capability >= _FIRST_WITH_HALVES else FEATURES
+    most = row.shared_bytes
     limit = most if shared_bytes_limit is None else min(most, shared_bytes_limit)
     return Machine(
-        "ptx", workgroup_size, FEATURES, max(limit, DEFAULT_SHARED_BYTES), arch, SUBGROUP_SIZE
+        "ptx", workgroup_size, features, max(limit, DEFAULT_SHARED_BYTES), arch, SUBGROUP_SIZE
     )

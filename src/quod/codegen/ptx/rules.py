@@ -311,6 +311,28 @@ def _bitcast(body: BodyEmitter, op: Op) -> None:
         body.define(result, f"mov.b{result.type.bits}", body.register(a))
 
 
+def _unpack_f16(half: int) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        (result,), (word,) = op.results, op.operands
+        bits = body.new("h")
+        parts = f"{bits}, _" if half == 0 else f"_, {bits}"
+        body.module.require((7, 1))  # the part that is left out
+        body.line(f"mov.b32 {{{parts}}}, {body.register(word)};")
+        body.define(result, "cvt.f32.f16", bits)
+
+    return rule
+
+
+def _pack(instruction: str) -> Rule:
+    """The instruction has the upper half first."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        low, high = (body.register(operand) for operand in op.operands)
+        body.define(op.results[0], instruction, f"{high}, {low}")
+
+    return rule
+
+
 RULES: dict[str, Rule] = {
     "add": _simple("add", "add.rn"),
     "sub": _simple("sub", "sub.rn"),
@@ -323,6 +345,7 @@ RULES: dict[str, Rule] = {
     "fma": _simple("", "fma.rn"),
     "sqrt": _simple("", "sqrt.rn"),
     "rsqrt": _of_register("rsqrt.approx"),
+    "rcp": _of_register("rcp.approx"),
     "exp2": _of_register("ex2.approx"),
     "abs": _of_register("abs"),
     "floor": _of_register("cvt.rmi", twice=True),
@@ -347,4 +370,8 @@ RULES: dict[str, Rule] = {
     "popcount": _count("popcount"),
     "convert": _convert,
     "bitcast": _bitcast,
+    "unpack_f16_low": _unpack_f16(0),
+    "unpack_f16_high": _unpack_f16(1),
+    "pack_f16": _pack("cvt.rn.f16x2.f32"),
+    "pack_bf16": _pack("cvt.rn.bf16x2.f32"),
 }

@@ -13,7 +13,7 @@ _REGISTERS = {
     types.u64: "rd", types.i64: "rd", types.f32: "f", types.f64: "fd",
 }  # fmt: skip
 
-REGISTER_TYPES = {"p": "pred", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
+REGISTER_TYPES = {"p": "pred", "h": "b16", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
 """The PTX type of each kind of register, by the letters that its names begin with."""
 
 _SUFFIXES = {

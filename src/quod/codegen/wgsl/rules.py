@@ -227,6 +227,10 @@ def _bitcast(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"bitcast<{target}>({body.text_of(op.operands[0])})", _ATOM
 
 
+def _reciprocal(body: BodyEmitter, op: Op) -> tuple[str, int]:
+    return f"1.0f / {body.text_of(op.operands[0], _ATOM)}", _PRODUCT
+
+
 _EXPRESSIONS: dict[str, Expression] = {
     "add": _infix("+", _SUM, _SUM, _PRODUCT),
     "sub": _infix("-", _SUM, _SUM, _PRODUCT),
@@ -239,6 +243,7 @@ _EXPRESSIONS: dict[str, Expression] = {
     "fma": function("fma"),
     "sqrt": function("sqrt"),
     "rsqrt": function("inverseSqrt"),
+    "rcp": _reciprocal,
     "exp2": function("exp2"),
     "abs": function("abs"),
     "floor": function("floor"),

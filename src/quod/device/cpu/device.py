@@ -119,6 +119,8 @@ class CpuDevice(OpenedDevice):
             features.add(Capability.IFMA52)
         if lanes == 1:
             features.add(Capability.CARRY)
+        if host_processor().has_f16:
+            features.add(Capability.F16)
         return Machine(
             "llvm", lanes, frozenset(features), shared_bytes_limit=_SHARED_BYTES,
             subgroup_size=math.gcd(lanes, 32),

@@ -44,6 +44,11 @@ class HostProcessor:
         """52-bit multiply-add in 512-bit vectors."""
         return {"avx512f", "avx512ifma", "avx512dq", "avx512vl"} <= self.features
 
+    @property
+    def has_f16(self) -> bool:
+        """Conversions between f32 and f16: F16C, and any 64-bit Arm."""
+        return "f16c" in self.features or self.triple.startswith(("aarch64", "arm64"))
+
 
 @functools.cache
 def host_processor() -> HostProcessor:

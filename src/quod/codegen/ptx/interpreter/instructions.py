@@ -18,7 +18,14 @@ from quod.codegen.ptx.interpreter.decode import (
     where,
 )
 from quod.codegen.ptx.interpreter.parse import Instruction
-from quod.kernel.semantics import inverse_square_root, power_of_two
+from quod.kernel.semantics import (
+    inverse_square_root,
+    pack_bf16,
+    pack_f16,
+    power_of_two,
+    reciprocal,
+    unpack_f16_low,
+)
 
 Decoder = Callable[[Instruction, Operands], Code]
 
@@ -149,14 +156,17 @@ def _float_only(instruction: Instruction, operands: Operands) -> Code:
     return _rounded(instruction, operands, type_, modifiers)
 
 
+_APPROXIMATED = {"ex2": power_of_two, "rcp": reciprocal, "rsqrt": inverse_square_root}
+
+
 def _approximate(instruction: Instruction, operands: Operands) -> Code:
-    """ex2 and rsqrt, which there are only as approximations: here they are rounded."""
+    """ex2, rcp and rsqrt, which there are only as approximations: here they are rounded."""
     name = instruction.opcode[0]
     if instruction.opcode[1:] != ("approx", "f32"):
         raise instruction.error("is no approximation that is known here")
     operands.count(2)
     target, source = instruction.operands
-    evaluate = arithmetic.typed({"ex2": power_of_two, "rsqrt": inverse_square_root}[name], "f32")
+    evaluate = arithmetic.typed(_APPROXIMATED[name], "f32")
     return assignment(operands.target(target, "f32"), evaluate, [operands.source(source, "f32")])
 
 
@@ -204,7 +214,33 @@ def _logic3(instruction: Instruction, operands: Operands) -> Code:
     return assignment(operands.target(texts[0], type_), evaluate, sources)
 
 
+_PACKED = {("rn", "f16x2", "f32"): pack_f16, ("rn", "bf16x2", "f32"): pack_bf16}
+
+
+def _convert_halves(instruction: Instruction, operands: Operands) -> Code | None:
+    """cvt of floats of 16 bits, two of which are packed with the first one above; else None."""
+    texts, kind = instruction.operands, instruction.opcode[1:]
+    if kind in _PACKED:
+        operands.count(3)
+        pack = _PACKED[kind]
+        sources = [operands.source(text, "f32") for text in texts[:0:-1]]
+        return assignment(
+            operands.target(texts[0], "b32"),
+            lambda low, high: pack(low.view(np.float32), high.view(np.float32)),
+            sources,
+        )
+    if kind == ("f32", "f16"):
+        operands.count(2)
+        source = operands.source(texts[1], "b16")
+        target = operands.target(texts[0], "f32")
+        return assignment(target, lambda a: unpack_f16_low(a).view(np.uint32), [source])
+    return None
+
+
 def _convert(instruction: Instruction, operands: Operands) -> Code:
+    halves = _convert_halves(instruction, operands)
+    if halves is not None:
+        return halves
     if len(instruction.opcode) < 3:
         raise instruction.error("needs two types")
     *modifiers, to, source = instruction.opcode[1:]
@@ -367,7 +403,7 @@ COMPUTING: dict[str, Decoder] = {
     **dict.fromkeys(("add", "sub", "addc", "subc"), _sum),
     **dict.fromkeys(("mul", "mad", "madc"), _multiply),
     **dict.fromkeys(("fma", "sqrt"), _float_only),
-    **dict.fromkeys(("ex2", "rsqrt"), _approximate),
+    **dict.fromkeys(_APPROXIMATED, _approximate),
     "div": _divide,
     "min": _extreme,
     "max": _extreme,
