@@ -7,6 +7,7 @@ import json
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,20 +34,32 @@ def measure(
     )
 
 
-def test_the_median_is_in_the_unit_and_for_one_operation() -> None:
-    case = harness.Case({"n": 4}, lambda: time.sleep(0.004), unit="us/nap", operations=4)
+@pytest.fixture
+def nap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets so many seconds go by on the harness's clock."""
+    now = [0.0]
+    monkeypatch.setattr(harness, "perf_counter", lambda: now[0])
+
+    def pass_by(seconds: float) -> None:
+        now[0] += seconds
+
+    return pass_by
+
+
+def test_the_median_is_in_the_unit_and_for_one_operation(nap: Callable[[float], None]) -> None:
+    case = harness.Case({"n": 4}, lambda: nap(0.004), unit="us/nap", operations=4)
     [row] = measure([case])
-    assert 1000 <= row.median < 5000
+    assert row.median == pytest.approx(1000)
     assert (row.repeats, row.unit, row.parameters) == (3, "us/nap", {"n": 4})
     assert (row.peer, row.peer_median, row.ratio) == (None, None, None)
 
 
-def test_a_peer_takes_turns_with_us() -> None:
+def test_a_peer_takes_turns_with_us(nap: Callable[[float], None]) -> None:
     order: list[str] = []
 
     def run(name: str, seconds: float) -> None:
         order.append(name)
-        time.sleep(seconds)
+        nap(seconds)
 
     case = harness.Case(
         {}, lambda: run("ours", 0.002), peers={"other": lambda: run("theirs", 0.02)}
@@ -57,14 +70,14 @@ def test_a_peer_takes_turns_with_us() -> None:
     assert row.ratio is not None
     assert row.peer_median is not None
     assert row.ratio == pytest.approx(row.peer_median / row.median)
-    assert 2 < row.ratio < 11
+    assert row.ratio == pytest.approx(10)
 
 
-def test_short_work_is_repeated_until_the_time_is_used() -> None:
+def test_short_work_is_repeated_until_the_time_is_used(nap: Callable[[float], None]) -> None:
     runs: list[int] = []
-    case = harness.Case({}, lambda: runs.append(time.sleep(0.001) or 0))
-    [row] = measure([case], plan=harness.Plan(repeats=2, seconds=0.02))
-    assert 3 <= row.repeats <= 20
+    case = harness.Case({}, lambda: runs.append(nap(1 / 1024) or 0))
+    [row] = measure([case], plan=harness.Plan(repeats=2, seconds=20 / 1024))
+    assert row.repeats == 20
     assert len(runs) == row.repeats + 1
     [row] = measure([case], plan=harness.Plan(repeats=2, seconds=60, most_repeats=4))
     assert row.repeats == 4

@@ -54,7 +54,7 @@ def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
     assert entry.run(["inspect", str(pipe), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["bytes"], found["insecure"]) == (len(content), False)
-    writer.join(10)
+    writer.join(60)
 
 
 def test_inspect_of_what_may_not_be_read(

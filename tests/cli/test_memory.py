@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -83,7 +82,7 @@ def test_a_process_that_ends_by_itself_had_no_memory(body: str, code: int) -> No
 
 
 # Not one sleep: a handler waits for the end of one that begins just after its signal.
-LONG = "[time.sleep(0.1) for _ in range(600)]"
+LONG = "[time.sleep(0.1) for _ in range(6000)]"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -94,11 +93,9 @@ def test_a_guarded_command_can_be_terminated(number: signal.Signals) -> None:
     )
     assert process.stdout is not None
     process.stdout.readline()
-    begin = time.monotonic()
     process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 7  # as of a process that ends by itself
-    assert time.monotonic() - begin < 20
 
 
 LIMITED = f"""
@@ -120,7 +117,7 @@ def test_a_limited_command_that_is_terminated_says_so(number: signal.Signals, co
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         assert (process.returncode, errors) == (code, b"")
 
 

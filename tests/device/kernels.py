@@ -41,6 +41,19 @@ def spin(k: Builder, rounds: U32, out: Pointer[U32]) -> None:
 
 
 @kernel
+def spin_for_hours(k: Builder, rounds: U32, out: Pointer[U32]) -> None:
+    """`spin` as often as it has rounds: one workgroup that does not end."""
+    with k.range(0, rounds, carry=k.global_id()) as outer:
+        with k.range(0, rounds, carry=outer.carried) as loop:
+            x = loop.carried
+            x = x * x + loop.index
+            loop.next(x ^ (x >> 7))
+        outer.next(loop.results + outer.index)
+    with k.if_(k.local_id() == 0):
+        out[k.workgroup_id()] = outer.results
+
+
+@kernel
 def sum_in_shared(k: Builder, n: U32, out: Pointer[U32], *, words: int) -> None:
     """Fills an array of shared memory and adds it up again, element by element."""
     memory = k.shared(u32, words)

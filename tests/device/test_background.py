@@ -27,7 +27,7 @@ def test_results_and_errors_belong_to_their_tasks() -> None:
 
 
 def test_as_many_tasks_as_threads_run_beside_one_another() -> None:
-    background, together = Background("test", 2), threading.Barrier(2, timeout=10)
+    background, together = Background("test", 2), threading.Barrier(2, timeout=60)
     begun = [background.begin(together.wait) for _ in range(4)]
     assert sorted(each.result() for each in begun) == [0, 0, 1, 1]
     alone = Background("test", 1)
@@ -48,11 +48,11 @@ def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
 
     def slow() -> str:
         begun.set()
-        go.wait(10)
+        go.wait(60)
         return "done"
 
     first, second = background.begin(slow), background.begin(lambda: "never")
-    assert begun.wait(10)
+    assert begun.wait(60)
     closing = threading.Thread(target=background.close)
     closing.start()
     closing.join(0.05)
@@ -60,24 +60,25 @@ def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
     with pytest.raises(Dropped):
         second.result()
     go.set()
-    closing.join(10)
+    closing.join(60)
     assert first.result() == "done"
 
 
 def test_a_process_that_ends_drops_tasks_that_were_not_begun() -> None:
     source = (
-        "import time\n"
+        "import threading\n"
         "from quod.device.background import Background\n"
-        "background = Background('test', 1)\n"
+        "background, begun = Background('test', 1), threading.Event()\n"
         "def say(n):\n"
-        "    time.sleep(0.5)\n"
+        "    begun.set()\n"
+        "    threading.main_thread().join()\n"
         "    print(n, flush=True)\n"
         "for n in range(100):\n"
         "    background.begin(lambda n=n: say(n))\n"
-        "time.sleep(0.1)\n"
+        "begun.wait()\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=120, check=True
     )
     assert ended.stdout == "0\n"
     assert ended.stderr == ""
@@ -88,17 +89,17 @@ def test_a_forked_process_does_its_own_tasks() -> None:
 
     def hold() -> bool:
         begun.set()
-        return go.wait(10)
+        return go.wait(60)
 
     held = background.begin(hold)
     waiting = background.begin(os.getpid)
-    assert begun.wait(10)
+    assert begun.wait(60)
     child = os.fork()
     if child == 0:
-        signal.alarm(5)
+        signal.alarm(60)
         status = 1
         try:
-            background.begin(lambda: None).result(5)
+            background.begin(lambda: None).result(60)
             status = 0
         finally:
             os._exit(status)
@@ -106,8 +107,8 @@ def test_a_forked_process_does_its_own_tasks() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
         go.set()
-    assert held.result(10)
-    assert waiting.result(10) == os.getpid()
+    assert held.result(60)
+    assert waiting.result(60) == os.getpid()
 
 
 def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +122,7 @@ def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(RuntimeError, match="can't start"):
         background.begin(lambda: "never")
     monkeypatch.setattr(threading.Thread, "start", start)
-    assert background.begin(lambda: "later").result(10) == "later"
+    assert background.begin(lambda: "later").result(60) == "later"
     background.close()
 
 
@@ -129,7 +130,7 @@ def test_without_a_second_thread_the_first_does_everything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     background, go = Background("test", 2), threading.Event()
-    first = background.begin(lambda: go.wait(10))
+    first = background.begin(lambda: go.wait(60))
 
     def none(thread: threading.Thread) -> None:
         raise MemoryError
@@ -137,24 +138,24 @@ def test_without_a_second_thread_the_first_does_everything(
     monkeypatch.setattr(threading.Thread, "start", none)
     second = background.begin(lambda: "done")
     go.set()
-    assert (first.result(10), second.result(10)) == (True, "done")
+    assert (first.result(60), second.result(60)) == (True, "done")
 
 
 def test_threads_linger_for_the_next_task_and_no_longer() -> None:
-    background = Background("test", 2, linger=5.0)
-    first = background.begin(threading.current_thread).result(10)
-    assert background.begin(threading.current_thread).result(10) is first
+    background = Background("test", 2, linger=600.0)
+    first = background.begin(threading.current_thread).result(60)
+    assert background.begin(threading.current_thread).result(60) is first
     # Tasks beyond those that are waited for have threads of their own.
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=60)
     both = [background.begin(meeting.wait) for _ in range(2)]
-    assert sorted(each.result(10) for each in both) == [0, 1]
+    assert sorted(each.result(60) for each in both) == [0, 1]
     background.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "test"]
     brief = Background("test", 1, linger=0.01)
-    last = brief.begin(threading.current_thread).result(10)
-    last.join(10)
+    last = brief.begin(threading.current_thread).result(60)
+    last.join(60)
     assert not last.is_alive()
-    assert brief.begin(lambda: "again").result(10) == "again"
+    assert brief.begin(lambda: "again").result(60) == "again"
 
 
 def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +169,7 @@ def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> N
         lost.result()
     monkeypatch.setattr(Background, "_work", work)
     # Others come after it.
-    assert background.begin(lambda: "later").result(10) == "later"
+    assert background.begin(lambda: "later").result(60) == "later"
     background.close()
 
 
@@ -178,7 +179,7 @@ def test_a_thread_that_ends_in_its_task(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(outcome.Outcome, "set", lambda self, result: sys.exit())
     monkeypatch.setattr(outcome.Outcome, "fail", lambda self, error: sys.exit())
     background, go = Background("test", 2), threading.Event()
-    other = background.begin(lambda: go.wait(10))
+    other = background.begin(lambda: go.wait(60))
     lost = background.begin(lambda: "nobody hears of it")
     with pytest.raises(MemoryError):
         lost.result()
@@ -195,7 +196,7 @@ def test_a_thread_that_goes_on_after_the_main_thread_has_its_tasks_done() -> Non
         "from quod.device.background import Background\n"
         "background = Background('test', 1)\n"
         "def ask():\n"
-        "    first = background.begin(lambda: time.sleep(0.2))\n"
+        "    first = background.begin(threading.main_thread().join)\n"
         "    print([background.begin(lambda n=n: n).result() for n in range(3)], flush=True)\n"
         "threading.Thread(target=ask).start()\n"
         "def again():\n"
@@ -204,7 +205,7 @@ def test_a_thread_that_goes_on_after_the_main_thread_has_its_tasks_done() -> Non
         "threading.Thread(target=again, daemon=True).start()\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=120, check=True
     )
     assert ended.stdout == "[0, 1, 2]\n"
 
@@ -213,14 +214,14 @@ def test_a_thread_that_goes_on_after_the_main_thread_has_its_tasks_done() -> Non
 def test_a_thread_that_ends_while_it_lingers_is_not_counted_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    background = Background("test", 1, linger=5.0)
+    background = Background("test", 1, linger=600.0)
 
     def no_memory(timeout: float) -> bool:
         raise MemoryError
 
     monkeypatch.setattr(background._changed, "wait", no_memory)
-    last = background.begin(threading.current_thread).result(10)
-    last.join(10)
+    last = background.begin(threading.current_thread).result(60)
+    last.join(60)
     monkeypatch.undo()
-    assert background.begin(lambda: "later").result(10) == "later"
+    assert background.begin(lambda: "later").result(60) == "later"
     background.close()

@@ -125,7 +125,7 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
         for seed in range(3)
     ]
     for process in running:
-        out, error = process.communicate(timeout=60)
+        out, error = process.communicate(timeout=300)
         assert process.returncode == 0, error.decode()
         assert int(out) > 500
     assert all(len(path.name) == 64 for path in files_of(tmp_path))

@@ -193,13 +193,13 @@ def test_threads_compile_a_kernel_once_and_do_not_wait_for_others(
     def slow(definition: KernelDefinition, *arguments: Any) -> Any:
         built.append(definition.name)
         begun.set()
-        held.wait(10)
+        held.wait(60)
         return build(definition, *arguments)
 
     monkeypatch.setattr(cpu_compiler, "build", slow)
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(device.compile, kernels.halve) for _ in range(4)]
-        assert begun.wait(10)
+        assert begun.wait(60)
         assert device.compile(kernels.scale) is quick
         held.set()
         assert len({id(future.result()) for future in waiting}) == 1
@@ -212,15 +212,15 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_has_not(tmp_path: Pa
 
     def slow() -> str:
         begun.set()
-        go.wait(10)
+        go.wait(60)
         return "parent's"
 
     with ThreadPoolExecutor(1) as pool:
         building = pool.submit(table.get, kernels.scale, 1, {}, slow)
-        assert begun.wait(10)
+        assert begun.wait(60)
         child = os.fork()
         if child == 0:
-            signal.alarm(5)
+            signal.alarm(60)
             built = table.get(kernels.scale, 1, {}, lambda: "child's")
             os._exit(0 if built == "child's" else 1)
         try:
@@ -426,10 +426,10 @@ def test_a_package_in_an_archive_is_hashed_as_the_archive(tmp_path: Path) -> Non
 def test_the_digest_is_cheap() -> None:
     times = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         sources.digest_of(Path(sources.__file__).parent.parent, sources._NO_KERNELS)
-        times.append(time.perf_counter() - begin)
-    # About 4 ms where nothing else runs.
+        times.append(time.process_time() - begin)
+    # About 4 ms.
     assert min(times) < 0.1
 
 
@@ -441,11 +441,11 @@ import quod.device.cpu.backend
 from quod.device import open_device
 from quod.field import kernels
 from quod.field.moduli import BN254_FR
-begin = time.perf_counter()
+begin = time.process_time()
 device = open_device()
 for name in ("field_add", "field_subtract", "field_multiply", "field_square", "field_sum"):
     device.compile(getattr(kernels, name), spec=BN254_FR)
-print(time.perf_counter() - begin)
+print(time.process_time() - begin)
 """
 
 
@@ -459,6 +459,6 @@ def test_a_fresh_process_has_its_kernels_in_milliseconds(
         return float(done.stdout)
 
     cold, warm = seconds(), min(seconds() for _ in range(3))
-    # About 5 ms where nothing else runs: LLVM is not loaded.
+    # About 5 ms: nothing is compiled.
     assert warm < 0.2
     assert warm < cold / 4

@@ -40,7 +40,7 @@ class SlowAssembler(FakeCuda):
 
         def slow(*arguments: Any) -> Any:
             self.begun.release()
-            assert self.go.wait(20)
+            assert self.go.wait(60)
             return function(*arguments)
 
         return slow
@@ -54,7 +54,7 @@ def test_compile_does_not_wait_for_the_assembler(tmp_path: Path) -> None:
     driver = SlowAssembler()
     device = gpu_of(driver, tmp_path)
     increment = device.compile(kernels.increment)
-    assert driver.begun.acquire(timeout=10)
+    assert driver.begun.acquire(timeout=60)
     # What a recording needs is known.
     assert (increment.lanes, increment.stored) == (device.lanes, frozenset({1}))
     assert device.compile(kernels.increment) is increment
@@ -80,7 +80,7 @@ def test_kernels_are_assembled_side_by_side(
     device = gpu_of(driver, tmp_path)
     found = [device.compile(kernels.raise_to, amount=amount) for amount in range(5)]
     for _ in range(3):
-        assert driver.begun.acquire(timeout=10)
+        assert driver.begun.acquire(timeout=60)
     assert not driver.begun.acquire(timeout=0.05)
     driver.go.set()
     out = np.zeros(1, np.uint32)
@@ -160,10 +160,10 @@ def test_closing_drops_what_is_not_assembled_yet(
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    assert driver.begun.acquire(timeout=10)
+    assert driver.begun.acquire(timeout=60)
     threading.Timer(0.1, driver.go.set).start()
     device.close()
-    waiter.join(10)
+    waiter.join(60)
     assert driver.calls["cuLinkCreate"] == 1
     assert driver.contexts == 0
     (told,) = waiting

@@ -24,7 +24,7 @@ def test_all_who_wait_have_the_result() -> None:
         outcome.result(0.01)
     outcome.set(7)
     for thread in waiting:
-        thread.join(10)
+        thread.join(60)
     assert found == [7] * 3
     assert outcome.done()
     assert Outcome.of(8).result(0) == 8
@@ -89,6 +89,6 @@ def test_a_wait_that_was_interrupted_does_not_keep_others_waiting(
     found: list[int] = []
     waiting = threading.Thread(target=lambda: found.append(outcome.result()), daemon=True)
     waiting.start()
-    waiting.join(10)
+    waiting.join(60)
     assert found == [3]
     assert outcome.wait(0.01)

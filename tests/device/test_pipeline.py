@@ -23,7 +23,7 @@ def test_the_next_is_begun_before_the_last_is_given() -> None:
         def finish() -> int:
             names.append(current_thread().name)
             # Would wait for ever if the second were begun after it.
-            assert second.wait(10)
+            assert second.wait(60)
             return 10 * number
 
         return finish

@@ -23,7 +23,7 @@ def test_results_by_name_in_the_order_of_the_tasks() -> None:
 
 
 def test_so_many_at_a_time() -> None:
-    barrier, names = threading.Barrier(2, timeout=10), set()
+    barrier, names = threading.Barrier(2, timeout=60), set()
 
     def meet() -> int:
         names.add(threading.current_thread().name)
@@ -40,7 +40,7 @@ def test_the_first_error_stops_the_others() -> None:
         raise ZeroDivisionError
 
     def waits() -> None:
-        assert stopped.wait(10)
+        assert stopped.wait(60)
         begun.append("ended")
         raise ValueError
 
@@ -59,7 +59,7 @@ def test_an_interrupt_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        together({"waits": lambda: stopped.wait(10)}, 1, "test", stopped.set)
+        together({"waits": lambda: stopped.wait(60)}, 1, "test", stopped.set)
     assert not [thread for thread in threading.enumerate() if thread.name == "test-0"]
 
 

@@ -46,7 +46,7 @@ def test_a_failure_of_another_thread_is_not_lost() -> None:
         raise MemoryError("no room")
 
     def wait() -> None:
-        assert begun.wait(10)
+        assert begun.wait(60)
 
     with pytest.raises(MemoryError, match="no room"):
         copiers.run(fail, 2, wait)

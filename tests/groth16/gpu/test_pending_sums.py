@@ -42,12 +42,12 @@ class Slot:
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         self.begun.set()
-        self.go.wait(10)
+        self.go.wait(60)
         first.set(None)
 
 
 def early_error(sums: GpuSums) -> list[BaseException]:
-    """What asking for the early sums raises, within ten seconds."""
+    """What asking for the early sums raises, within a minute."""
     found: list[BaseException] = []
 
     def ask() -> None:
@@ -58,7 +58,7 @@ def early_error(sums: GpuSums) -> list[BaseException]:
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(10)
+    asking.join(60)
     return found
 
 
@@ -66,7 +66,7 @@ def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
     key = Key()
     other = Slot(key)
     running = key.runner.begin(lambda: Slot.run(other, Outcome(), None))  # type: ignore[arg-type]
-    assert other.begun.wait(10)
+    assert other.begun.wait(60)
     sums = key.sums()
     closing = threading.Thread(target=key.runner.close)
     closing.start()
@@ -74,8 +74,8 @@ def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
     assert [type(error).__bases__ for error in found] == [(DeviceError,)]
     sums.close()
     other.go.set()
-    closing.join(10)
-    running.result(10)
+    closing.join(60)
+    running.result(60)
     # The slot is there for the next proof.
     assert key.slots._free
 
