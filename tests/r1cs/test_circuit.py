@@ -336,7 +336,8 @@ def test_wrong_circuits_are_refused() -> None:
         bits.witness({"b": 16})
     for function, message in (
         (lambda value: (value, value), "gave 2 values and has 1 wires"),
-        (lambda value: "no", "no int"),
+        (lambda value: "no", "must be a whole number, not 'no'"),
+        (lambda value: True, "must be a whole number, not True"),
     ):
         wrong = r1cs.trace(lambda system, own=function: system.hint(own, [system.private("x")]))  # type: ignore[misc]
         with pytest.raises(InputError, match=message):

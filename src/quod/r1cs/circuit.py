@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from functools import cached_property
 from typing import BinaryIO
 
@@ -28,7 +28,7 @@ from quod.r1cs.signal import place
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.tamper import Accepted, tampered
 from quod.r1cs.witnesses import WitnessProgram
-from quod.validation import flag, in_order, instance, shown_kind, whole_number
+from quod.validation import check_function, flag, in_order, instance, shown_kind, whole_number
 
 
 class Circuit:
@@ -48,6 +48,7 @@ class Circuit:
                 f"{place(code, instruction)}: nothing gives the wire {name} a value: "
                 "no constraint has it as its only new wire, in one place; take a hint"
             )
+        system.is_finished = True
         self.system = system
         self.curve = system.curve
         self.field: Modulus = system.field
@@ -159,6 +160,8 @@ class Circuit:
             raise MismatchError(
                 f"the witness has {len(words)} values and the circuit {self.wires} wires"
             )
+        if words[0, 0] != 1 or words[0, 1:].any():
+            raise InputError("the first value of a witness must be 1")
         (rows,) = self._failing(words[None])
         return self._failures(words, rows)
 
@@ -233,13 +236,20 @@ class Circuit:
 def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") -> Circuit:
     """The circuit that a function makes of an empty system over the scalar field of a curve.
 
-    The function is called once, and what it returns is ignored. It names inputs and outputs
+    The function is called once, and what it returns is ignored. InputError for one that has not run
+    then, as generators and coroutines have not. It names inputs and outputs
     (`ConstraintSystem.private`, `public`, `output`) and computes with signals. InputError for a
     curve that Quod does not know and a wire that nothing gives a value, `TraceError` where the
     function needs the value of a signal.
     """
-    if not callable(function):
-        raise InputError(f"a circuit is a function, not {shown_kind(function)}")
+    check_function("a circuit", function)
     system = ConstraintSystem(curve)
-    function(system)
+    found = function(system)
+    if isinstance(found, Generator | Coroutine | AsyncGenerator):
+        if not isinstance(found, AsyncGenerator):
+            found.close()
+        raise InputError(
+            f"the circuit's function gave {shown_kind(found)} and has not run: it must not await "
+            "or yield"
+        )
     return Circuit(system)

@@ -35,7 +35,7 @@ def lints_of(system: ConstraintSystem) -> list[Lint]:
 
 
 def _wires(system: ConstraintSystem) -> Iterator[Lint]:
-    used = set[int]().union(*system.columns)
+    used = _used(system)
     hinted = set[int]()
     for step in system.steps:
         if isinstance(step, Hint):
@@ -50,6 +50,16 @@ def _wires(system: ConstraintSystem) -> Iterator[Lint]:
         if wire not in used and wire not in system.free_wires:
             kind = HINT_ONLY if wire in hinted else UNCONSTRAINED
             yield Lint(kind, wire_name(system, wire))
+
+
+def _used(system: ConstraintSystem) -> set[int]:
+    """The wires that constraints have, but for those that are multiplied by no wire at all."""
+    used = set(system.columns[2])
+    for row in range(len(system.row_paths)):
+        left, right = (system.row(side, row)[0] for side in (0, 1))
+        if left and right:
+            used.update(left, right)
+    return used
 
 
 def _rows(system: ConstraintSystem) -> Iterator[Lint]:

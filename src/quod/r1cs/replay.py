@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from quod.errors import InputError
+from quod.errors import InputError, QuodError
 from quod.r1cs.signal import Signal
 from quod.r1cs.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
 from quod.r1cs.system import ConstraintSystem
-from quod.validation import shown
+from quod.validation import whole_number
 
 
 def replayed(
@@ -30,10 +30,10 @@ def replayed(
         values[wire] = value
     if not overrides:
         for step in system.steps:
-            _run(system, step, values)
+            run(system, step, values)
         return values
     for step in system.steps:
-        _run(system, step, values)
+        run(system, step, values)
         for wire in wires_of(step):
             if wire in overrides:
                 values[wire] = overrides[wire]
@@ -52,7 +52,8 @@ def by_wire(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
     return [values[0], *values[public:], *reversed(values[1:public])]
 
 
-def _run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
+def run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
+    """Gives the wires of a step their values; raises what `hinted` does."""
     if type(step) is Solve:
         values[step.wire] = _solved(system, step, values)
     elif type(step) is Bit:
@@ -70,18 +71,24 @@ def _run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
 
 
 def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
-    """What a hint's function gives, below the prime; InputError for anything else."""
-    given: object = hint.function(*arguments)
-    results: Sequence[object] = given if isinstance(given, (list, tuple)) else [given]
+    """What a hint's function gives, below the prime; InputError for anything else, and if it
+    raises what is no `QuodError`."""
     name = getattr(hint.function, "__qualname__", "a function")
+    given: object
+    try:
+        given = hint.function(*arguments)
+    except QuodError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the hint {name} raised {type(error).__name__} for these inputs"
+        ) from error
+    results: Sequence[object] = given if isinstance(given, (list, tuple)) else [given]
     if len(results) != len(hint.wires):
         raise InputError(
             f"the hint {name} gave {len(results)} values and has {len(hint.wires)} wires"
         )
-    for result in results:
-        if type(result) is not int:
-            raise InputError(f"the hint {name} gave {shown(result)}, which is no int")
-    return [result % prime for result in results if type(result) is int]
+    return [whole_number(f"what the hint {name} gave", result) % prime for result in results]
 
 
 def _value(system: ConstraintSystem, signal: Signal, values: list[int]) -> int:

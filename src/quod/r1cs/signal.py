@@ -124,7 +124,8 @@ class Signal:
         return result
 
     def scaled(self, factor: int) -> Signal:
-        """The signal times a number below the prime."""
+        """The signal times a number."""
+        factor = _number(self.system, factor)
         if factor == 1:
             return self
         if not factor:

@@ -37,11 +37,13 @@ class _Namespace:
 
     def __init__(self, system: ConstraintSystem, name: str) -> None:
         self.system, self.name = system, name
+        # One may be entered again within itself.
+        self.before: list[int] = []
 
     def __enter__(self) -> None:
         system = self.system
-        self.before = system.path
-        system.path = system.path_of(self.before, self.name)
+        self.before.append(system.path)
+        system.path = system.path_of(system.path, self.name)
 
     def __exit__(
         self,
@@ -49,7 +51,7 @@ class _Namespace:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.system.path = self.before
+        self.system.path = self.before.pop()
 
 
 class ConstraintSystem:
@@ -57,7 +59,8 @@ class ConstraintSystem:
 
     `trace` makes one and hands it to a circuit's function. Wires are numbered as they are made:
     public ones 1, 2, ... as they are named, then the others in their order. Everything raises
-    `InputError` for operands that are no signals of this system or int.
+    `InputError` for operands that are no signals of this system or int, and what would add to the
+    system does once its circuit is made.
     """
 
     def __init__(self, curve: str) -> None:
@@ -90,6 +93,8 @@ class ConstraintSystem:
         self.unknown: dict[int, tuple[CodeType, int]] = {}
         self.one = Signal(self, (ONE,), (1,))
         self.zero = Signal(self, (), ())
+        # Once it is a circuit, whose shape and witnesses are kept.
+        self.is_finished = False
 
     # --- inputs and outputs
 
@@ -112,6 +117,8 @@ class ConstraintSystem:
         """An input that the verifier knows too, or a list of `count`."""
         length = self._input_length(name, count)
         names = [name] if count is None else [f"{name}[{at}]" for at in range(length)]
+        for twice in {*self.inputs, *self.public_names}.intersection(names):
+            raise _twice(twice)
         self.outputs_first &= not self.outputs or self.outputs == len(self.public_names)
         wires = [self._new_public(each) for each in names]
         self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=True)
@@ -133,7 +140,7 @@ class ConstraintSystem:
     def output(self, name: str, signal: Operand) -> Signal:
         """Makes a signal public: a public wire, and a constraint that it is the signal."""
         self._check_name(name)
-        value = signal_of(self, signal)
+        value = self._known(signal)
         if self.outputs != len(self.public_names):
             self.outputs_first = False
         self.outputs += 1
@@ -163,8 +170,8 @@ class ConstraintSystem:
         self.enforce(first, self.one, second)
 
     def boolean(self, signal: Operand) -> None:
-        """The signal is 0 or 1."""
-        value = signal_of(self, signal)
+        """The signal is 0 or 1; InputError for a constant that is neither."""
+        value = self._bit(signal)
         self._row(self.one - value, value, self.zero)
 
     def assert_nonzero(self, signal: Operand) -> None:
@@ -192,7 +199,7 @@ class ConstraintSystem:
 
     def multiply(self, a: Operand, b: Operand) -> Signal:
         """a·b: a wire and a constraint, or neither where a factor is constant."""
-        first, second = signal_of(self, a), signal_of(self, b)
+        first, second = self._known(a), self._known(b)
         if (number := second.constant) is not None:
             return first.scaled(number)
         if (number := first.constant) is not None:
@@ -209,7 +216,7 @@ class ConstraintSystem:
         InputError for a constant 0 as b. Where an input makes b 0 the constraints fail, unless it
         makes a 0 as well, and then any quotient satisfies them: use it where b is known not to be.
         """
-        first, second = signal_of(self, a), signal_of(self, b)
+        first, second = self._known(a), self._known(b)
         if (number := second.constant) is not None:
             if not number:
                 raise InputError(f"{self._here()}: a signal is divided by 0")
@@ -221,9 +228,13 @@ class ConstraintSystem:
         return quotient
 
     def select(self, bit: Operand, chosen: Operand, other: Operand) -> Signal:
-        """`chosen` where the bit is 1, `other` where it is 0; one constraint."""
+        """`chosen` where the bit is 1, `other` where it is 0; one constraint.
+
+        That the bit is one is for the caller to have shown (`boolean`). InputError for a constant
+        that is none.
+        """
         rest = signal_of(self, other)
-        return rest + self.multiply(bit, signal_of(self, chosen) - rest)
+        return rest + self.multiply(self._bit(bit), signal_of(self, chosen) - rest)
 
     def is_zero(self, signal: Operand) -> Signal:
         """1 where the signal is 0, else 0; two constraints."""
@@ -254,7 +265,7 @@ class ConstraintSystem:
 
     def hint_bit(self, signal: Operand, position: int) -> Signal:
         """A wire with a bit of the integer below the prime that a signal is; no constraint."""
-        value = signal_of(self, signal)
+        value = self._known(signal)
         position = whole_number("the position of a bit", position, 0, self.field.bits - 1)
         wire = self._new_wire()
         self.steps.append(Bit(wire, value, position))
@@ -262,8 +273,9 @@ class ConstraintSystem:
 
     def inverse_or_zero(self, signal: Operand) -> Signal:
         """A wire with the inverse of a signal, or 0 for 0; no constraint."""
+        value = self._known(signal)
         wire = self._new_wire()
-        self.steps.append(InverseOrZero(wire, signal_of(self, signal)))
+        self.steps.append(InverseOrZero(wire, value))
         return self._signal(wire)
 
     def hint(
@@ -276,9 +288,7 @@ class ConstraintSystem:
         """
         if not callable(function):
             raise InputError(f"a hint is a function, not {shown_kind(function)}")
-        given = tuple(
-            signal_of(self, argument) for argument in in_order("the arguments", arguments)
-        )
+        given = tuple(self._known(argument) for argument in in_order("the arguments", arguments))
         wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
         self.steps.append(Hint(wires, function, given))
         return [self._signal(wire) for wire in wires]
@@ -311,7 +321,33 @@ class ConstraintSystem:
     def _signals(self, wires: list[int], single: bool) -> Signal | list[Signal]:
         return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
 
+    def _known(self, given: Operand) -> Signal:
+        """A signal that something is computed from; InputError for a wire without a value yet."""
+        signal = signal_of(self, given)
+        if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):
+            for wire in merged_terms(signal.wires, signal.coefficients, self.prime)[0]:
+                if wire in self.unknown:
+                    raise InputError(
+                        f"{self._here()}: the wire {self.wire_names.get(wire, wire)} has no value "
+                        "yet; give the constraint that it follows from first"
+                    )
+        return signal
+
+    def _bit(self, given: Operand) -> Signal:
+        """A signal that is to be a bit; InputError for a constant that is none."""
+        signal = signal_of(self, given)
+        if (number := signal.constant) not in (None, 0, 1):
+            raise InputError(f"{self._here()}: {shown(number)} is no bit")
+        return signal
+
+    def _check_open(self) -> None:
+        if self.is_finished:
+            raise InputError(
+                f"{self._here()}: the circuit is traced already; its signals are for its function"
+            )
+
     def _new_wire(self, name: str = "") -> int:
+        self._check_open()
         self.wire_paths.append(self.path)
         wire = len(self.wire_paths)
         if name:
@@ -327,12 +363,14 @@ class ConstraintSystem:
         return 1 if count is None else whole_number(f"the length of {name}", count, 1, MOST_WIRES)
 
     def _check_name(self, name: object) -> None:
+        self._check_open()
         if type(name) is not str or not name:
             raise InputError(f"an input or output has a name, not {shown(name)}")
         if name in self.inputs or name in self.public_names:
-            raise InputError(f"there are two inputs or outputs with the name {name!r}")
+            raise _twice(name)
 
     def _row(self, a: Signal, b: Signal, c: Signal) -> None:
+        self._check_open()
         prime = self.prime
         for signal, column, value, end in zip(
             (a, b, c), self.columns, self.values, self.ends, strict=True
@@ -373,3 +411,7 @@ class ConstraintSystem:
 
     def _here(self) -> str:
         return place(*caller(sys._getframe(1)))
+
+
+def _twice(name: str) -> InputError:
+    return InputError(f"there are two inputs or outputs with the name {name!r}")

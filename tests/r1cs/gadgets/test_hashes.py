@@ -130,9 +130,9 @@ def test_hostile_arguments() -> None:
         gadgets.poseidon_hash(system, [1] * 17)
     with pytest.raises(InputError, match="outputs must be a whole number from 1"):
         gadgets.mimc_sponge(system, [1], outputs=0)
-    with pytest.raises(InputError, match="the message must be at least 1 signals, not 0"):
+    with pytest.raises(InputError, match="the bits must be at least 1 signals, not 0"):
         gadgets.pedersen_point(system, [])
-    with pytest.raises(InputError, match="a word of the state must be 32 signals, not 1"):
+    with pytest.raises(InputError, match="the bits of a word must be 32 signals, not 1"):
         gadgets.sha256_compression(system, [[1]] * 8, [[1] * 32] * 16)
     with pytest.raises(InputError, match="8 words and 16, not 1 and 16"):
         gadgets.sha256_compression(system, [[1] * 32], [[1] * 32] * 16)

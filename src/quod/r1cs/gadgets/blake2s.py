@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from quod.errors import InputError
 from quod.r1cs.gadgets.booleans import Boolean, constants, either_alone, scaled, weighted
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.transcript.blake_rounds import ORDER, STEPS
@@ -36,7 +36,10 @@ def blake2s_hash(
     list, and is part of the circuit. That bits are bits is for the caller to have shown.
     `hashlib.blake2s(..., person=...)` natively.
     """
-    bits = [_boolean(bit) for bit in signals(system_over(system), "the message", message)]
+    bits = [
+        _boolean(bit)
+        for bit in bit_signals(system_over(system), "the bits of the message", message)
+    ]
     person = exact_bytes("the personalisation", personalisation, 8)
     if len(bits) % 8:
         raise InputError("the message of BLAKE2s has whole bytes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -46,7 +46,7 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
     the bits too, the bits have zeros. A constraint a run of zeros, and one a bit of the runs of
     ones but for the last. That bits are bits is for the caller to have shown.
     """
-    given = signals(system_over(system), "the bits", bits)
+    given = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)
     last = system.one
     at = len(given) - 1

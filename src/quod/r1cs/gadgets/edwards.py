@@ -12,7 +12,7 @@ from quod.curve.edwards_affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.edwards_curve import EdwardsCurve
 from quod.errors import InputError
 from quod.r1cs.gadgets.lookup import look_up
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import instance
@@ -125,7 +125,7 @@ class EdwardsPoints:
         caller to have shown. `MontgomeryPoints.multiply` takes 8 a bit where the point is known
         not to be of small order.
         """
-        point, selectors = self.point(given), signals(self.system, "the bits", bits, least=1)
+        point, selectors = self.point(given), bit_signals(self.system, "the bits", bits, least=1)
         twice = self.double(point)
         thrice, (zero_x, zero_y) = self.add(twice, point), self.neutral
         selectors += [self.system.zero] * (len(selectors) % _WINDOW)
@@ -158,7 +158,7 @@ class EdwardsPoints:
         """
         group, selectors = (
             edwards_group(self.curve),
-            signals(self.system, "the bits", bits, least=1),
+            bit_signals(self.system, "the bits", bits, least=1),
         )
         base = edwards_pair("the base", self.curve, base)
         result: PointSignals | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quod.r1cs.gadgets.signals import system_over
-from quod.r1cs.signal import Signal, hide_frames_of, signal_of
+from quod.r1cs.gadgets.signals import bit_signals, system_over
+from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
 hide_frames_of(__file__)
@@ -11,8 +11,7 @@ hide_frames_of(__file__)
 
 def exclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Signal:
     """left XOR right; one constraint."""
-    system_over(system)
-    a, b = signal_of(system, left), signal_of(system, right)
+    a, b = bit_signals(system_over(system), "the bits", (left, right))
     if a.constant is not None or b.constant is not None:
         return a + b - system.multiply(2 * a, b)
     answer = system.wire()
@@ -29,14 +28,12 @@ def exclusive_or_of_three(
 
 def inclusive_or(system: ConstraintSystem, left: Operand, right: Operand) -> Signal:
     """left OR right; one constraint."""
-    system_over(system)
-    a, b = signal_of(system, left), signal_of(system, right)
+    a, b = bit_signals(system_over(system), "the bits", (left, right))
     return a + b - system.multiply(a, b)
 
 
 def majority(system: ConstraintSystem, first: Operand, second: Operand, third: Operand) -> Signal:
     """The bit that two of three have; two constraints."""
-    system_over(system)
-    a, b, c = (signal_of(system, each) for each in (first, second, third))
+    a, b, c = bit_signals(system_over(system), "the bits", (first, second, third))
     both = system.multiply(b, c)
     return both + system.multiply(a, b + c - 2 * both)

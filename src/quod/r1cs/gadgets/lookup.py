@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import in_order, whole_number
@@ -19,7 +19,7 @@ def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[O
 
     That bits are bits is for the caller to have shown.
     """
-    selectors = signals(system_over(system), "the bits", bits, least=1)
+    selectors = bit_signals(system_over(system), "the bits", bits, least=1)
     found = signals(system, "the values", values)
     if len(found) != 1 << len(selectors):
         raise InputError(f"{len(selectors)} bits choose of {1 << len(selectors)} values")
@@ -64,7 +64,7 @@ def look_up(
     A constraint a table, and for all together 2**(n-1) - n for the products of all bits but the
     first. That bits are bits is for the caller to have shown.
     """
-    selectors = signals(system_over(system), "the bits", bits, least=1)
+    selectors = bit_signals(system_over(system), "the bits", bits, least=1)
     first, *rest = selectors
     if len(rest) >= _MOST_BITS:
         raise InputError(f"a table is chosen from by at most {_MOST_BITS} bits")

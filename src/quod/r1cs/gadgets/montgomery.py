@@ -13,7 +13,7 @@ from quod.curve.edwards_affine import EdwardsPair, edwards_group
 from quod.curve.edwards_curve import EdwardsCurve
 from quod.r1cs.gadgets.edwards import EdwardsPoints, PointSignals, check_order
 from quod.r1cs.gadgets.lookup import look_up
-from quod.r1cs.gadgets.signals import signals
+from quod.r1cs.gadgets.signals import bit_signals
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -73,7 +73,7 @@ class MontgomeryPoints:
         (`EdwardsPoints.assert_not_small_order`), is for the caller to have shown.
         """
         system, edwards = self.system, self.edwards
-        point, selectors = edwards.point(given), signals(system, "the bits", bits, least=1)
+        point, selectors = edwards.point(given), bit_signals(system, "the bits", bits, least=1)
         low, high = selectors[: self._most], selectors[self._most :]
         base = self.from_edwards(point)
         # Of an odd number digit i is 1 or -1, as bit i + 1 says; the last one is 1.
@@ -100,7 +100,7 @@ class MontgomeryPoints:
         """
         system, edwards, group = self.system, self.edwards, edwards_group(self.curve)
         base = check_order(edwards, base)
-        selectors = signals(system, "the bits", bits, least=1)
+        selectors = bit_signals(system, "the bits", bits, least=1)
         low, high = selectors[: self._most], selectors[self._most :]
         # As in `multiply`, three digits at a time: an odd number from -7 to 7.
         digits = [*low[1:], system.one]

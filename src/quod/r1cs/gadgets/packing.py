@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -14,7 +14,7 @@ hide_frames_of(__file__)
 
 def assert_bits(system: ConstraintSystem, bits: Sequence[Operand]) -> None:
     """Each is 0 or 1; one constraint each."""
-    for bit in signals(system_over(system), "the bits", bits):
+    for bit in bit_signals(system_over(system), "the bits", bits):
         system.boolean(bit)
 
 
@@ -25,7 +25,7 @@ def pack_elements(
 
     By default as many bits as every number of has that many below the prime: 253 over BN254.
     """
-    given = signals(system_over(system), "the bits", bits)
+    given = bit_signals(system_over(system), "the bits", bits)
     most = system.prime.bit_length() - 1
     size = most if size is None else whole_number("size", size, 1, most)
     return [system.pack(given[at : at + size]) for at in range(0, len(given), size)]

@@ -13,7 +13,7 @@ from quod.curve.named.baby_jubjub import BABY_JUBJUB
 from quod.r1cs.gadgets.edwards import PointSignals
 from quod.r1cs.gadgets.lookup import look_up
 from quod.r1cs.gadgets.montgomery import MontgomeryPoints
-from quod.r1cs.gadgets.signals import signals
+from quod.r1cs.gadgets.signals import bit_signals
 from quod.r1cs.native.pedersen import SEGMENT, SHIFT, WINDOW, pedersen_generator
 from quod.r1cs.signal import hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
@@ -27,7 +27,7 @@ def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> PointSi
     That bits are bits is for the caller to have shown.
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
-    message = signals(system, "the message", bits, least=1)
+    message = bit_signals(system, "the bits", bits, least=1)
     group, result = edwards_group(BABY_JUBJUB), None
     for segment, start in enumerate(range(0, len(message), SEGMENT)):
         own = message[start : start + SEGMENT]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quod.errors import InputError
 from quod.r1cs.gadgets.logic import exclusive_or_of_three, majority
-from quod.r1cs.gadgets.signals import signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.transcript.sha2 import round_constants, start_words
@@ -27,7 +27,7 @@ def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]
     The length is that of the list, and is part of the circuit. That bits are bits is for the caller
     to have shown. hashlib has the native function.
     """
-    bits = signals(system_over(system), "the message", message)
+    bits = bit_signals(system_over(system), "the bits of the message", message)
     length = len(bits)
     zeros = -(length + 1 + 64) % _BLOCK
     end = [*([1] + [0] * zeros), *(length >> at & 1 for at in reversed(range(64)))]
@@ -46,10 +46,12 @@ def sha256_compression(
     """The state of 8 words after a block of 16, each of 32 bits, the least first."""
     system_over(system)
     start = [
-        signals(system, "a word of the state", word, _WORD) for word in in_order("the state", state)
+        bit_signals(system, "the bits of a word", word, _WORD)
+        for word in in_order("the state", state)
     ]
     words = [
-        signals(system, "a word of the block", word, _WORD) for word in in_order("the block", block)
+        bit_signals(system, "the bits of a word", word, _WORD)
+        for word in in_order("the block", block)
     ]
     if (len(start), len(words)) != (8, 16):
         raise InputError(

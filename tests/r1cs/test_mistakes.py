@@ -1,0 +1,245 @@
+"""What people do wrong when they write circuits, and are told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod import r1cs
+from quod.curve import EDWARDS
+from quod.errors import InputError, MismatchError
+from quod.r1cs import gadgets
+
+System = r1cs.ConstraintSystem
+
+
+def square(system: System) -> None:
+    x = system.private("x")
+    system.output("y", x * x)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        lambda system, x: x * x,
+        lambda system, x: x / (x + 1),
+        lambda system, x: system.assert_equal(x, 3),
+        lambda system, x: system.boolean(x),
+        lambda system, x: system.is_zero(x),
+        lambda system, x: system.hint(lambda value: value, [x]),
+        lambda system, x: system.wire(),
+        lambda system, x: system.output("z", x),
+        lambda system, x: system.public("z"),
+        lambda system, x: system.private("z", 2),
+        lambda system, x: system.private_bits("z", 2),
+    ],
+)
+def test_a_circuit_stays_what_it_is(late: Callable[[System, r1cs.Signal], object]) -> None:
+    """Signals that got out of the function add nothing any more, nor do hints."""
+    kept = []
+
+    def function(system: System) -> None:
+        x = system.private("x")
+        kept.append(x)
+        (same,) = system.hint(lambda value: (late(system, x), value)[1] if value == 5 else 1, [x])
+        system.output("y", same * x)
+
+    circuit = r1cs.trace(function)
+    shape, values = circuit.circuit_hash(), circuit.values({"x": 3})
+    with pytest.raises(InputError, match=r"test_mistakes.py:\d+: the circuit is traced already"):
+        late(circuit.system, kept[0])
+    with pytest.raises(InputError, match="the circuit is traced already"):
+        circuit.witness({"x": 5})
+    assert circuit.values({"x": 3}) == values
+    assert r1cs.Circuit(circuit.system).circuit_hash() == shape
+    assert len(circuit.witness({"x": 3})) == circuit.wires
+
+
+def test_a_function_that_has_not_run_is_no_circuit() -> None:
+    def generator(system: System) -> Iterator[r1cs.Signal]:
+        yield system.public("x")
+
+    async def coroutine(system: System) -> None:
+        square(system)
+
+    async def both(system: System) -> AsyncIterator[r1cs.Signal]:
+        yield system.public("x")
+
+    for function, kind in ((generator, "generator"), (coroutine, "coroutine"), (both, "async_")):
+        with pytest.raises(InputError, match=f"gave a {kind}.* and has not run"):
+            r1cs.trace(function)
+        with pytest.raises(InputError, match="has not run"):
+            r1cs.trace(partial(function))
+    for wrong in (System, 5, None):
+        with pytest.raises(InputError, match="a circuit is a function"):
+            r1cs.trace(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        lambda system, wire: wire * wire,
+        lambda system, wire: (wire + 1) / 5 / wire,
+        lambda system, wire: 1 / wire,
+        lambda system, wire: system.select(wire, 1, 2),
+        lambda system, wire: system.is_zero(wire),
+        lambda system, wire: system.hint_bit(3 * wire, 0),
+        lambda system, wire: system.bits(wire, 4),
+        lambda system, wire: system.hint(lambda one, value: value, [1, wire]),
+        lambda system, wire: system.output("y", wire + 1),
+    ],
+)
+def test_nothing_is_computed_from_a_wire_before_it_has_a_value(
+    early: Callable[[System, r1cs.Signal], object],
+) -> None:
+    def wrong(system: System) -> None:
+        x, wire = system.private("x"), system.wire("late")
+        early(system, wire)
+        system.enforce(wire, 1, x)
+
+    def right(system: System) -> None:
+        x, wire = system.private("x"), system.wire("late")
+        system.output("cancelled", (wire - wire + 2) * x)
+        system.boolean(wire)
+        system.enforce(wire, 1, x)
+        early(system, wire)
+
+    with pytest.raises(InputError, match=r"test_mistakes.py:\d+: the wire late has no value yet"):
+        r1cs.trace(wrong)
+    assert r1cs.trace(right).values({"x": 1})[1] == 2
+
+
+def test_a_namespace_within_itself() -> None:
+    def function(system: System) -> None:
+        x, own = system.private("x"), system.namespace("own")
+        with own:
+            with own:
+                system.boolean(x)
+            system.boolean(x)
+        system.boolean(x)
+
+    names = [failure.namespace for failure in r1cs.trace(function).check([1, 2])]
+    assert names == ["own/own", "own", ""]
+
+
+def test_names_of_lists_are_not_given_twice() -> None:
+    for first in (System.public, System.private, partial(System.output, signal=3)):
+        system = System("bn254")
+        first(system, "a[1]")  # type: ignore[operator]
+        with pytest.raises(InputError, match=r"two inputs or outputs with the name 'a\[1\]'"):
+            system.public("a", 2)
+        system.public("a", 1)
+
+
+def test_constants_that_are_no_bits() -> None:
+    system, curve = System("bn254"), EDWARDS["baby_jubjub"]
+    x, point = system.private("x"), system.private("point", 2)
+    edwards = gadgets.EdwardsPoints(system, curve)
+    montgomery = gadgets.MontgomeryPoints(system, curve)
+    word = [0] * 32
+    acts: list[Callable[[Any], object]] = [
+        system.boolean,
+        lambda bit: system.select(bit, x, 1),
+        lambda bit: gadgets.exclusive_or(system, x, bit),
+        lambda bit: gadgets.inclusive_or(system, bit, x),
+        lambda bit: gadgets.exclusive_or_of_three(system, x, 1, bit),
+        lambda bit: gadgets.majority(system, x, x, bit),
+        lambda bit: gadgets.choose(system, [bit], [1, 2]),
+        lambda bit: gadgets.look_up(system, [x, bit], [[1, 2, 3, 4]]),
+        lambda bit: gadgets.assert_bits(system, [bit]),
+        lambda bit: gadgets.assert_bits_at_most(system, [x, bit], 2),
+        lambda bit: gadgets.pack_elements(system, [x, bit]),
+        lambda bit: gadgets.merkle_root(system, x, [1], [bit]),
+        lambda bit: gadgets.sha256(system, [x, bit]),
+        lambda bit: gadgets.sha256_compression(system, [word] * 7 + [[bit] * 32], [word] * 16),
+        lambda bit: gadgets.blake2s_hash(system, [x] * 7 + [bit]),
+        lambda bit: gadgets.pedersen_point(system, [x, bit]),
+        lambda bit: edwards.select(bit, point, (0, 1)),
+        lambda bit: edwards.multiply([x, bit], point),
+        lambda bit: edwards.multiply_fixed([x, bit], curve.generator),
+        lambda bit: montgomery.multiply([x, bit], point),
+        lambda bit: montgomery.multiply_fixed([x, bit], curve.generator),
+    ]
+    for act in acts:
+        act(system.constant(1))
+        for wrong in (2, -1, x - x + 7):
+            with pytest.raises(InputError, match="is no bit"):
+                act(wrong)
+
+
+def test_factors_are_numbers_of_the_field() -> None:
+    system = System("bn254")
+    x = system.private("x")
+    assert x.scaled(system.prime).wires == ()
+    assert x.scaled(system.prime + 1).coefficients == (1,)
+    with pytest.raises(InputError, match="a Signal or an int, not a float"):
+        x.scaled(0.5)  # type: ignore[arg-type]
+
+
+def test_hints_that_fail() -> None:
+    def function(system: System) -> None:
+        x = system.private("x")
+        (root,) = system.hint(lambda value: {25: np.int64(5), 9: -3}[value], [x])
+        system.assert_equal(root * root, x)
+
+    circuit = r1cs.trace(function)
+    for _ in range(2):
+        assert circuit.witness({"x": 25}).values[2, 0] == 5
+        assert int(circuit.witness({"x": 9}).values[2, 0]) == (circuit.field.value - 3) % (1 << 32)
+        with pytest.raises(InputError, match=r"the hint .*<lambda> raised KeyError") as refused:
+            circuit.witness({"x": 16})
+        assert isinstance(refused.value.__cause__, KeyError)
+        circuit.prepare()
+
+
+def test_tampering_with_what_hints_cannot_follow() -> None:
+    """A prover asks no hints: one that takes only right values, or gives others, hides nothing."""
+
+    def function(back: Callable[[int], int], system: System) -> None:
+        x = system.private("x")
+        (root,) = system.hint(lambda value: {25: 5}[value], [x])
+        (again,) = system.hint(back, [root])
+        system.assert_equal(again, x)
+        system.output("root", root)
+
+    for back in (lambda value: {5: 25}[value], lambda value: value * value):
+        found = r1cs.trace(partial(function, back)).tamper(10, {"x": 25})
+        assert {(own.before, own.public, own.error) for own in found} == {(5, ("root",), True)}
+
+
+def test_tampering_with_what_is_wrong_already() -> None:
+    """Then nothing would be accepted, whatever the circuit says."""
+
+    def function(system: System) -> None:
+        system.assert_equal(system.private("x") ** 2, 4)
+        system.hint(lambda: 1, [])
+
+    circuit = r1cs.trace(function)
+    with pytest.raises(r1cs.UnsatisfiedError, match=r": 9 \* 1 != 4$"):
+        circuit.tamper(10, {"x": 3})
+    assert circuit.tamper(10, {"x": 2})
+
+
+def test_a_witness_begins_with_one() -> None:
+    """All zeros satisfy what has no constant."""
+    circuit = r1cs.trace(square)
+    for first in (0, 2, circuit.field.value - 1):
+        with pytest.raises(InputError, match="the first value of a witness must be 1"):
+            circuit.check([first, 0, 0, 0])
+    assert not circuit.check([circuit.field.value + 1, 0, 0, 0])
+    with pytest.raises(MismatchError, match="3 values"):
+        circuit.check([0, 0, 0])
+
+
+def test_a_wire_that_meets_nothing_is_unconstrained() -> None:
+    def function(system: System) -> None:
+        x, y, z = (system.private(name) for name in "xyz")
+        system.enforce(x, y - y, z)
+        system.enforce(0, y, z + 1)
+
+    found = {(lint.kind, lint.message) for lint in r1cs.trace(function).lints()}
+    assert found == {("unconstrained wire", "x"), ("unconstrained wire", "y")}
