@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from quod.ceremony.secret import Secret, held, wiped
-from quod.curve import point_kernels as kernels
 from quod.curve.array import check_points_array
+from quod.curve.fixed_multiple import FixedMultiple
 from quod.curve.group import Group
 from quod.curve.operations import normalise
+from quod.curve.point import PointArithmetic
+from quod.curve.scalar_parts import parts_of
+from quod.curve.scalar_splitting import split_scalar
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, unwritten
@@ -53,6 +56,30 @@ def scalar_powers(
             powers.next(f.carried(powers.carried * step))
 
 
+@kernel
+def scalar_multiples(
+    k: Builder,
+    count: U32,
+    points: Pointer[U64],
+    scalars: Pointer[U32],
+    out: Pointer[U64],
+    *,
+    group: Group,
+) -> None:
+    """out[i] = scalars[i] * points[i], from affine to extended points of prime order.
+
+    Which instructions run and which memory is read is the same for all scalars, integers below r.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    times = FixedMultiple(k, curve, scanned=True)
+    with k.if_(i < count):
+        words = group.scalars.words
+        scalar = k.load(scalars, i.cast(types.u64) * words, words)
+        digits = split_scalar(k, parts_of(group), scalar)
+        point = curve.extend(curve.load_affine(points, i))
+        curve.store_extended(out, i, times(point, digits))
+
+
 def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> None:
     """Fills `out`, uint32 of shape (n, words), with first * secret**(start + i); first is 1 or so.
 
@@ -74,6 +101,8 @@ def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> N
 def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Words) -> Words:
     """scalars[i] * points[i]; scalars are uint32 of shape (n, words), or one for all points.
 
+    Scalars are below r, and points in the subgroup of that order: others give garbage.
+
     The scalars and what comes on the way are overwritten on the device; `scalars` itself is the
     caller's to wipe. DeviceError if the device has not done its work.
     """
@@ -81,13 +110,11 @@ def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Wo
     count = len(points)
     if not count:
         return points.copy()
-    spread = np.empty((count, scalars.shape[-1]), np.uint32)
+    spread = np.empty((count, group.scalars.words), np.uint32)
     spread[:] = scalars
     results = unwritten(count, 4 * group.field.words)
     with wiped(spread, results):
-        kernel = device.compile(
-            kernels.curve_multiply, group=group, scalar_words=spread.shape[1] // 2
-        )
+        kernel = device.compile(scalar_multiples, group=group)
         with held(device, spread) as own:
             device.launch(
                 kernel, -(-count // device.lanes), count,

@@ -2,8 +2,8 @@
 
 A scalar s is s_0 + s_1*e + s_2*e**2 + ... modulo the order, e the eigenvalue of an endomorphism:
 two parts of half the length by phi in G1 (Gallant, Lambert and Vanstone, CRYPTO 2001), four of a
-quarter by psi in G2 (Galbraith and Scott, Pairing 2008). Scalars are public here: nothing runs in
-constant time.
+quarter by psi in G2 (Galbraith and Scott, Pairing 2008). Scalars are public here;
+`quod.curve.scalar_splitting` is for others.
 """
 
 from __future__ import annotations
@@ -55,9 +55,19 @@ class ScalarParts:
         """32-bit words of a part's digits."""
         return -(-self.digits // _DIGITS_PER_WORD)
 
+    @property
+    def offset(self) -> int:
+        """What makes, added to a part, each of its digits the digit plus 8."""
+        return sum(_HALF << (DIGIT_BITS * place) for place in range(self.digits))
+
+    def reciprocals(self, shift: int) -> tuple[int, ...]:
+        """How much of each row a scalar takes: products with these, divided by 2**shift."""
+        return _reciprocals(self.basis, shift)
+
     def split(self, scalar: int) -> tuple[int, ...]:
         """The parts of an integer below the order, signed."""
-        shift, factors = _reciprocals(self.basis, self.order)
+        shift = self.order.bit_length() + _GUARD_BITS
+        factors = self.reciprocals(shift)
         half = 1 << (shift - 1)
         rounded = [(scalar * factor + half) >> shift for factor in factors]
         return tuple(
@@ -67,9 +77,7 @@ class ScalarParts:
 
     def words(self, scalars: Iterable[int]) -> Words:
         """uint32 of shape (n, count * part_words): each digit plus 8, the lowest first."""
-        size, split = 4 * self.part_words, self.split
-        # Added to a number, it makes each of its digits its place plus 8.
-        offset = sum(_HALF << (DIGIT_BITS * place) for place in range(self.digits))
+        size, split, offset = 4 * self.part_words, self.split, self.offset
         raw = b"".join(
             [(part + offset).to_bytes(size, "little") for one in scalars for part in split(one)]
         )
@@ -102,11 +110,10 @@ def _twist_basis(curve: PairingCurve) -> tuple[tuple[int, ...], ...]:
 
 
 @cache
-def _reciprocals(basis: tuple[tuple[int, ...], ...], order: int) -> tuple[int, list[int]]:
-    """How much of each row a scalar takes: products with these, shifted, without a division."""
-    shift = 2 * order.bit_length() + _GUARD_BITS
-    factors = [(2 * (top << shift) + bottom) // (2 * bottom) for top, bottom in _first_row(basis)]
-    return shift, factors
+def _reciprocals(basis: tuple[tuple[int, ...], ...], shift: int) -> tuple[int, ...]:
+    return tuple(
+        (2 * (top << shift) + bottom) // (2 * bottom) for top, bottom in _first_row(basis)
+    )  # fmt: skip
 
 
 def _first_row(basis: Sequence[Sequence[int]]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.fixed_multiple import FixedMultiple
+from quod.curve.fixed_multiple import FixedMultiple, loaded_digits
 from quod.curve.group import Group
 from quod.curve.point import PointArithmetic
 from quod.curve.point_kernels import curve_normalise
@@ -23,6 +23,7 @@ from quod.device.written import check_written, unwritten
 from quod.field.array import Words
 from quod.field.roots import root_of_unity
 from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
+from quod.kernel.value import Value
 
 # Points that share an inversion.
 _SHARING = 64
@@ -50,7 +51,7 @@ def point_butterflies(
     same scalar.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
-    times = FixedMultiple(k, curve) if multiplied else None
+    times = FixedMultiple(k, curve, scanned=False) if multiplied else None
     with k.if_(i < count):
         pair = first + i // blocks
         low = i % blocks * (half * 2) + pair
@@ -58,7 +59,7 @@ def point_butterflies(
         curve.store_extended(out, low, curve.add(a, b))
         difference = curve.carried(curve.add(a, curve.negate(b)))
         if times is not None:
-            difference = times(difference, digits, pair * stride)
+            difference = times(difference, _row(digits, pair * stride, group))
         curve.store_extended(out, low + half, difference)
 
 
@@ -74,10 +75,10 @@ def point_multiples(
 ) -> None:
     """out[i] = the scalar of row 0 of `digits` times points[i], from affine to extended points."""
     curve, i = PointArithmetic(k, group), k.global_id()
-    times = FixedMultiple(k, curve)
+    times = FixedMultiple(k, curve, scanned=False)
     with k.if_(i < count):
         point = curve.extend(curve.load_affine(points, i))
-        curve.store_extended(out, i, times(point, digits, i * 0))
+        curve.store_extended(out, i, times(point, _row(digits, i * 0, group)))
 
 
 @kernel
@@ -88,6 +89,12 @@ def point_doubles(
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < count):
         curve.store_extended(out, i, curve.double(curve.load_extended(points, i)))
+
+
+def _row(digits: Value, row: Value, group: Group) -> list[list[Value]]:
+    """The digits of one of the factors."""
+    parts = parts_of(group)
+    return loaded_digits(digits, row, parts.count, parts.part_words)
 
 
 class LagrangeLevels:
