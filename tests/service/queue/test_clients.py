@@ -18,7 +18,7 @@ from quod.service.errors import (
     QueueFullError,
     UnavailableError,
 )
-from quod.service.queue import JobState, Quota, open_queue
+from quod.service.queue import JobState, Quota, job_queue, open_queue
 from tests.service.queue.places import DIGESTS, Place, request, submitted
 
 
@@ -93,7 +93,7 @@ def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None
         with pytest.raises(TimeoutError):
             waiting.result(timeout=0.2)
         connection.rollback()
-        assert waiting.result(timeout=20).client == "ann"
+        assert waiting.result(timeout=60).client == "ann"
 
 
 @pytest.mark.parametrize(
@@ -210,46 +210,45 @@ def test_a_stream_goes_on_where_it_broke_off(place: Place) -> None:
 def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
     with open_queue(**place.arguments) as queue:
         job = submitted(queue)
-        begin = time.monotonic()
         found, _ = queue.wait(job.id, timeout=0.05)
         assert found.state is JobState.QUEUED
-        assert time.monotonic() - begin < 5
-        woken: list[float] = []
-        ends: list[float] = []
-        unsubscribe = queue.watch(job.id, lambda: woken.append(time.monotonic()))
-        at_end = queue.watch(job.id, lambda: ends.append(time.monotonic()), end=True)
+        woken, ends = threading.Event(), threading.Event()
+        unsubscribe = queue.watch(job.id, woken.set)
+        at_end = queue.watch(job.id, ends.set, end=True)
         assert queue.outcome(job.id) == (found, [])
 
         def work() -> None:
-            [lease] = queue.claim("w", wait=5)
+            [lease] = queue.claim("w", wait=60)
             queue.renew([lease], stage="msm")
             queue.finish(lease, b"proof")
 
         worker = threading.Thread(target=work)
         worker.start()
-        found, events = queue.wait(job.id, timeout=20)
+        found, events = queue.wait(job.id, timeout=60)
         worker.join()
         assert found.state is JobState.SUCCEEDED
         assert events[-1].kind == "ended"
         assert queue.outcome(job.id) == (found, [b"proof"])
-        count = len(woken)
-        assert ends
+        # Who looks by himself may see the end before it is told.
+        assert ends.wait(60)
+        assert woken.wait(60)
         at_end()
-        assert count >= 1
         unsubscribe()
         unsubscribe()
 
 
-def test_a_claim_waits_for_work(place: Place) -> None:
+def test_a_claim_waits_for_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It is told: it does not look by itself before the test has ended.
+    monkeypatch.setattr(job_queue, "LOOK_AGAIN_SECONDS", 3600.0)
     with open_queue(**place.arguments) as queue:
-        begin = time.monotonic()
         assert queue.claim("w", wait=0.05) == []
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(queue.claim, "w", wait=20)
+            waiting = pool.submit(queue.claim, "w", wait=300)
             time.sleep(0.05)
             job = submitted(queue)
+            begin = time.monotonic()
             assert [lease.job for lease in waiting.result()] == [job.id]
-        assert time.monotonic() - begin < 4  # before it would look again by itself
+            assert time.monotonic() - begin < 200
 
 
 def test_a_closed_queue_says_so(place: Place) -> None:

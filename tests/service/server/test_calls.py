@@ -424,13 +424,13 @@ class TestUploads:
             assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     def test_one_that_stops(self, start: Start) -> None:
-        server = start(requests={"idle_seconds": 0.2})
+        server = start(requests={"idle_seconds": 1.5})
         stopped = threading.Event()
 
         def parts() -> object:
             yield pb.UploadProofRequest(begin=pb.UploadProofRequest.Begin(key=KEY, lengths=[2]))
             yield pb.UploadProofRequest(piece=b"x")
-            stopped.wait(30)
+            stopped.wait(60)
 
         try:
             with pytest.raises(grpc.RpcError, match=r"1 of 2 bytes came, and then nothing"):
@@ -447,13 +447,13 @@ class TestUploads:
             yield pb.UploadProofRequest(begin=pb.UploadProofRequest.Begin(key=KEY, lengths=[2]))
             yield pb.UploadProofRequest(piece=b"x")
             sent.set()
-            go.wait(30)
+            go.wait(60)
 
         call = CALLS["UploadProof"]
         with grpc.insecure_channel(server.listeners.grpc[0]) as channel:
             upload = channel.stream_unary(call.path, call.write_request, call.read_response)
             running = upload.future(parts())
-            sent.wait(30)
+            sent.wait(60)
             running.cancel()
             go.set()
         with server.client() as client:

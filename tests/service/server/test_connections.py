@@ -79,7 +79,7 @@ def test_so_many_of_grpc(start: Start) -> None:
 
 
 def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "limited_protocol", lambda most: limited_protocol(most, 0.5))
+    monkeypatch.setattr(listening, "limited_protocol", lambda most: limited_protocol(most, 2.0))
     server = start(listen=LISTEN)
     body, silent, begun, again = (connected(server) for _ in range(4))
     body.sendall(

@@ -529,7 +529,7 @@ def test_many_streams_end_with_the_server(start: Start) -> None:
             ):
                 lines = stream.iter_lines()
                 next(lines)
-                opened.wait(30)
+                opened.wait(60)
                 with pytest.raises((httpx.HTTPError, StopIteration)):
                     while True:
                         next(lines)
@@ -537,9 +537,9 @@ def test_many_streams_end_with_the_server(start: Start) -> None:
         threads = [threading.Thread(target=follow) for _ in range(3)]
         for one in threads:
             one.start()
-        opened.wait(30)
+        opened.wait(60)
         server.pool.leave.set()
         server.stop()
         for one in threads:
-            one.join(30)
+            one.join(60)
             assert not one.is_alive()

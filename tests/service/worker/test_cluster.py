@@ -16,7 +16,7 @@ from quod.service.server.config import Config
 from quod.service.server.pools import make_pool
 from quod.service.worker.pool import WorkerState
 from quod.service.worker.settings import WorkerSettings
-from tests.service.worker.conftest import Bench, eventually
+from tests.service.worker.conftest import SECONDS, Bench, eventually
 from tests.support.postgres import Cluster as Postgres
 from tests.support.postgres import why_no_postgres
 
@@ -85,7 +85,7 @@ def test_a_lost_machine_costs_time_and_no_job(fleet: Bench, machines: Any) -> No
     one, other = machines.add(), machines.add()
     eventually(lambda: pool.ready)
     assert fleet.ended(early).state is JobState.SUCCEEDED
-    pool.preload("small", worker="cpu#1", timeout=30)
+    pool.preload("small", worker="cpu#1", timeout=SECONDS)
     with pytest.raises(NotFoundError, match="there is no key none"):
         pool.preload("none")
     with pytest.raises(NotFoundError, match="there is no worker"):
@@ -109,7 +109,7 @@ def test_a_lost_machine_costs_time_and_no_job(fleet: Bench, machines: Any) -> No
     third = machines.add()
     eventually(lambda: pool.ready)
     assert {status.state for status in pool.status()} <= {WorkerState.READY, WorkerState.BUSY}
-    assert pool.drain(30)
+    assert pool.drain(SECONDS)
     eventually(lambda: {status.state for status in pool.status()} == {WorkerState.DRAINING})
     pool.close()
     for machine in (other, third):

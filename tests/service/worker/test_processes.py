@@ -25,7 +25,7 @@ from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[Bench]:
     """A queue whose leases are short, and whose jobs may be tried often."""
-    found = Bench(tmp_path, lease_seconds=1.0, max_attempts=100, suspend_after=100)
+    found = Bench(tmp_path, lease_seconds=3.0, max_attempts=100, suspend_after=100)
     yield found
     found.close()
 
@@ -147,7 +147,7 @@ main()
 def test_a_device_that_hangs_has_another_process(quick: Bench, tmp_path: Path) -> None:
     text = _HANGS.format(marker=str(tmp_path / "hung"))
     pool = ProcessPool(
-        quick.queue, quick.repository, [WorkerSettings(patience_seconds=2.0)],
+        quick.queue, quick.repository, [WorkerSettings(patience_seconds=4.0, warm=("small",))],
         command=[sys.executable, "-c", text],
     )  # fmt: skip
     quick.started(pool)
