@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from quod.device.backends import backend, backends
 from quod.device.cpu.device import STRATEGIES, CpuDevice
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from quod.device.webgpu.device import WebGpuDevice
 
 # A kernel may be compiled within an example, and the machine may be busy.
-settings.register_profile("quod", deadline=None)
+settings.register_profile(
+    "quod", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # fmt: skip
 settings.load_profile("quod")
 
 # A shell ignores Ctrl-C for what it starts in the background; what tests start and interrupt would

@@ -65,7 +65,7 @@ def test_hostile_texts_take_no_longer_than_they_are(name: str) -> None:
     except KernelError as error:
         assert len(str(error)) < 400  # noqa: PT017
     # Measured up to 0.4 s; what is quadratic takes minutes.
-    assert time.process_time() - begin < 4
+    assert time.process_time() - begin < 20
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,7 @@ def test_a_quarter_of_a_million_constraints_parse_in_about_a_second(tmp_path: Pa
     start = time.process_time()
     found = R1cs.open(path).matrices
     # Measured 0.2 to 0.3 s; the margin is for a busy machine.
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 10
     for own, expected in zip(found, (a, b, c)):
         assert np.array_equal(own.row_ptr, expected.row_ptr)
         assert np.array_equal(own.column, expected.column)

@@ -79,7 +79,7 @@ def test_an_open_string_ends_the_scan() -> None:
     # Quotes of which each may begin a string took time quadratic in their number: 132 s for these.
     begin = time.process_time()
     assert outcome(rb"\"" * 40_000, PUBLIC) is None
-    assert time.process_time() - begin < 1
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)

@@ -89,7 +89,9 @@ def test_honest_and_wrong_proofs(
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(bad=st.lists(st.booleans(), max_size=19))
 def test_the_bad_ones_are_found(proved: Callable[[str], Proved], bad: list[bool]) -> None:

@@ -538,7 +538,7 @@ def test_a_key_that_was_used_before_a_fork(made: Callable[[str], Made]) -> None:
     own = made("bn254")
     key = ProvingKey.from_zkey(own.zkey)
     key.prove(own.wtns, seed=1)
-    assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=60) == 0
+    assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=300) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -549,7 +549,7 @@ def test_a_fork_in_the_middle_of_a_proof(made: Callable[[str], Made]) -> None:
     resident = key.resident
     assert isinstance(resident, host.HostKey)
     with resident.computing():
-        assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=20) == 0
+        assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=120) == 0
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.5, "7", b"7", [7]])

@@ -413,7 +413,9 @@ def known(made: Make) -> Proved:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 def test_nothing_else_is_accepted(known: Proved, data: st.DataObject) -> None:

@@ -130,13 +130,13 @@ class Page:
             self.send(f"{domain}.enable")
         self.resize(size)
 
-    def send(self, method: str, timeout: float = 60, **parameters: Any) -> dict[str, Any]:
+    def send(self, method: str, timeout: float = 300, **parameters: Any) -> dict[str, Any]:
         """Send any command of the protocol for this page."""
         if self._crashed:
             raise DevToolsError(f"{method}: the page has crashed")
         return self._devtools.send(method, self._session, timeout, **parameters)
 
-    def navigate(self, url: str, timeout: float = 60) -> None:
+    def navigate(self, url: str, timeout: float = 300) -> None:
         """Open an address, and wait until it has loaded."""
         while not self._loaded.empty():
             self._loaded.get()
@@ -152,7 +152,7 @@ class Page:
         """Have a script run in each document that is opened from now on, before its own."""
         self.send("Page.addScriptToEvaluateOnNewDocument", source=script)
 
-    def evaluate(self, expression: str, timeout: float = 60) -> Any:
+    def evaluate(self, expression: str, timeout: float = 300) -> Any:
         """The value of a JavaScript expression, or of what it promises, as JSON has it.
 
         An exception is a DevToolsError with its text and stack. Big integers come as decimal
@@ -165,12 +165,12 @@ class Page:
             )
         )  # fmt: skip
 
-    def call(self, function: str, *arguments: Any, timeout: float = 60) -> Any:
+    def call(self, function: str, *arguments: Any, timeout: float = 300) -> Any:
         """What a JavaScript function, given as text, answers to arguments that JSON has."""
         given = ", ".join(json.dumps(argument) for argument in arguments)
         return self.evaluate(f"({function})({given})", timeout)
 
-    def wait_for(self, expression: str, timeout: float = 60) -> Any:
+    def wait_for(self, expression: str, timeout: float = 300) -> Any:
         """Evaluate an expression until it is true, and give its value.
 
         DevToolsError after `timeout` seconds says what the page logged.

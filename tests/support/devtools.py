@@ -58,7 +58,7 @@ class DevTools:
         self._reader.start()
 
     def send(
-        self, method: str, session: str | None = None, timeout: float = 60, **parameters: Any
+        self, method: str, session: str | None = None, timeout: float = 300, **parameters: Any
     ) -> Message:
         """Send a command and give its result; DevToolsError says what went wrong."""
         answer: queue.SimpleQueue[Message] = queue.SimpleQueue()

@@ -72,7 +72,7 @@ class Cluster:
             [self._binaries / "postgres", "-D", self._data, *given],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **self._as,
         )  # fmt: skip
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 120
         while True:
             try:
                 psycopg.connect(self.url).close()

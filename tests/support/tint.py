@@ -34,7 +34,7 @@ class Tint:
         )
         self._requests = 0
 
-    def errors(self, code: str, timeout: float = 60) -> list[str]:
+    def errors(self, code: str, timeout: float = 300) -> list[str]:
         """What Tint has against a text, as ``line N: message``."""
         self._requests += 1
         requests, answers = self._process.stdin, self._process.stdout

@@ -56,7 +56,7 @@ def test_long_names_take_no_longer_than_they_are(name: bytes) -> None:
     (signal,) = parse_symbols(b"1,1,0,main." + name, 1).signals
     assert signal.dims == ()
     # Each place was looked at from each before it: minutes.
-    assert time.process_time() - begin < 1
+    assert time.process_time() - begin < 10
 
 
 def test_an_input_with_half_a_character() -> None:
@@ -82,7 +82,7 @@ def test_modules_that_are_damaged(module: bytes) -> None:
     begin = time.process_time()
     with pytest.raises(InputError, match="is a damaged WebAssembly module"):
         parse_calculator(module)
-    assert time.process_time() - begin < 1
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize(

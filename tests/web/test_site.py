@@ -179,7 +179,7 @@ def test_the_server_sends_what_the_page_needs(exported: Path) -> None:
         url = f"http://127.0.0.1:{server.server_port}/"
         types = {"": "text/html", "quod.js": "text/javascript", "witness.wasm": "application/wasm"}
         for name, type_ in types.items():
-            with urlopen(url + name, timeout=10) as answer:
+            with urlopen(url + name, timeout=60) as answer:
                 assert answer.headers["Content-Type"].split(";")[0] == type_
                 for header, value in HEADERS.items():
                     assert answer.headers[header] == value
@@ -209,7 +209,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 def asked(port: int, path: str, **headers: str) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.putrequest("GET", path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name, value)

@@ -43,9 +43,9 @@ def server() -> Iterator[FakeServer]:
 
 def opened(page: Page, server: FakeServer) -> None:
     page.navigate(server.url)
-    page.wait_for(f"{ROWS} >= 50", 20)
+    page.wait_for(f"{ROWS} >= 50")
     # Stages have come by their stream.
-    page.wait_for("document.querySelectorAll('#jobs .bar span').length > 50", 20)
+    page.wait_for("document.querySelectorAll('#jobs .bar span').length > 50")
 
 
 def no_complaints(page: Page) -> None:
@@ -80,7 +80,7 @@ def test_lanes_move_and_idle_time_is_red(browser: Browser, server: FakeServer) -
         lane = f"({LANE})('gpu 1', {PROVE})"
         page.wait_for(
             f"(seen => seen['{IDLE_RED}'] > 100 && seen['{IDLE_RED}'] < 0.75 * Object.values(seen)"
-            f".reduce((a, b) => a + b, 0))({lane})", 20,
+            f".reduce((a, b) => a + b, 0))({lane})",
         )  # fmt: skip
         pauses, busy = page.call(LANE, "gpu 1", PROVE), page.call(LANE, "gpu 0", PROVE)
         # One has a pause of 7 s in each 20, the other none but between proofs.
@@ -89,7 +89,7 @@ def test_lanes_move_and_idle_time_is_red(browser: Browser, server: FakeServer) -
         assert all(IDLE_RED not in page.call(LANE, "gpu 1", lane) for lane in (0, 1, 2, 4))
         picture = "document.querySelector('canvas').toDataURL()"
         first = page.evaluate(picture)
-        page.wait_for(f"{picture} !== {json.dumps(first)}", 10)
+        page.wait_for(f"{picture} !== {json.dumps(first)}")
         no_complaints(page)
 
 
@@ -115,7 +115,7 @@ def test_a_server_that_is_started_again(browser: Browser) -> None:
         with FakeServer(FakeService()) as first:
             opened(page, first)
             port = first.port
-        page.wait_for("document.body.classList.contains('stale')", 20)
+        page.wait_for("document.body.classList.contains('stale')")
         assert "cannot be reached" in page.text("#problem")
         assert page.text("#state") == "unreachable"
         # What was there is shown still.
@@ -123,10 +123,10 @@ def test_a_server_that_is_started_again(browser: Browser) -> None:
         service = FakeService()
         service.state = "draining"
         with FakeServer(service, port):
-            page.wait_for("!document.body.classList.contains('stale')", 20)
+            page.wait_for("!document.body.classList.contains('stale')")
             page.wait_for("document.querySelector('#state').textContent === 'draining'")
             newest = "document.querySelector('#jobs .bar').children.length"
-            page.wait_for(f"{newest} > 0", 20)
+            page.wait_for(f"{newest} > 0")
         assert page.exceptions == []
 
 
@@ -142,7 +142,7 @@ def test_a_token_is_asked_for_and_sent(browser: Browser) -> None:
             assert page.evaluate("document.querySelector('#main').hidden")
         page.fill("#token", TOKEN)
         page.click("#access button")
-        page.wait_for(f"{ROWS} >= 50", 20)
+        page.wait_for(f"{ROWS} >= 50")
         assert page.evaluate("document.querySelector('#access').hidden")
         assert page.evaluate("sessionStorage.getItem('token')") == TOKEN
         assert page.evaluate("localStorage.length + document.cookie.length") == 0
@@ -167,7 +167,7 @@ def test_names_are_text(browser: Browser, server: FakeServer, monkeypatch: Any) 
 
 def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
     with FakeServer(FakeService(rate=100)) as server, browser.page() as page:
-        page.send("Performance.enable")
+        page.send("Performance.enable", timeDomain="threadTicks")
         opened(page, server)
 
         def measured() -> dict[str, float]:
@@ -177,6 +177,7 @@ def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
         before = measured()
         page.evaluate("new Promise((done) => setTimeout(done, 3000))")
         after = measured()
+        # Seconds of its thread: the machine may have others to do.
         script = after["ScriptDuration"] - before["ScriptDuration"]
         assert script < 0.6 * (after["Timestamp"] - before["Timestamp"])
         assert after["Nodes"] < 10_000
@@ -189,14 +190,14 @@ def test_the_server_itself(browser: Browser, start: Any) -> None:  # noqa: F811
     with server.client() as client, browser.page() as page:
         jobs = [client.prove(ProofRequest("membership", wtns=b"w")) for _ in range(3)]
         page.navigate(server.listeners.http[0] + "/")
-        page.wait_for(f"{ROWS} === 3", 20)
-        page.wait_for("document.querySelectorAll('#jobs .bar span').length >= 6", 20)
+        page.wait_for(f"{ROWS} === 3")
+        page.wait_for("document.querySelectorAll('#jobs .bar span').length >= 6")
         assert "ready" in page.text("header")
         assert "fake" in page.text("#workers")
         # A stage that ends while the page is open comes by the stream.
         jobs.append(client.prove(ProofRequest("membership", wtns=b"w")))
-        page.wait_for(f"{ROWS} === 4", 20)
-        page.wait_for("document.querySelectorAll('#jobs .bar span').length >= 8", 20)
+        page.wait_for(f"{ROWS} === 4")
+        page.wait_for("document.querySelectorAll('#jobs .bar span').length >= 8")
         page.click("#jobs button")
         page.wait_for("document.querySelectorAll('#job table').length === 2")
         assert jobs[-1].id in page.text("#job")
