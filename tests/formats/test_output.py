@@ -39,6 +39,16 @@ def test_new_file_obeys_umask_and_old_one_keeps_its_mode(tmp_path: Path) -> None
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
 
 
+def test_a_private_file_is_its_owners_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        paths = [tmp_path / name for name in ("secret", "open")]
+        write_all_atomically(dict.fromkeys(paths, b"x"), private=paths[:1])
+    finally:
+        os.umask(old)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o600, 0o666]
+
+
 def test_follows_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder" / "real")

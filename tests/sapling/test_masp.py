@@ -51,3 +51,6 @@ def test_its_values_are_those_of_an_asset(note: sapling.Note) -> None:
     assert_fails(circuit, {**inputs, "asset_identifier": 5}, "asset_generator is hashed")
     with pytest.raises(InputError, match="32 bytes"):
         asset_generator(b"no such")
+    for wrong in (b"short", "text", None, 5):
+        with pytest.raises(InputError, match="an asset's identifier must be"):
+            masp_output_inputs(note, wrong, 9, 5)  # type: ignore[arg-type]

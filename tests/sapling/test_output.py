@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,8 @@ def test_a_proof_under_the_genuine_key(
     note_file.write_text(json.dumps({name: NOTE[name] for name in ("address", "value", "rseed")}))
     arguments = ["sapling", "prove-output", parameters, "note.json", "o.json"]
     assert entry.run([*arguments, "--secrets", "s.json"]) == 0
+    assert stat.S_IMODE(Path("s.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path("o.json").stat().st_mode) & 0o400
     assert entry.run(["sapling", "verify-output", parameters, "o.json"]) == 0
     made, secrets = json.loads(Path("o.json").read_text()), json.loads(Path("s.json").read_text())
     found, esk, _ = read_note(note_file)
@@ -173,6 +176,9 @@ def test_all_proofs_of_the_main_chain(shared_fixtures: Path, note: sapling.Note)
     assert verify_output(key, first)
     epk = note.ephemeral_key(5)
     assert first.statement.public == [*sapling.value_commitment(note.value, 6), *epk, note.cmu]
+    with pytest.raises(InputError, match="cv is a point of small order"):
+        # A value of 0 that nothing hides: consensus would refuse it.
+        prover.prove(sapling.Note(note.address, 0, 1), esk=5, rcv=0)
     prover.close()
 
 

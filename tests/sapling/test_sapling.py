@@ -17,6 +17,7 @@ from quod.r1cs.native.sapling_pedersen import (
     pedersen_segment_generator,
 )
 from quod.sapling import generators
+from quod.sapling.output import Output, verify_output, verify_outputs
 
 JUBJUB = EDWARDS["jubjub"]
 ORDER, P = JUBJUB.fr.value, JUBJUB.fq.value
@@ -250,6 +251,59 @@ def test_hostile_statements() -> None:
     for cmu in (P, (1 << 256) - 1):
         with pytest.raises(InputError, match="cmu is not below the modulus"):
             sapling.OutputStatement.from_bytes(good[0], good[1], cmu.to_bytes(32, "little"))
+
+
+@pytest.mark.parametrize("name", ["cv", "epk"])
+def test_statements_that_are_put_together(name: str) -> None:
+    """Those from numbers meet what those from bytes do."""
+    good = {"cv": JUBJUB.generator, "epk": JUBJUB.generator, "cmu": 0}
+    sapling.OutputStatement(**good)  # type: ignore[arg-type]
+    eighth = _of_order_eight()
+    wrong: dict[str, list[Any]] = {
+        "is a point of small order": [GROUP.multiply(at, eighth) for at in range(8)],
+        "is not on jubjub": [(1, 1)],
+        "must be a point": ["point", None, 5],
+        "a coordinate of .*must be a whole number": [(P, 1), (0.0, 1)],
+    }
+    for message, points in wrong.items():
+        for point in points:
+            with pytest.raises(InputError, match=message):
+                sapling.OutputStatement(**good | {name: point})  # type: ignore[arg-type]
+    for cmu in (P, -1, 1.5):
+        with pytest.raises(InputError, match="cmu"):
+            sapling.OutputStatement(**good | {"cmu": cmu})  # type: ignore[arg-type]
+
+
+def test_an_output_is_made_of_its_parts() -> None:
+    statement = sapling.OutputStatement(JUBJUB.generator, JUBJUB.generator, 0)
+    for parts, message in (((1, 2), "the statement must be"), ((statement, 2), "the proof must")):
+        with pytest.raises(InputError, match=message):
+            Output(*parts)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the key must be of the type VerifyingKey"):
+        verify_output("key", statement)  # type: ignore[arg-type]
+    for wrong in ([statement], statement):
+        with pytest.raises(InputError, match=r"an Output must be|Outputs must be a list"):
+            verify_outputs(None, wrong)  # type: ignore[arg-type]
+
+
+def test_nullifiers_take_keys_of_the_subgroup() -> None:
+    key = sapling.SpendingKey.from_seed(bytes(32)).viewing_key
+    address = key.address(sapling.default_diversifier(bytes(32)))
+    note = sapling.Note.from_seed(address, 1, bytes(32))
+    assert len(note.nullifier(key.nk, 0)) == 32
+    with pytest.raises(InputError, match="nk is not in the subgroup"):
+        note.nullifier(GROUP.add(key.nk, (0, P - 1)), 0)
+
+
+def _of_order_eight() -> tuple[int, int]:
+    for y in range(2, 99):
+        data = y.to_bytes(32, "little")
+        if _has_point(data):
+            point = decode_edwards(JUBJUB, data, check_subgroup=False)
+            point = GROUP.multiply(JUBJUB.fr.value, point)
+            if GROUP.multiply(4, point) != (0, 1):
+                return point
+    raise AssertionError("no point of order eight")
 
 
 def _has_point(data: bytes) -> bool:

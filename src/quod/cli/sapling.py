@@ -65,7 +65,7 @@ def prove_output(
     files: dict[str | os.PathLike[str], Content] = {output: output_to_json(made).encode()}
     if secrets is not None:
         files[secrets] = secrets_to_json({"esk": esk, "rcv": rcv}).encode()
-    write_all_atomically(files)
+    write_all_atomically(files, private=[] if secrets is None else [secrets])
     say(f"Proved in {perf_counter() - begin:.2f} s on {device} (checked): {output}", quiet=quiet)
 
 

@@ -15,7 +15,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import BinaryIO
 
 from quod.errors import InputError, OutputError
@@ -53,12 +53,14 @@ def write_atomically(path: Path, content: Content) -> None:
     write_all_atomically({file_path(path): content})
 
 
-def write_all_atomically(contents: Mapping[Path, Content]) -> None:
+def write_all_atomically(
+    contents: Mapping[Path, Content], *, private: Collection[Path] = ()
+) -> None:
     """Write several files that belong together: each is complete before the first one appears.
 
     Between the renames a crash of the machine can still leave some of them in place and not the
-    others; no file is ever partial. Raises as `write_atomically` does, and InputError for what is
-    no content.
+    others; no file is ever partial. New files of `private` are for their owner alone. Raises as
+    `write_atomically` does, and InputError for what is no content.
     """
     instance("contents", contents, Mapping, "map each path to what goes there")  # type: ignore[type-abstract]
     for path, content in contents.items():
@@ -86,7 +88,8 @@ def write_all_atomically(contents: Mapping[Path, Content]) -> None:
                     continue
                 temporary = f"{os.path.dirname(target)}/.quod-{os.urandom(8).hex()}.tmp"
                 staged.append((name, temporary, target))
-                written.append((name, _new(temporary, mode)))
+                rights = 0o600 if path in private else 0o666
+                written.append((name, _new(temporary, mode, rights)))
                 _put(written[-1][1], content)
         for name, file in written:
             with reported(name), file:
@@ -142,10 +145,10 @@ def _mode_of(target: str) -> int | None:
         return None
 
 
-def _new(temporary: str, mode: int | None) -> BinaryIO:
-    # os.open, not tempfile: a new file gets the permissions that the user's umask asks for. What
+def _new(temporary: str, mode: int | None, rights: int) -> BinaryIO:
+    # os.open, not tempfile: a new file gets the permissions that the user's umask leaves. What
     # writes a large one may map it, to read again what is already there.
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, rights)
     file = os.fdopen(descriptor, "wb")
     if mode is not None:
         os.fchmod(descriptor, stat.S_IMODE(mode))

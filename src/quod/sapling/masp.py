@@ -56,9 +56,11 @@ def asset_identifier(name: bytes) -> bytes:
 
 
 def masp_output_inputs(note: Note, identifier: bytes, esk: int, rcv: int) -> Inputs:
-    """What the circuit takes for a note of an asset; raises what `output_inputs` does."""
+    """What the circuit takes for a note of an asset; raises what `output_inputs` and
+    `asset_generator` do."""
+    generator = asset_generator(identifier)
     return {
         **output_inputs(note, esk, rcv),
         "asset_identifier": int.from_bytes(identifier, "little"),
-        "asset_generator": asset_generator(identifier),
+        "asset_generator": generator,
     }

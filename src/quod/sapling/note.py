@@ -6,6 +6,7 @@ from hashlib import blake2s
 
 from quod.curve.edwards_affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.named.jubjub import JUBJUB
+from quod.errors import InputError
 from quod.frozen import frozen
 from quod.r1cs.native.numbers import bytes_to_bits
 from quod.r1cs.native.sapling_pedersen import (
@@ -67,9 +68,14 @@ class Note:
         return edwards_group(JUBJUB).multiply(esk, self.address.base)
 
     def nullifier(self, nk: EdwardsPair, position: int) -> bytes:
-        """The 32 bytes that show that the note at a position of the tree is spent."""
+        """The 32 bytes that show that the note at a position of the tree is spent.
+
+        InputError for an nk outside the subgroup of prime order.
+        """
         position = whole_number("the position", position, 0, (1 << MERKLE_DEPTH) - 1)
         group, nk = edwards_group(JUBJUB), edwards_pair("nk", JUBJUB, nk)
+        if not group.in_subgroup(nk):
+            raise InputError("nk is not in the subgroup of prime order")
         rho = group.add(self.commitment, multiple(position, nullifier_generator()))
         return blake2s(encoded(nk) + encoded(rho), person=b"Zcash_nf").digest()
 

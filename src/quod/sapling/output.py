@@ -21,7 +21,9 @@ from quod.sapling.circuit.output import sapling_output
 from quod.sapling.note import Note
 from quod.sapling.output_statement import OutputStatement
 from quod.sapling.scalars import random_scalar, secret_scalar
-from quod.validation import instance
+from quod.validation import in_order, instance
+
+_READ = "quod.sapling.files.read_output reads one"
 
 
 @cache
@@ -47,6 +49,12 @@ class Output:
 
     statement: OutputStatement
     proof: Proof
+
+    def __post_init__(self) -> None:
+        instance(
+            "the statement", self.statement, OutputStatement, "OutputStatement.from_bytes makes one"
+        )
+        instance("the proof", self.proof, Proof, "quod.groth16.bellman reads one")
 
 
 class OutputProver:
@@ -99,10 +107,13 @@ class OutputProver:
 
 
 def verify_output(key: VerifyingKey, output: Output) -> bool:
-    """Whether the proof is valid; of the statement consensus has been asked when it was read."""
+    """Whether the proof is valid; what else consensus asks of a statement every one meets."""
+    instance("the key", key, VerifyingKey, "quod.groth16.bellman reads one")
+    instance("the Output", output, Output, _READ)
     return key.verify(output.statement.public, output.proof)
 
 
 def verify_outputs(key: VerifyingKey, outputs: Sequence[Output]) -> list[Verdict]:
     """The same of many, together; see `quod.groth16.verify_batch`."""
-    return verify_batch([(key, output.statement.public, output.proof) for output in outputs])
+    given = [instance("an Output", each, Output, _READ) for each in in_order("Outputs", outputs)]
+    return verify_batch([(key, output.statement.public, output.proof) for output in given])

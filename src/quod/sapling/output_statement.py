@@ -6,7 +6,7 @@ them and are not of small order, cmu is canonical.
 
 from __future__ import annotations
 
-from quod.curve.edwards_affine import EdwardsPair, edwards_group
+from quod.curve.edwards_affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.edwards_encoding import decode_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
@@ -18,18 +18,27 @@ from quod.validation import exact_bytes
 
 @frozen
 class OutputStatement:
-    """The value commitment cv, the ephemeral key epk, and cmu."""
+    """The value commitment cv, the ephemeral key epk, and cmu.
+
+    InputError, which names it, for a point that is off the curve or of small order, and a cmu that
+    is not below the modulus.
+    """
 
     cv: EdwardsPair
     epk: EdwardsPair
     cmu: int
 
+    def __post_init__(self) -> None:
+        for name, given in (("cv", self.cv), ("epk", self.epk)):
+            if edwards_group(JUBJUB).has_small_order(edwards_pair(name, JUBJUB, given)):
+                raise InputError(f"{name} is a point of small order")
+        element("cmu", self.cmu, JUBJUB.fq)
+
     @classmethod
     def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:
         """Of 32 bytes each; InputError names the one that consensus refuses, and why."""
-        points = (_large("cv", cv), _large("epk", epk))
-        number = int.from_bytes(exact_bytes("cmu", cmu, 32), "little")
-        return cls(*points, element("cmu", number, JUBJUB.fq))
+        points = (_decoded("cv", cv), _decoded("epk", epk))
+        return cls(*points, int.from_bytes(exact_bytes("cmu", cmu, 32), "little"))
 
     @property
     def public(self) -> list[int]:
@@ -41,11 +50,8 @@ class OutputStatement:
         return encoded(self.cv), encoded(self.epk), self.cmu.to_bytes(32, "little")
 
 
-def _large(name: str, data: bytes) -> EdwardsPair:
+def _decoded(name: str, data: bytes) -> EdwardsPair:
     try:
-        point = decode_edwards(JUBJUB, exact_bytes(name, data, 32), check_subgroup=False)
+        return decode_edwards(JUBJUB, exact_bytes(name, data, 32), check_subgroup=False)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    if edwards_group(JUBJUB).has_small_order(point):
-        raise InputError(f"{name} is a point of small order")
-    return point
