@@ -24,11 +24,24 @@ from tests.doors import (
     r1cs,
     services,
     sums,
+    tensors,
     transcripts,
 )
 from tests.doors.row import WRONG
 
-DOORS = (devices, sums, circuits, r1cs, gadgets, transcripts, points, natives, proofs, services)
+DOORS = (
+    devices,
+    sums,
+    circuits,
+    r1cs,
+    gadgets,
+    transcripts,
+    points,
+    natives,
+    proofs,
+    services,
+    tensors,
+)
 TABLE = dict(row for door in DOORS for row in door.rows())
 
 
@@ -102,6 +115,7 @@ NOT_IN_IT = {
         "r1cs.native",
         "r1cs.gadgets",
         "sapling",
+        "tensor.quantised",
     ],
 )
 def test_every_public_callable_has_a_row(package: str) -> None:

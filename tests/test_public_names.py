@@ -11,8 +11,8 @@ PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "ceremony",
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
     "groth16", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "r1cs.gadgets", "sapling",
-    "service.keys", "service.queue", "service.client", "service.worker", "sumcheck", "transcript",
-    "witness",
+    "service.keys", "service.queue", "service.client", "service.worker", "sumcheck",
+    "tensor.quantised", "transcript", "witness",
 ))]  # fmt: skip
 
 

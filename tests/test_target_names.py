@@ -26,6 +26,7 @@ ALGORITHMS = (
     "proving",
     "groth16",
     "sapling",
+    "tensor",
 )
 NAMES = re.compile(r"llvm|ptx|wgsl|cuda|webgpu|vulkan|cpu", re.IGNORECASE)
 DEVICES = re.compile(r"(Cpu|Cuda|WebGpu|Emulated|Export)Device|is_(cpu|cuda|webgpu|vulkan|wgsl)")

@@ -68,7 +68,7 @@ _HOME = {
 _PACKAGES = (
     "msm", "ntt", "sumcheck", "transcript", "commitment", "ceremony", "lookup", "circuit", "gkr",
     "groth16", "formats", "kernel", "device", "field", "curve", "witness", "service",
-    "r1cs", "sapling", "testing",
+    "r1cs", "sapling", "tensor", "testing",
 )  # fmt: skip
 
 

@@ -1,0 +1,3 @@
+"""The kernels of tensors by name, as `quod kernel list` shows them."""
+
+from quod.tensor.quantised import registered as registered

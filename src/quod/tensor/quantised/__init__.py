@@ -1,0 +1,31 @@
+"""Weights in blocks of quantised values, as GGUF files have them: their values, and products.
+
+`dequantise` and `quantise` are the definition, in NumPy; `QuantisedMatrix` is where a device
+computes, on any of them. The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.tensor.quantised.matrix import ProductLayout as ProductLayout
+    from quod.tensor.quantised.matrix import QuantisedMatrix as QuantisedMatrix
+    from quod.tensor.quantised.reference import BLOCK_TYPES as BLOCK_TYPES
+    from quod.tensor.quantised.reference import dequantise as dequantise
+    from quod.tensor.quantised.reference import quantise as quantise
+
+__all__ = ["BLOCK_TYPES", "dequantise", "quantise", "QuantisedMatrix", "ProductLayout"]
+
+_REFERENCE, _MATRIX = "quod.tensor.quantised.reference", "quod.tensor.quantised.matrix"
+_HOME = {
+    "BLOCK_TYPES": _REFERENCE,
+    "dequantise": _REFERENCE,
+    "quantise": _REFERENCE,
+    "QuantisedMatrix": _MATRIX,
+    "ProductLayout": _MATRIX,
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,208 @@
+"""How kernels take blocks of quantised weights apart: a row a format, of which kernels are made.
+
+A block is `groups` groups of `positions` places. A place holds an element of each run: where the
+group and the place are known, so are the elements of all runs, their integers, their scale and what
+is taken off. What neighbouring instances read of neighbouring places lies side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.formats.gguf_types import GGUF_TYPES
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f16, f32, i32, u16, u32
+
+Index = Value | int
+
+
+@frozen(eq=False)
+class Place:
+    """Where in the matrix: a block, a group in it, and the first of `width` places in the group.
+
+    `sixteen` is which 16 places of the group they are of, known while tracing if all instances are
+    at the same ones.
+    """
+
+    block: Value
+    group: Index
+    position: Value
+    sixteen: Index
+    width: int
+
+
+@frozen(eq=False)
+class Run:
+    """Elements of a block that lie side by side, from `start` on: scale * integer - minimum.
+
+    `minimum` is None where nothing is taken off; `integers` are whole numbers as f32.
+    """
+
+    start: Value
+    integers: list[Value]
+    scale: Value
+    minimum: Value | None
+
+    def values(self) -> list[Value]:
+        """The elements. Products are exact (see `reference`): fusing would not change them."""
+        products = [self.scale * number for number in self.integers]
+        if self.minimum is None:
+            return products
+        return [product - self.minimum for product in products]
+
+
+@frozen
+class BlockDecoder:
+    """A format: how a block is divided, and what gives the runs at a place of a group.
+
+    `decode` takes the builder, the blocks as u8 and the place. `width` is the most places at a time
+    for which it loads as wide as the format allows; others divide it.
+    """
+
+    name: str
+    groups: int
+    positions: int
+    width: int
+    decode: Callable[[Builder, Value, Place], list[Run]]
+
+    @property
+    def elements(self) -> int:
+        """Values of a block."""
+        return GGUF_TYPES[self.name].elements
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a block."""
+        return GGUF_TYPES[self.name].bytes
+
+
+class _Packed:
+    """Bytes side by side, as words of one, two or four of them."""
+
+    def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: bool) -> None:
+        """`aligned` says that `at` is a multiple of 16, or of `count` where that is less."""
+        self._bytes = 1 if count == 1 else 4 if aligned and count % 4 == 0 else 2
+        if self._bytes == 1:
+            self._words = [data[at]]
+        elif self._bytes == 2:
+            halves = data.cast(u16)
+            self._words = [halves[(at >> 1) + number] for number in range(count // 2)]
+        else:
+            self._words = [
+                word
+                for number in range(0, count, 16)
+                for word in k.load(data.cast(u32), (at + number) >> 2, min(count, 16) // 4)
+            ]
+
+    def bits(self, shift: Index, mask: int) -> list[Value]:
+        """Of each byte the bits from `shift` on that the mask leaves."""
+        found = []
+        for word in self._words:
+            for byte in range(self._bytes):
+                found.append((word >> (shift + 8 * byte)) & mask)
+        return found
+
+
+def _floats(integers: list[Value], offset: int = 0) -> list[Value]:
+    """Numbers below 2^24 as f32, less an offset."""
+    signed = [number.cast(i32) for number in integers]
+    return [(number - offset if offset else number).cast(f32) for number in signed]
+
+
+def _joined(low: list[Value], high: list[Value]) -> list[Value]:
+    return [a | b << 4 for a, b in zip(low, high)]
+
+
+def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, position = place.block * 18, place.position
+    scale = data.cast(f16)[start >> 1]
+    packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
+    return [
+        Run(position + 16 * high, _floats(packed.bits(4 * high, 15), 8), scale, None)
+        for high in range(2)
+    ]
+
+
+def _q8_0(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, position = place.block * 34, place.position
+    scale = data.cast(f16)[start >> 1]
+    packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
+    return [Run(position, _floats([v ^ 128 for v in packed.bits(0, 255)], 128), scale, None)]
+
+
+def _choose(
+    k: Builder, first: Index, below: Callable[[], Value], above: Callable[[], Value]
+) -> Value:
+    """One of two by whether a group is of the first two."""
+    if isinstance(first, int):
+        return below() if first < 2 else above()
+    return k.select(first < 2, below(), above())
+
+
+def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[Value, Value]]:
+    """The two scales and minima of a group of Q4_K or Q5_K."""
+    head, *packed = k.load(data.cast(u32), start >> 2, 4)
+    shift = (group & 1) * 16
+    a, b, c = (word >> shift for word in packed)
+    scales = _choose(k, group, lambda: a & 0x3F3F, lambda: c & 0x0F0F | (a >> 2) & 0x3030)
+    minima = _choose(k, group, lambda: b & 0x3F3F, lambda: (c >> 4) & 0x0F0F | (b >> 2) & 0x3030)
+    d, m = k.unpack_f16(head)
+    return [
+        (d * _floats([(scales >> at) & 63])[0], m * _floats([(minima >> at) & 63])[0])
+        for at in (0, 8)
+    ]
+
+
+def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, group, position = place.block * 144, place.group, place.position
+    packed = _Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=True)
+    return [
+        Run(position + (64 * group + 32 * high), _floats(packed.bits(4 * high, 15)), scale, least)
+        for high, (scale, least) in enumerate(_scales(k, data, start, group))
+    ]
+
+
+def _q5_k(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, group, position = place.block * 176, place.group, place.position
+    tops = _Packed(k, data, start + 16 + position, place.width, aligned=True)
+    packed = _Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=True)
+    return [
+        Run(
+            position + (64 * group + 32 * high),
+            _floats(_joined(packed.bits(4 * high, 15), tops.bits(2 * group + high, 1))),
+            scale,
+            least,
+        )
+        for high, (scale, least) in enumerate(_scales(k, data, start, group))
+    ]
+
+
+def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, group, position = place.block * 210, place.group, place.position
+    d = data.cast(f16)[(start + 208) >> 1]
+    low = [
+        _Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=False)
+        for odd in range(2)
+    ]
+    tops = _Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=False)
+    runs = []
+    for quarter in range(4):
+        # Of 16 elements each, which no width crosses.
+        at = start + (192 + 8 * group + 2 * quarter) + place.sixteen
+        scale = _floats([data[at] ^ 128], 128)[0]
+        numbers = _joined(low[quarter & 1].bits(4 * (quarter >> 1), 15), tops.bits(2 * quarter, 3))
+        begin = position + (128 * group + 32 * quarter)
+        runs.append(Run(begin, _floats(numbers, 32), d * scale, None))
+    return runs
+
+
+DECODERS = {
+    row.name: row
+    for row in (
+        BlockDecoder("Q4_0", 1, 16, 16, _q4_0),
+        BlockDecoder("Q8_0", 1, 32, 16, _q8_0),
+        BlockDecoder("Q4_K", 4, 32, 16, _q4_k),
+        BlockDecoder("Q5_K", 4, 32, 16, _q5_k),
+        BlockDecoder("Q6_K", 2, 32, 8, _q6_k),
+    )
+}

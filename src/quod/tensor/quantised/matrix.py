@@ -1,0 +1,184 @@
+"""A matrix of quantised weights where a device computes."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.kernel.machine import Capability
+from quod.tensor.quantised.decoders import DECODERS
+from quod.tensor.quantised.dequantising import dequantise_blocks
+from quod.tensor.quantised.product import multiply_blocks
+from quod.tensor.quantised.reference import Bytes, Floats
+from quod.validation import choice, instance, plain_array, shown_kind, whole_number
+
+_MOST = (1 << 32) - 1
+_LANES = 64
+"""Instances of a workgroup where no subgroup of 32 can add up what they found."""
+_ROWS = 2
+"""Rows of a workgroup on a GPU, which share what is loaded of the vector."""
+
+
+@frozen
+class ProductLayout:
+    """How a product is shared out: `lanes` instances a workgroup, which takes `at_once` rows, each
+    instance `width` places of blocks at a time: 1, 2, 4, 8 or 16. InputError for other numbers."""
+
+    lanes: int
+    width: int
+    at_once: int
+
+    def __post_init__(self) -> None:
+        whole_number("lanes", self.lanes, 1, 1024)
+        whole_number("at_once", self.at_once, 1, 16)
+        if whole_number("width", self.width, 1, 16).bit_count() != 1:
+            raise InputError(f"width must be a power of two, not {self.width}")
+
+
+def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
+    """The layout that suits a device."""
+    if in_host_memory(device):
+        return ProductLayout(device.lanes, 1, 1)
+    machine = device.machine(device.lanes)
+    alone = machine.has(Capability.SUBGROUPS) and machine.subgroup_size >= 32
+    lanes = machine.subgroup_size if alone else _LANES
+    return ProductLayout(lanes, DECODERS[type_name].width, _ROWS)
+
+
+class QuantisedMatrix:
+    """Weights of shape (`rows`, `columns`) in blocks, in the memory of a device.
+
+    On a processor that memory is the array itself, a mapped file say, which must not change.
+    """
+
+    def __init__(
+        self, device: DeviceChoice, type_name: str, blocks: Bytes, *,
+        layout: ProductLayout | None = None,
+    ) -> None:  # fmt: skip
+        """`blocks` is uint8 of shape (rows, bytes of a row), as `GgufTensor.array` gives it.
+
+        `type_name` is Q4_0, Q8_0, Q4_K, Q5_K or Q6_K; `layout` is chosen for the device if it is
+        not given. Raises `InputError` for another type, for rows that are no whole blocks, for a
+        matrix without values and for 2^32 values or more; `DeviceError` for want of memory.
+        """
+        self.device = resolve_device(device)
+        self.type_name = choice("the type", type_name, tuple(DECODERS))
+        decoder = DECODERS[self.type_name]
+        array = plain_array("blocks", blocks)
+        if array.dtype != np.uint8 or array.ndim != 2:
+            raise InputError(
+                f"blocks must be uint8 of two dimensions, not {array.dtype} of {array.ndim}"
+            )
+        if not array.size or array.shape[1] % decoder.bytes:
+            raise InputError(
+                f"blocks of {self.type_name} must have rows of whole blocks of {decoder.bytes} "
+                f"bytes, not the shape {array.shape}"
+            )
+        self.rows = array.shape[0]
+        self._blocks_per_row = array.shape[1] // decoder.bytes
+        self.columns = self._blocks_per_row * decoder.elements
+        self.nbytes = array.size
+        if max(self.rows * self.columns, self.nbytes) > _MOST:
+            raise InputError(
+                f"a matrix of shape ({self.rows}, {self.columns}) has 2^32 values or more, which "
+                "kernels cannot count; split it by rows"
+            )
+        self._decoder = decoder
+        self._layout = self._checked(layout)
+        self._data = self.device.upload(_aligned(array).reshape(-1))
+
+    def _checked(self, layout: ProductLayout | None) -> ProductLayout:
+        if layout is None:
+            return layout_for(self.device, self.type_name)
+        found = instance("layout", layout, ProductLayout, "make one, or leave it out")
+        if found.width > self._decoder.width:
+            raise InputError(
+                f"layout.width must be at most {self._decoder.width} for {self.type_name}, not "
+                f"{found.width}"
+            )
+        return found
+
+    @overload
+    def multiply(self, x: Floats | Buffer) -> Floats: ...
+    @overload
+    def multiply(self, x: Floats | Buffer, y: Buffer) -> Buffer: ...
+    def multiply(self, x: Floats | Buffer, y: Buffer | None = None) -> Floats | Buffer:
+        """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled.
+
+        Weights are taken apart in registers, products and sums are f32, in one order for each
+        layout, so that equal calls give equal bits. Raises `InputError` for a vector of another
+        type or length.
+        """
+        given, target = self._vector("x", x, self.columns), np.empty(0, np.float32)
+        if y is None:
+            target = np.zeros(self.rows, np.float32)
+        else:
+            self._vector("y", y, self.rows)
+        self.device.launch(*self.launched(given, target if y is None else y))
+        return target if y is None else y
+
+    def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
+        """What multiplies by `x` into `y`, for `device.launch` and for recordings: the kernel, how
+        many workgroups, and arguments."""
+        own = self._layout
+        kernel = self.device.compile(
+            multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
+            at_once=own.at_once,
+        )  # fmt: skip
+        groups = -(-self.rows // own.at_once)
+        return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
+
+    @overload
+    def dequantise(self) -> Floats: ...
+    @overload
+    def dequantise(self, out: Buffer) -> Buffer: ...
+    def dequantise(self, out: Buffer | None = None) -> Floats | Buffer:
+        """The values, to the bit those of the function `dequantise`: a new f32 array of shape
+        (rows, columns), or `out`, a buffer of as many f32, filled.
+
+        Through WebGPU they are as finite scales make them: of others nothing is said there.
+        """
+        values = np.empty((self.rows, self.columns) if out is None else 0, np.float32)
+        if out is not None:
+            self._vector("out", out, self.rows * self.columns)
+        places = self.nbytes // self._decoder.bytes * self._decoder.groups * self._decoder.positions
+        dequantise_blocks.on(self.device, form=self.type_name)(
+            places, self._data, values.reshape(-1) if out is None else out
+        )
+        return values if out is None else out
+
+    def __repr__(self) -> str:
+        return f"<{self.type_name} matrix of {self.rows} x {self.columns} on {self.device.name}>"
+
+    @staticmethod
+    def _vector(name: str, value: object, count: int) -> Any:
+        if isinstance(value, Buffer):
+            if value.nbytes != 4 * count or value.dtype not in (None, np.dtype(np.float32)):
+                raise InputError(f"{name} must be a buffer of {count} f32, not {value!r}")
+            return value
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"{name} must be a NumPy array or a buffer, not {shown_kind(value)}")
+        array = plain_array(name, value)
+        if array.dtype != np.float32 or array.shape != (count,):
+            raise InputError(
+                f"{name} must be float32 of shape ({count},), not {array.dtype} of {array.shape}"
+            )
+        return np.ascontiguousarray(array)
+
+
+def _aligned(array: Bytes) -> Bytes:
+    """The array itself, or a copy that begins where 16 bytes can be loaded."""
+    contiguous = np.ascontiguousarray(array)
+    if contiguous.ctypes.data % 16 == 0:
+        return contiguous
+    room = np.empty(contiguous.size + 16, np.uint8)
+    start = -room.ctypes.data % 16
+    found = room[start : start + contiguous.size].reshape(contiguous.shape)
+    found[:] = contiguous
+    return found

@@ -1,0 +1,29 @@
+"""Tensors in the table of public calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quod.tensor import quantised
+from tests.doors.row import DEVICE, OPTIONAL, Row
+
+
+def rows() -> Iterator[tuple[str, Row]]:
+    """Of quantised weights."""
+    blocks, values = np.zeros((2, 34), np.uint8), np.zeros((2, 32), np.float32)
+    given = {"type_name": "Q8_0", "blocks": blocks}
+    yield "dequantise", Row(quantised.dequantise, given)
+    yield "quantise", Row(quantised.quantise, {"type_name": "Q8_0", "values": values})
+    yield "QuantisedMatrix", Row(
+        quantised.QuantisedMatrix, {"device": DEVICE, **given, "layout": None},
+        {"layout": OPTIONAL},
+    )  # fmt: skip
+    yield "ProductLayout", Row(
+        quantised.ProductLayout, {"lanes": 8, "width": 1, "at_once": 1}, {}
+    )  # fmt: skip
+    matrix = quantised.QuantisedMatrix(DEVICE, "Q8_0", blocks)
+    x = np.zeros(32, np.float32)
+    yield "multiply", Row(matrix.multiply, {"x": x, "y": None}, {"y": OPTIONAL})
+    yield "QuantisedMatrix.dequantise", Row(matrix.dequantise, {"out": None}, {"out": OPTIONAL})

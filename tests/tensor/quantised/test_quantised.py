@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import gguf as peer
+import numpy as np
+import pytest
+
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.formats import GGUF_TYPES, Gguf, write_gguf
+from quod.tensor.quantised import (
+    BLOCK_TYPES,
+    ProductLayout,
+    QuantisedMatrix,
+    dequantise,
+    quantise,
+)
+
+FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures" / "gguf"
+
+
+def random_blocks(name: str, rows: int, blocks: int, seed: int = 1) -> np.ndarray[Any, Any]:
+    """Blocks of any bits, whose f16 scales are finite, subnormal ones and zeros among them."""
+    generator, kind = np.random.default_rng(seed), GGUF_TYPES[name]
+    made = generator.integers(0, 256, (rows * blocks, kind.bytes), dtype=np.uint8)
+    scales = generator.integers(0, 0x7C00, (rows * blocks, 2), dtype=np.uint16)
+    scales |= generator.integers(0, 2, scales.shape, dtype=np.uint16) << 15
+    scales[::5] &= 0x83FF
+    scales[7::9] = 0x8000
+    stored = scales.view(np.uint8)
+    if name == "Q6_K":
+        made[:, 208:] = stored[:, :2]
+    else:
+        count = 2 if name in ("Q4_0", "Q8_0") else 4
+        made[:, :count] = stored[:, :count]
+    return made.reshape(rows, -1)
+
+
+def bits(values: np.ndarray[Any, Any]) -> Any:
+    return values.view(np.uint32)
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_values_are_those_of_the_gguf_package(name: str) -> None:
+    kind = peer.GGMLQuantizationType[name]
+    blocks = random_blocks(name, 40, 6)
+    assert np.array_equal(
+        bits(dequantise(name, blocks)), bits(peer.quants.dequantize(blocks, kind))
+    )
+    # Scales that are infinite or NaN among them.
+    blocks = np.random.default_rng(2).integers(0, 256, (300, GGUF_TYPES[name].bytes), np.uint8)
+    with np.errstate(all="ignore"):
+        expected = peer.quants.dequantize(blocks, kind)
+    found = dequantise(name, blocks)
+    assert np.isnan(expected).any()
+    assert np.array_equal(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.fixtures
+def test_values_are_those_of_ggml(name: str) -> None:
+    if not FIXTURES.is_dir():
+        pytest.skip("the shared fixtures are not there")
+    row = json.loads((FIXTURES / "manifest.json").read_text())["types"][name]
+    stored = np.fromfile(FIXTURES / f"{name.lower()}.bin", np.uint8).reshape(8, -1)
+    found = dequantise(name, stored)
+    assert hashlib.sha256(found.tobytes()).hexdigest() == row["sha256_of_dequantised"]
+    assert found.tobytes() == (FIXTURES / f"{name.lower()}.f32").read_bytes()
+    if name in ("Q4_0", "Q8_0"):
+        data = np.fromfile(FIXTURES / "data.f32", np.float32).reshape(8, 1024)
+        assert np.array_equal(quantise(name, data), stored)
+
+
+def test_plain_types() -> None:
+    values = np.array([[1.5, -0.0, 3e38], [np.inf, 1e-40, 7]], np.float32)
+    assert np.array_equal(bits(dequantise("F32", values)), bits(values))
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    assert np.array_equal(dequantise("F16", halves), halves.astype(np.float32), equal_nan=True)
+    upper = np.array([0x3F80, 0xFF80, 0x0001], np.uint16)
+    assert dequantise("BF16", upper).tolist() == [1.0, -np.inf, 2.0**-133]
+    assert dequantise("I8", np.array([-128, 127], np.int8)).tolist() == [-128.0, 127.0]
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q8_0"])
+def test_quantising_is_that_of_the_gguf_package(name: str) -> None:
+    generator = np.random.default_rng(3)
+    values = generator.standard_normal((600, 128)) * 10.0 ** generator.integers(-9, 5, (600, 1))
+    data = values.astype(np.float32)
+    data[5] = 0
+    data[6] = -data[7]
+    # Halves between two integers, on both sides.
+    data[8] = np.arange(-64, 64) * 0.5
+    data[8, ::32] = 127
+    found = quantise(name, data)
+    assert np.array_equal(found, peer.quants.quantize(data, peer.GGMLQuantizationType[name]))
+    error = np.abs(dequantise(name, found) - data).reshape(600, -1, 32).max(axis=2)
+    step = np.abs(data).reshape(600, -1, 32).max(axis=2) / (8 if name == "Q4_0" else 127)
+    # An f16 scale below its normal numbers has fewer bits.
+    assert (error <= 1.01 * step + 2.0**-24 * 130).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        (lambda: dequantise("Q4_1", np.zeros(20, np.uint8)), "the type must be F32, "),
+        (lambda: dequantise("Q4_0", np.zeros(18, np.int8)), "must be uint8, not int8"),
+        (lambda: dequantise("Q4_0", np.zeros(17, np.uint8)), "whole blocks of 18 bytes"),
+        (lambda: dequantise("BF16", np.zeros(3, np.float32)), "must be uint16, not float32"),
+        (lambda: quantise("Q4_K", np.zeros(256, np.float32)), "must be Q4_0 or Q8_0"),
+        (lambda: quantise("Q8_0", np.zeros(33, np.float32)), "whole blocks of 32"),
+        (lambda: quantise("Q8_0", np.zeros(32)), "must be float32, not float64"),
+        (lambda: quantise("Q8_0", np.full(32, np.nan, np.float32)), "must be finite"),
+        (lambda: quantise("Q8_0", np.full(32, 1e8, np.float32)), "too large for Q8_0"),
+        (lambda: quantise("Q4_0", np.full(32, 3e38, np.float32)), "too large for Q4_0"),
+    ],
+)
+def test_what_does_not_fit_is_told(call: Any, part: str) -> None:
+    with pytest.raises(InputError) as error:
+        call()
+    assert part in str(error.value)
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> None:
+    # A number of blocks that fills no workgroup.
+    blocks = random_blocks(name, 3, 5)
+    found = QuantisedMatrix(device, name, blocks).dequantise()
+    assert found.shape == (3, 5 * GGUF_TYPES[name].elements)
+    assert np.array_equal(bits(found), bits(dequantise(name, blocks)))
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_kernels_of_gpus_give_the_values_to_the_bit(gpu_device: AnyDevice, name: str) -> None:
+    blocks = random_blocks(name, 1, 3, seed=4)
+    matrix = QuantisedMatrix(gpu_device, name, blocks)
+    out = gpu_device.upload(np.full(matrix.columns, 7, np.float32))
+    assert matrix.dequantise(out) is out
+    found = np.zeros(matrix.columns, np.float32)
+    gpu_device.download(out, found)
+    assert np.array_equal(bits(found), bits(dequantise(name, blocks)[0]))
+
+
+def weights(name: str, rows: int, blocks: int, seed: int = 1) -> np.ndarray[Any, Any]:
+    """Blocks whose scales are of one size, so that no row is one block."""
+    made = random_blocks(name, rows, blocks, seed).reshape(rows * blocks, -1)
+    at = 208 if name == "Q6_K" else 0
+    scales = np.random.default_rng(seed).uniform(0.5, 2, (rows * blocks, 2)).astype(np.float16)
+    count = 4 if name in ("Q4_K", "Q5_K") else 2
+    made[:, at : at + count] = scales.view(np.uint8)[:, :count]
+    return made.reshape(rows, -1)
+
+
+def check_product(device: AnyDevice, name: str, rows: int, blocks: int, **layout: int) -> None:
+    """Within the bound of sums in f32; twice the same; and one column at a time."""
+    data = weights(name, rows, blocks)
+    given: Any = {"layout": ProductLayout(**layout)} if layout else {}
+    matrix, values = QuantisedMatrix(device, name, data, **given), dequantise(name, data)
+    x = np.random.default_rng(5).standard_normal(matrix.columns).astype(np.float32)
+    found = matrix.multiply(x)
+    exact, size = values.astype(np.float64), np.abs(values).astype(np.float64)
+    # Where a minimum is taken off a sum of products, these are as large as what is taken off.
+    least = size.max()
+    bound = (matrix.columns * 2.0**-23) * (size @ np.abs(x) + least * np.abs(x).sum())
+    assert (np.abs(found - exact @ x) <= bound).all()
+    assert np.array_equal(bits(matrix.multiply(x)), bits(found))
+    for column in {0, 1, 16, matrix.columns // 2 + 5, matrix.columns - 1}:
+        one = np.zeros(matrix.columns, np.float32)
+        one[column] = 1
+        close = np.abs(matrix.multiply(one) - values[:, column])
+        assert (close <= 2.0**-20 * least).all(), column
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_products(device: AnyDevice, name: str) -> None:
+    check_product(device, name, 5, 3)
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_products_on_gpus(gpu_device: AnyDevice, name: str) -> None:
+    check_product(gpu_device, name, 3, 9)
+
+
+@pytest.mark.parametrize(("lanes", "width", "at_once"), [(8, 8, 1), (16, 1, 3), (32, 1, 2)])
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q4_0"])
+def test_products_in_other_layouts(name: str, lanes: int, width: int, at_once: int) -> None:
+    from quod.device import open_device
+
+    device = open_device("cpu")
+    check_product(device, name, 4, 2, lanes=lanes, width=width, at_once=at_once)
+
+
+def test_a_matrix_of_a_mapped_file_and_buffers(device: AnyDevice, tmp_path: Path) -> None:
+    blocks = weights("Q8_0", 33, 4)
+    write_gguf(tmp_path / "m.gguf", {}, {"w": ("Q8_0", blocks)})
+    tensor = Gguf.open(tmp_path / "m.gguf").tensors["w"]
+    matrix = QuantisedMatrix(device, tensor.type.name, tensor.array())
+    assert (matrix.rows, matrix.columns, matrix.nbytes) == (33, 128, blocks.size)
+    assert "Q8_0 matrix of 33 x 128" in repr(matrix)
+    x = np.arange(128, dtype=np.float32)
+    # More room than rows would be an error: what lies behind stays.
+    y = device.upload(np.full(33, 7, np.float32))
+    assert matrix.multiply(device.upload(x), y) is y
+    found = np.zeros(33, np.float32)
+    device.download(y, found)
+    assert np.array_equal(found, matrix.multiply(x))
+    # One that begins at an odd address.
+    room = np.zeros(blocks.size + 1, np.uint8)
+    room[1:] = blocks.reshape(-1)
+    moved = QuantisedMatrix(device, "Q8_0", room[1:].reshape(blocks.shape))
+    assert np.array_equal(moved.multiply(x), found)
+
+
+def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
+    generator = np.random.default_rng(6)
+    data = generator.integers(-127, 128, (9, 64)).astype(np.float32)
+    data[:, ::32] = 127
+    x = generator.integers(-3, 4, 64).astype(np.float32)
+    blocks = quantise("Q8_0", data)
+    assert np.array_equal(dequantise("Q8_0", blocks), data)
+    assert np.array_equal(QuantisedMatrix(device, "Q8_0", blocks).multiply(x), data @ x)
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        (
+            lambda m: QuantisedMatrix(m.device, "F32", np.zeros((1, 4), np.uint8)),
+            "the type must be",
+        ),
+        (lambda m: QuantisedMatrix(m.device, "Q4_0", np.zeros(18, np.uint8)), "two dimensions"),
+        (lambda m: QuantisedMatrix(m.device, "Q4_0", np.zeros((0, 18), np.uint8)), "(0, 18)"),
+        (lambda m: QuantisedMatrix(m.device, "Q4_0", np.zeros((2, 20), np.uint8)), "of 18 bytes"),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q4_0", np.broadcast_to(np.uint8(0), (1 << 20, 18 << 7))
+            ),
+            "2^32 values or more",
+        ),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q6_K", np.zeros((1, 210), np.uint8), layout=ProductLayout(8, 16, 1)
+            ),
+            "layout.width must be at most 8",
+        ),
+        (lambda m: ProductLayout(8, 3, 1), "width must be a power of two"),
+        (lambda m: m.multiply(np.zeros(31, np.float32)), "x must be float32 of shape (32,)"),
+        (lambda m: m.multiply(np.zeros(32)), "not float64"),
+        (lambda m: m.multiply(m.device.allocate(124)), "x must be a buffer of 32 f32"),
+        (
+            lambda m: m.multiply(np.zeros(32, np.float32), m.device.allocate(4)),
+            "y must be a buffer of 2 f32",
+        ),
+        (lambda m: m.dequantise(m.device.allocate(4)), "out must be a buffer of 64 f32"),
+    ],
+)
+def test_a_matrix_or_vector_that_does_not_fit_is_told(call: Any, part: str) -> None:
+    matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
+    with pytest.raises(InputError) as error:
+        call(matrix)
+    assert part in str(error.value)
