@@ -42,8 +42,8 @@ def test_field(capsys: pytest.CaptureFixture[str]) -> None:
     for row in rows:
         assert (row["subject"], row["unit"]) == ("field", "ns/product")
         assert row["parameters"]["field"] == "bn254.fr"
-        # Between a product that nobody has reached and one in plain Python.
-        assert 0.05 < row["median"] < 2000
+        # Between a product that nobody has reached and one in plain Python while others compute.
+        assert 0.05 < row["median"] < 200_000
     assert captured.err == ""
 
 
@@ -57,7 +57,7 @@ def test_a_field_of_one_word(
     rows = {row["unit"]: row for row in json.loads(capsys.readouterr().out)}
     assert set(rows) == {"clocks/product", "GB/s"}
     # A busy machine takes longer, and no processor makes a hundred products a clock.
-    assert 0.01 < rows["clocks/product"]["median"] < 1000
+    assert 0.01 < rows["clocks/product"]["median"] < 100_000
     assert 0 < rows["GB/s"]["median"] < 10_000
     assert {row["parameters"]["field"] for row in rows.values()} == {name}
 

@@ -176,7 +176,7 @@ class TestServing:
             address = process.stdout.readline().split()[1]
             with httpx.Client(
                 transport=httpx.HTTPTransport(uds=address.removeprefix("unix:")),
-                base_url="http://localhost", timeout=120,
+                base_url="http://localhost", timeout=400,
             ) as http:  # fmt: skip
                 # The memory of a process that crashes, witnesses and all, is written nowhere.
                 for limited in (process.pid, *_children(process.pid)):

@@ -296,7 +296,7 @@ import numpy as np, sys, time
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError
 from tests.device import kernels
-device = WebGpuDevice(strength="portable", watchdog=0.2, synchronous=sys.argv[1] == "synchronous")
+device = WebGpuDevice(strength="portable", watchdog=2.0, synchronous=sys.argv[1] == "synchronous")
 increment, spin = device.compile(kernels.increment), device.compile(kernels.spin)
 groups = 200_000
 memory, out = device.allocate(256), device.allocate(4 * groups)
@@ -308,7 +308,7 @@ try:
     stream.finish().submit().wait()
 except DeviceError as error:
     print(error)
-assert time.perf_counter() - begin < 20
+assert time.perf_counter() - begin < 60
 try:
     device.allocate(16)
 except DeviceError as error:

@@ -95,7 +95,7 @@ def test_recordings_that_fail_keep_nothing(
     check_download(webgpu_device, buffer)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_long_downloads_at_once_do_not_wait_for_each_other(webgpu_device: WebGpuDevice) -> None:
     # Not at a multiple of four bytes: then a piece takes a staging buffer of the next size.
     data = np.arange(40 << 20, dtype=np.uint8)
@@ -115,7 +115,7 @@ def test_long_downloads_at_once_do_not_wait_for_each_other(webgpu_device: WebGpu
     assert webgpu_device.session.downloads.nbytes <= RING_BYTES
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_times_are_noted_where_downloads_fill_the_ring(webgpu_device: WebGpuDevice) -> None:
     data = np.arange(RING_BYTES + CHUNK_BYTES, dtype=np.uint8)
     memory, out = webgpu_device.upload(data), np.zeros_like(data)

@@ -25,8 +25,8 @@ def test_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
     }
     for row in rows:
         assert (row["subject"], row["unit"]) == ("ntt", "ms")
-        # Nothing this small takes a second, and nothing takes less than a call.
-        assert 1e-4 < row["median"] < 1000
+        # Nothing this small takes ten seconds, and nothing takes less than a call.
+        assert 1e-4 < row["median"] < 10_000
 
 
 def test_another_field(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from quod.service.server.listening import Listeners
 from quod.service.server.running import run
 from tests.service.server.fake_pool import FakePool
 
-SECONDS = 60
+SECONDS = 300
 
 
 class RunningServer:
