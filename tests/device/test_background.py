@@ -142,7 +142,7 @@ def test_without_a_second_thread_the_first_does_everything(
 
 
 def test_threads_linger_for_the_next_task_and_no_longer() -> None:
-    background = Background("test", 2, linger=600.0)
+    background = Background("lingers", 2, linger=600.0)
     first = background.begin(threading.current_thread).result(60)
     assert background.begin(threading.current_thread).result(60) is first
     # Tasks beyond those that are waited for have threads of their own.
@@ -150,7 +150,7 @@ def test_threads_linger_for_the_next_task_and_no_longer() -> None:
     both = [background.begin(meeting.wait) for _ in range(2)]
     assert sorted(each.result(60) for each in both) == [0, 1]
     background.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "test"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "lingers"]
     brief = Background("test", 1, linger=0.01)
     last = brief.begin(threading.current_thread).result(60)
     last.join(60)
