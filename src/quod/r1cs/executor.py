@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, mark, unwritten
 from quod.field.array import Words, from_integers, integers_to_words
 from quod.field.moduli import Modulus
 from quod.formats import SparseMatrix
@@ -35,7 +36,11 @@ class ProgramRunner:
 
     def run(self, inputs: Sequence[InputNumbers]) -> tuple[Words, NDArray[np.bool_]]:
         """The values of all wires for each input, (inputs, wires, words), as integers; and which
-        inputs divide by 0, whose values are not to be used."""
+        inputs divide by 0, whose values are not to be used.
+
+        DeviceError if the processor has left something out: what an earlier witness left in
+        memory may look like one.
+        """
         device = resolve_device("cpu")
         program, modulus = self.program, self.modulus
         # One input has the processor's own words, without lanes that idle.
@@ -47,7 +52,7 @@ class ProgramRunner:
         values = np.empty((groups, program.registers, width, modulus.words), np.uint32)
         values[:, ZERO] = 0
         values[:, ONE_REGISTER] = from_integers(modulus, [1])
-        out = np.empty((len(inputs), len(program.outputs), modulus.words), np.uint32)
+        out = unwritten(len(inputs), len(program.outputs), modulus.words)
         divides = np.zeros(len(inputs), np.bool_)
         for at in range(0, len(inputs), groups * width):
             own = slice(at, at + groups * width)
@@ -62,13 +67,16 @@ class ProgramRunner:
         elements, bits = self._laid_out(inputs, groups, width)
         flags = np.zeros(groups * width, np.uint32)
         compiled = device.compile(replay_program, lanes=width, modulus=modulus)
+        reached = unwritten(groups * width, 1)
         first = 0
         for number, last in enumerate(program.stretches):
+            mark(reached)
             device.launch(
                 compiled, groups, first, last, program.registers, elements.shape[1],
                 bits.shape[1], program.instructions, self._terms, self._coefficients, elements,
-                bits, values, flags,
+                bits, values, flags, reached,
             )  # fmt: skip
+            check_written(device, "the values of a witness", reached)
             first = last
             if number < len(program.calls):
                 self._call(program.calls[number], values, elements, len(inputs))
@@ -79,6 +87,7 @@ class ProgramRunner:
             gather, -(-count // device.lanes), count, width, program.registers, wires,
             program.outputs, values, out,
         )  # fmt: skip
+        check_written(device, "witnesses", out)
         divides: NDArray[np.bool_] = flags[: len(inputs)] != 0
         return divides
 
@@ -141,17 +150,19 @@ class RowChecker:
         )
 
     def failing(self, witnesses: Words) -> NDArray[np.bool_]:
-        """Which rows, (witnesses, rows), do not hold for (witnesses, wires, words) integers."""
+        """Which rows, (witnesses, rows), do not hold for (witnesses, wires, words) integers;
+        DeviceError if the processor has left something out."""
         device = resolve_device("cpu")
         count, wires, _ = witnesses.shape
-        failing = np.zeros((count, self.rows), np.uint32)
+        failing = unwritten(count, self.rows, 1)
         compiled = device.compile(failing_rows, modulus=self.modulus)
         device.launch(
             compiled, -(-failing.size // device.lanes), failing.size, self.rows, wires, self._ends,
             self._columns, self._numbers, self._coefficients, np.ascontiguousarray(witnesses),
             failing,
         )  # fmt: skip
-        found: NDArray[np.bool_] = failing != 0
+        check_written(device, "which constraints fail", failing)
+        found: NDArray[np.bool_] = failing[..., 0] != 0
         return found
 
 

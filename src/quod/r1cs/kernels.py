@@ -42,6 +42,7 @@ def replay_program(
     bits: Pointer[U32],
     values: Pointer[U64],
     flags: Pointer[U32],
+    reached: Pointer[U32],
     *,
     modulus: Modulus,
 ) -> None:
@@ -49,7 +50,8 @@ def replay_program(
 
     A workgroup has what its instances have side by side: register r of instance i of workgroup g is
     element (g * registers + r) * instances + i of `values`, in Montgomery form; so lie `elements`,
-    which are integers, and `bits`, 32 to a word. `flags` tell the inputs that divide by 0.
+    which are integers, and `bits`, 32 to a word. `flags` tell the inputs that divide by 0, and
+    `reached` is `last` for each instance that came to the end.
     """
     f, group, width = prime_field(k, modulus), k.workgroup_id(), k.workgroup_size
     lane = k.local_id()
@@ -121,6 +123,7 @@ def replay_program(
             Op.INTEGER: integer, Op.UNLESS_ZERO: unless_zero, Op.INVERT: invert,
         }  # fmt: skip
         _chosen(k, op, list(cases.items()))
+    k.store(reached, k.global_id(), last)
 
 
 @kernel
@@ -165,7 +168,7 @@ def failing_rows(
     *,
     modulus: Modulus,
 ) -> None:
-    """failing[i * rows + r] = 1 where row r does not hold for witness i, for n of them.
+    """failing[i * rows + r] = 1 where row r does not hold for witness i, else 0, for n of them.
 
     Term t of A, B or C is coefficient numbers[t] of wire columns[t]. The terms of row r of matrix m
     begin at ends[m * rows + r] and end where those of the next do. Coefficients are in Montgomery
@@ -185,8 +188,8 @@ def failing_rows(
                 loop.next(f.carried(loop.carried + own))
             sums.append(loop.results)
         a, b, c = sums
-        with k.if_(~f.is_zero(a * b - c)):
-            k.store(failing, at, k.constant(1, types.u32))
+        holds = f.is_zero(a * b - c)
+        k.store(failing, at, k.select(holds, k.constant(0, types.u32), k.constant(1, types.u32)))
 
 
 for _definition in (replay_program, witness_values, failing_rows):

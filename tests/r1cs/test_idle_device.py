@@ -1,0 +1,69 @@
+"""A processor that leaves out launches and says that all went well makes no witness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quod import r1cs
+from quod.device.cpu.device import CpuDevice
+from quod.errors import DeviceError
+from quod.r1cs import executor
+
+
+class Idle(CpuDevice):
+    """A processor that leaves out one launch, by its number since `left_out` was set."""
+
+    left_out = -1
+    launched = 0
+
+    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+        self.launched += 1
+        if self.launched - 1 != self.left_out:
+            super().execute(kernel, groups, *rest)
+
+
+def function(system: r1cs.ConstraintSystem) -> None:
+    x = system.private("x")
+    with system.namespace("inner"):
+        (half,) = system.hint(lambda value: value // 2, [x * x])
+        rest = x * x - 2 * half
+        system.boolean(rest)
+        (again,) = system.hint(lambda value: value + 1, [half * half])
+        system.assert_equal(again, half * half + 1)
+    system.output("y", again)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each launch alone: three stretches of the program, the values, the rows."""
+    device = Idle()
+    monkeypatch.setattr(executor, "resolve_device", lambda name: device)
+    circuit = r1cs.trace(function)
+    circuit.prepare()
+    inputs = [{"x": at} for at in range(count)]
+    # What is right stays in memory for the next.
+    assert len(circuit.witnesses(inputs)) == count
+    launches = device.launched
+    assert launches == 3 + 1 + 1
+    for number in range(launches):
+        device.launched, device.left_out = 0, number
+        with pytest.raises(DeviceError, match="reported success and has not computed"):
+            circuit.witnesses(inputs)
+    device.launched, device.left_out = 0, launches
+    assert len(circuit.witnesses(inputs)) == count
+
+
+def test_nothing_is_taken_for_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Idle()
+    monkeypatch.setattr(executor, "resolve_device", lambda name: device)
+    circuit = r1cs.trace(function)
+    circuit.prepare()
+    values = circuit.values({"x": 3})
+    wrong = [*values[:-1], values[-1] + 1]
+
+    assert circuit.check(wrong)
+    device.launched = device.left_out = 0
+    with pytest.raises(DeviceError, match="which constraints fail"):
+        circuit.check(wrong)
