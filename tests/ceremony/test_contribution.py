@@ -19,6 +19,7 @@ from quod.ceremony.random_points import hash_to_g2
 from quod.ceremony.secret import Secret
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.named import CURVES
+from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.formats.iden3 import SectionReader
 from quod.formats.ptau import PowersOfTau
@@ -50,7 +51,7 @@ def test_contributions_of_snarkjs_are_read_and_written(name: str) -> None:
     challenge = found[0].next_challenge
     beacon = found[1].details.beacon
     assert beacon is not None
-    assert beacon_keys(curve, challenge, beacon) == found[1].keys
+    assert beacon_keys(curve, challenge, beacon, Timeline()) == found[1].keys
     other = Beacon(beacon.value, beacon.exponent + 1)
     assert beacon_keys(curve, challenge, other) != found[1].keys
     for number, key in enumerate(found[1].keys):

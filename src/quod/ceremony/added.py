@@ -85,6 +85,7 @@ def write_contribution(
         results = results_of(lambda section: next(iter(writer.written(section, power))), curve)
         added = Contribution(results, keys, response.state(), next_challenge, details)
         check(added)
+        file.file.check_unchanged()
         writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, added]))
         made.append(Receipt(len(earlier) + 1, response_hash, next_challenge))
 

@@ -13,7 +13,7 @@ from quod.ceremony.chacha import ChaChaStream
 from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.validation import whole_number
+from quod.validation import instance, plain_bytes, whole_number
 
 LEAST_EXPONENT, MOST_EXPONENT = 10, 63
 MOST_BYTES = 255
@@ -30,7 +30,12 @@ class Beacon:
     exponent: int
 
     def __post_init__(self) -> None:
-        whole_number("the exponent of a beacon", self.exponent, LEAST_EXPONENT, MOST_EXPONENT)
+        low, high = LEAST_EXPONENT, MOST_EXPONENT
+        exponent = whole_number("the exponent of a beacon", self.exponent, low, high)
+        value = plain_bytes("the value of a beacon", self.value)
+        # What is kept neither changes nor counts in a number of few bits.
+        object.__setattr__(self, "exponent", exponent)
+        object.__setattr__(self, "value", value)
         if not 1 <= len(self.value) <= MOST_BYTES:
             raise InputError(
                 f"the value of a beacon has 1 to {MOST_BYTES} bytes, not {len(self.value)}"
@@ -39,6 +44,7 @@ class Beacon:
     @classmethod
     def from_hex(cls, text: str, exponent: int) -> Beacon:
         """Of hexadecimal digits, with or without 0x. InputError for anything else."""
+        instance("a beacon", text, str, "give hexadecimal digits")
         digits = text.removeprefix("0x")
         try:
             value = bytes.fromhex(digits)

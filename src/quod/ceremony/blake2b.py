@@ -27,6 +27,8 @@ _ROUNDS = 12
 _START = (_IV[0] ^ 0x01010040, *_IV[1:])
 _FULL = (1 << 64) - 1
 _MOST_BLOCKS = 1 << 24
+# Behind a state: far more than any message has, so that counts stay below 2**64.
+_MOST_BYTES = 1 << 62
 
 
 @kernel
@@ -131,7 +133,7 @@ class Blake2b:
             raise InputError(f"a state of BLAKE2b has {STATE_BYTES} bytes, not {len(state)}")
         words = np.frombuffer(state, "<u8", offset=BLOCK)
         compressed, kept = int(words[8]), int(words[9])
-        if kept > BLOCK or compressed % BLOCK or words[10]:
+        if kept > BLOCK or compressed % BLOCK or compressed > _MOST_BYTES or words[10]:
             raise InputError(
                 f"a state of BLAKE2b cannot have {compressed} bytes behind it and {kept} in its "
                 "block"

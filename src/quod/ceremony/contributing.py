@@ -26,13 +26,13 @@ from quod.ceremony.ptau_layout import (
 )
 from quod.ceremony.public_key import PublicKey
 from quod.ceremony.secret import Secret, no_core_dumps, wiped
-from quod.curve.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.field.array import Words
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
+from quod.validation import instance
 
 
 def contribute(
@@ -72,6 +72,7 @@ def add_beacon(
 ) -> Receipt:
     """As `contribute`, with secrets that follow from a public value; see `Beacon`."""
     timeline = or_null(timeline)
+    instance("the beacon", beacon, Beacon, "Beacon.from_hex makes one")
     details = Details(name, beacon)
     file = PowersOfTau.open(source)
     curve = file.curve_parameters
@@ -121,11 +122,7 @@ def _multiplied(
 ) -> Words:
     """A window of a section, each point times its power of tau and the first secret."""
     group = section.group(file.curve_parameters)
-    points = np.array(section.points(file)[first:last])
-    # A point of small order would come back with what a secret is modulo that order.
-    bad = first_bad_point(device, group, points, subgroup=True)
-    if bad is not None:
-        file.refuse(section.name, first + bad[0], bad[1])
+    points = section.checked(device, file, first, last)
     scalars = np.empty((last - first, group.scalars.words), np.uint32)
     with wiped(scalars):
         powers_of(firsts["tau"], firsts.get(section.first), first, scalars)

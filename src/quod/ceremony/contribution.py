@@ -23,6 +23,7 @@ from quod.ceremony.public_key import (
 from quod.ceremony.random_points import next_g1
 from quod.ceremony.secret import Secret
 from quod.curve.parameters import G1Point, G2Point, PairingCurve
+from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.formats.iden3 import SectionReader, little_u32
 from quod.formats.ptau import PowersOfTau
@@ -171,8 +172,8 @@ def beacon_secrets(curve: PairingCurve, stream: ChaChaStream) -> list[Secret]:
 
 
 def beacon_keys(
-    curve: PairingCurve, challenge: bytes, beacon: Beacon
+    curve: PairingCurve, challenge: bytes, beacon: Beacon, timeline: Timeline
 ) -> tuple[PublicKey, PublicKey, PublicKey]:
     """The keys that a beacon's contribution to a challenge must have."""
-    stream = beacon.stream()
+    stream = beacon.followed_stream(timeline)
     return make_keys(curve, challenge, beacon_secrets(curve, stream), stream)

@@ -67,6 +67,7 @@ def export_challenge(source: Path, target: Path, *, timeline: Timeline | None = 
                     output.write(data)
                     hasher.update(data)
                     stage.progress(end, count)
+        file.file.check_unchanged()
         if hasher.digest() != expected:
             raise VerificationError(
                 f"{file.path}: its points are not those of its last contribution; get it again"
@@ -128,7 +129,7 @@ def import_response(
         return points, raw
 
     def check(added: Contribution) -> None:
-        check_contribution(path, curve, len(earlier) + 1, challenge, before, added)
+        check_contribution(path, curve, len(earlier) + 1, challenge, before, added, timeline)
 
     return write_contribution(
         target, file, challenge, earlier, keys, details, produce, check, timeline

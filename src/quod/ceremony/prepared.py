@@ -16,7 +16,7 @@ from quod.curve.operations import first_bad_point
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import VerificationError
-from quod.field.array import Words, words_to_integers
+from quod.field.array import words_to_integers
 from quod.field.kernels import field_add
 from quod.formats.ptau import PowersOfTau
 from quod.ntt import ntt
@@ -38,16 +38,13 @@ def _check(device: AnyDevice, file: PowersOfTau, one: LagrangeSection) -> None:
     curve, top = file.curve_parameters, one.levels(file.power)
     group = one.of.group(curve)
     law, fr = affine_group(group), group.scalars
-    section = file.file.section(one.id, one.name)
-    start = section.offset
-    points: Words = section.words(one.count(file.power), *group.shape, what=one.name)
-    section.finish()
+    section, points = one.points(file)
     for first, last in windows(group, len(points)):
         bad = first_bad_point(device, group, np.array(points[first:last]), subgroup=True)
         if bad is not None:
             place = first + bad[0]
             section.fail(f"point {place} of the {one.name} {bad[1]}; prepare the file again",
-                         start + place * points[0].nbytes)  # fmt: skip
+                         section.offset + place * points[0].nbytes)  # fmt: skip
     powers = one.of.points(file)
     total: Point = None
     coefficients = np.zeros((1 << top, fr.words), np.uint32)
@@ -70,14 +67,14 @@ def _check(device: AnyDevice, file: PowersOfTau, one: LagrangeSection) -> None:
     rest = law.add(
         total, law.negate(weighted_sum(device, group, powers, coefficients[:count], fr.bits))
     )
-    if file.power < file.ceremony_power and one.of.twice:
-        # The last power of the largest level was cut off: it is tau times the one before.
+    follows = rest is None
+    if not follows and file.power < file.ceremony_power and one.of.twice:
+        # Prepared before the last power of the largest level was cut off: that is tau times the one
+        # before.
         (last,) = words_to_integers(fr, coefficients[count])
         (before,) = to_points(group, powers[-1:])
         tau = (curve.g2.generator, to_points(group_of(curve, 2), file.tau_g2[1:2])[0])
         follows = same_ratio(curve, (law.multiply(last, before), rest), tau)
-    else:
-        follows = rest is None
     if not follows:
         raise VerificationError(
             f"{file.path}: the {one.name} are not those of its powers; prepare the file again"

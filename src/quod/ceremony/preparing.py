@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-import numpy as np
-
 from quod.ceremony.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter
-from quod.curve.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
@@ -29,8 +26,8 @@ def prepare(
 ) -> None:
     """Writes `source` with its Lagrange bases to `target`, byte for byte as snarkjs has them.
 
-    InputError for a file that is damaged, is prepared already, or has points that are not on the
-    curve; DeviceError where the device has too little memory for the largest transform.
+    InputError for a file that is damaged, is prepared already, or has points that are infinity or
+    not on the curve; DeviceError where the device has too little memory for the largest transform.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)
@@ -53,14 +50,12 @@ def prepare(
             group, top = one.of.group(curve), one.levels(power)
             size = 8 * group.point_words
             with timeline.stage(one.name) as stage:
-                points = np.array(one.of.points(file))
-                bad = first_bad_point(opened, group, points, subgroup=False)
-                if bad is not None:
-                    file.refuse(one.of.name, *bad)
+                points = one.of.checked(opened, file, 0, one.of.count(power), subgroup=False)
                 if one.of.degree not in levels:
                     levels[one.of.degree] = LagrangeLevels(opened, group, top)
                 for level, found in levels[one.of.degree].run(points, top):
                     writer.write_at(one.id, ((1 << level) - 1) * size, found)
                     stage.progress(top + 1 - level, top + 1)
+        file.file.check_unchanged()
 
     write_atomically(target, write)

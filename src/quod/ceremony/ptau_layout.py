@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import stat
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -14,10 +16,19 @@ from quod.ceremony.public_key import group_of
 from quod.ceremony.windows import windows
 from quod.curve.array import to_points
 from quod.curve.group import Group
+from quod.curve.operations import first_bad_point
 from quod.curve.parameters import PairingCurve
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError, OutputError
 from quod.field.array import Words
-from quod.formats.iden3 import Buffer, as_bytes, container_start, little_u32, section_start
+from quod.formats.iden3 import (
+    Buffer,
+    SectionReader,
+    as_bytes,
+    container_start,
+    little_u32,
+    section_start,
+)
 from quod.formats.ptau import KIND, VERSION, PowersOfTau
 from quod.frozen import frozen
 from quod.validation import whole_number
@@ -53,6 +64,24 @@ class PointSection:
         """The points of a file, as an array."""
         found: Words = getattr(file, self.name)
         return found[None] if self.single else found
+
+    def checked(
+        self, device: AnyDevice, file: PowersOfTau, first: int, last: int, *, subgroup: bool = True
+    ) -> Words:
+        """A copy of points `first` to before `last` of a file, after a look at each of them.
+
+        InputError for one that is infinity or off the curve or, with `subgroup`, outside the
+        subgroup of prime order: of small order, it would come back with what a secret is modulo
+        that order.
+        """
+        points = np.array(self.points(file)[first:last])
+        bad = first_bad_point(device, self.group(file.curve_parameters), points, subgroup=subgroup)
+        finite = points.reshape(len(points), -1).any(axis=1)
+        if bad is None and not finite.all():
+            bad = int(np.argmin(finite)), "is infinity"
+        if bad is not None:
+            file.refuse(self.name, first + bad[0], bad[1])
+        return points
 
 
 SECTIONS = (
@@ -96,6 +125,15 @@ class LagrangeSection:
         """What errors call it."""
         return f"Lagrange points of {self.of.name}"
 
+    def points(self, file: PowersOfTau) -> tuple[SectionReader, Words]:
+        """The points of a file, of all levels, and the section at its start. InputError for a
+        section of another length."""
+        section = file.file.section(self.id, self.name)
+        shape = self.of.group(file.curve_parameters).shape
+        points: Words = section.words(self.count(file.power), *shape, what=self.name)
+        section.finish()
+        return file.file.section(self.id, self.name), points
+
 
 LAGRANGE = tuple(
     LagrangeSection(12 + number, section)
@@ -119,8 +157,14 @@ class PtauWriter:
     """Writes a file front to back, whose parts can be read again before it is whole."""
 
     def __init__(self, file: BinaryIO, curve: PairingCurve, sections: int) -> None:
-        """`sections` is how many there will be. OutputError for a pipe."""
-        if not file.seekable():
+        """`sections` is how many there will be.
+
+        OutputError for what cannot be read again or be written at any place: pipes, devices, and
+        descriptors that are not open for that.
+        """
+        kind = os.fstat(file.fileno()).st_mode
+        flags = fcntl.fcntl(file, fcntl.F_GETFL)
+        if not stat.S_ISREG(kind) or flags & (os.O_ACCMODE | os.O_APPEND) != os.O_RDWR:
             raise OutputError("powers of tau are read again while written: name a regular file")
         self._file = file
         self._curve = curve

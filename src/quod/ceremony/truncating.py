@@ -16,6 +16,19 @@ from quod.errors import InputError
 from quod.formats.output import write_atomically
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
+from quod.validation import shown, whole_number
+
+
+def check_smaller_power(file: PowersOfTau, power: object) -> int:
+    """A power to which a file can be cut; InputError otherwise."""
+    number = whole_number("the power", power)
+    if not 1 <= number < file.power:
+        raise InputError(
+            f"has 2**{file.power} powers, of which 2**1 to 2**{file.power - 1} can be taken, not "
+            f"2**{shown(number)}",
+            path=file.path,
+        )
+    return number
 
 
 def truncate(source: Path, target: Path, power: int, *, timeline: Timeline | None = None) -> None:
@@ -26,16 +39,13 @@ def truncate(source: Path, target: Path, power: int, *, timeline: Timeline | Non
     """
     timeline = or_null(timeline)
     file = PowersOfTau.open(source)
-    if type(power) is not int or not 1 <= power < file.power:
-        raise InputError(
-            f"has 2**{file.power} powers, of which 2**1 to 2**{file.power - 1} can be taken, not "
-            f"2**{power}",
-            path=file.path,
-        )
+    power = check_smaller_power(file, power)
     curve = file.curve_parameters
     parts = [(one.id, one.nbytes(curve, power)) for one in SECTIONS]
     parts.append((CONTRIBUTIONS, file.contributions_section().remaining))
     if file.prepared:
+        for one in LAGRANGE:
+            one.points(file)
         parts += [(one.id, one.nbytes(curve, power)) for one in LAGRANGE]
 
     def write(output: BinaryIO) -> None:
@@ -44,6 +54,7 @@ def truncate(source: Path, target: Path, power: int, *, timeline: Timeline | Non
         for number, (identifier, length) in enumerate(parts, start=1):
             writer.copy(file, identifier, length)
             stage.progress(number, len(parts))
+        file.file.check_unchanged()
 
     with timeline.stage(f"2**{power} powers") as stage:
         write_atomically(target, write)

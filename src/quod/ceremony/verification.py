@@ -30,7 +30,6 @@ from quod.ceremony.random_points import hash_to_g2
 from quod.ceremony.ratio import consecutive_sums, same_ratio
 from quod.ceremony.windows import windows
 from quod.curve.array import to_points
-from quod.curve.operations import first_bad_point
 from quod.curve.parameters import G1Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
@@ -75,7 +74,7 @@ def verify(
     before, answered, responses = initial_results(curve), challenge, []
     with timeline.stage("contributions") as stage:
         for number, contribution in enumerate(contributions, start=1):
-            check_contribution(file.path, curve, number, challenge, before, contribution)
+            check_contribution(file.path, curve, number, challenge, before, contribution, timeline)
             responses.append(contribution.response_hash(curve))
             before, answered = contribution.results, challenge
             challenge = contribution.next_challenge
@@ -85,15 +84,7 @@ def verify(
         with timeline.stage(f"points of {section.name}") as stage:
             count = section.count(file.power)
             for first, last in windows(section.group(curve), count):
-                points = np.array(section.points(file)[first:last])
-                bad = first_bad_point(opened, section.group(curve), points, subgroup=True)
-                if bad is None and not points.reshape(last - first, -1).any(axis=1).all():
-                    bad = (
-                        int(np.argmin(points.reshape(last - first, -1).any(axis=1))),
-                        "is infinity",
-                    )
-                if bad is not None:
-                    file.refuse(section.name, first + bad[0], bad[1])
+                section.checked(opened, file, first, last)
                 stage.progress(last, count)
     for section in SECTIONS:
         if not section.single:
@@ -104,6 +95,7 @@ def verify(
             _check_last(host, file, answered, contributions)
     if file.prepared:
         check_prepared(opened, file, timeline)
+    file.file.check_unchanged()
     return Verified(curve.name, file.power, tuple(zip(contributions, responses)), challenge)
 
 
@@ -114,6 +106,7 @@ def check_contribution(
     challenge: bytes,
     before: Results,
     one: Contribution,
+    timeline: Timeline,
 ) -> None:
     """VerificationError unless a contribution follows from the challenge and earlier results."""
     after = one.results
@@ -141,7 +134,7 @@ def check_contribution(
             if not same_ratio(curve, (key.g1_s, key.g1_sx), (old_twist, new_twist)):
                 _differs(path, number, what, name)
     beacon = one.details.beacon
-    if beacon is not None and beacon_keys(curve, challenge, beacon) != one.keys:
+    if beacon is not None and beacon_keys(curve, challenge, beacon, timeline) != one.keys:
         _refuse(path, f"contribution {number}: its keys are not those of its beacon")
 
 

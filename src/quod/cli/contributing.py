@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from quod.cli.options import Device, Quiet, check_outputs
-from quod.cli.terminal import show
+from quod.cli.terminal import one_line, show
 
 if TYPE_CHECKING:
     from quod.ceremony.details import Details
@@ -49,7 +49,8 @@ def in_words(digest: bytes) -> str:
 def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
     """Who contributed, a line each, with the hash."""
     for number, (one, digest) in enumerate(found, start=1):
-        show(f"{number} {one.details.described}: {in_words(digest)}")
+        # A name is a stranger's: it must not begin a line that looks like one of ours.
+        show(one_line(f"{number} {one.details.described}: {in_words(digest)}"))
 
 
 def contributions_json(

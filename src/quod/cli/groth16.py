@@ -23,7 +23,7 @@ from quod.cli.parameters import (
     Trace,
     WrongUsage,
 )
-from quod.cli.terminal import note, show, show_timings, show_valid, warn
+from quod.cli.terminal import note, show_beside, show_timings, show_valid, warn
 from quod.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def setup(
         found = new_key(r1cs, ptau, zkey, device=device, timeline=timeline)
     if timings:
         show_timings(timeline)
-    show(f"Circuit hash: {in_words(found)}")
+    show_beside(zkey, f"Circuit hash: {in_words(found)}")
     note(
         f"Made {zkey} in {perf_counter() - begin:.2f} s. Anyone can forge proofs for it until "
         "somebody contributes: quod zkey contribute",

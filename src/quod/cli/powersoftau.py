@@ -17,7 +17,7 @@ from quod.cli.contributing import (
     show_contributions,
 )
 from quod.cli.options import AsJson, Device, Quiet, check_outputs
-from quod.cli.terminal import note, show, show_json
+from quod.cli.terminal import note, show, show_beside, show_json
 
 if TYPE_CHECKING:
     from quod.ceremony.added import Receipt
@@ -55,7 +55,7 @@ def new(
     with followed_timeline(quiet=quiet) as timeline:
         name = curve if known is None else known.name
         challenge = new_powers(curve_named(name).name, power, out, timeline=timeline)
-    show(f"First challenge: {in_words(challenge)}")
+    show_beside(out, f"First challenge: {in_words(challenge)}")
     note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
 
 
@@ -88,11 +88,13 @@ def truncate(
     quiet: Quiet = False,
 ) -> None:
     """Write the smaller powers to files of their own, beside PTAU: a_01.ptau of a.ptau ..."""
+    from quod.ceremony.truncating import check_smaller_power
     from quod.ceremony.truncating import truncate as run
     from quod.cli.progress import followed_timeline
     from quod.formats import PowersOfTau
 
-    wanted = powers or list(range(1, PowersOfTau.open(ptau).power))
+    file = PowersOfTau.open(ptau)
+    wanted = [check_smaller_power(file, power) for power in powers or range(1, file.power)]
     stem = ptau.name.removesuffix(".ptau")
     targets = {power: ptau.with_name(f"{stem}_{power:02d}.ptau") for power in wanted}
     check_outputs(list(targets.values()), [ptau])
@@ -116,7 +118,7 @@ def challenge(
 
     with followed_timeline(quiet=quiet) as timeline:
         digest = export_challenge(ptau, out, timeline=timeline)
-    show(f"Challenge: {in_words(digest)}")
+    show_beside(out, f"Challenge: {in_words(digest)}")
 
 
 @imports.command()
@@ -177,7 +179,7 @@ def _steps() -> tuple[Callable[..., Receipt], Callable[..., Receipt]]:
 
 
 def _show_receipt(receipt: Receipt, out: Path, quiet: bool) -> None:
-    show(f"Contribution {receipt.number}: {in_words(receipt.response_hash)}")
+    show_beside(out, f"Contribution {receipt.number}: {in_words(receipt.response_hash)}")
     note(f"Wrote {out}. The next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import warnings
@@ -47,6 +48,16 @@ def show(text: str) -> None:
     """A result, on standard output. Raises `ReaderLeft` and `OutputError`, see `streams`."""
     sys.stdout.write(printable(text if text.endswith("\n") else text + "\n"))
     sys.stdout.flush()
+
+
+def show_beside(out: str | os.PathLike[str], text: str) -> None:
+    """A result beside the file `out`: on standard error if that went to standard output."""
+    from quod.formats.target_path import follow
+
+    if follow(os.fspath(out)) == 1:
+        note(text)
+    else:
+        show(text)
 
 
 def show_valid(*, quiet: bool, what: str = "the proof is valid") -> None:

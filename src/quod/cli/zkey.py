@@ -23,7 +23,7 @@ from quod.cli.options import (
     check_outputs,
     typer_command,
 )
-from quod.cli.terminal import note, show, show_json
+from quod.cli.terminal import note, show, show_beside, show_json
 
 if TYPE_CHECKING:
     from quod.groth16.ceremony import KeyReceipt
@@ -88,7 +88,7 @@ def _steps() -> tuple[Callable[..., KeyReceipt], Callable[..., KeyReceipt]]:
 
 
 def _show_receipt(receipt: KeyReceipt, out: Path, quiet: bool) -> None:
-    show(f"Contribution {receipt.number}: {in_words(receipt.contribution_hash)}")
+    show_beside(out, f"Contribution {receipt.number}: {in_words(receipt.contribution_hash)}")
     note(f"Wrote {out}. Circuit hash: {in_words(receipt.circuit_hash)}", quiet=quiet)
 
 

@@ -221,6 +221,15 @@ class Iden3File:
             )
         return cls(path, kind, version, sections, data, identity)
 
+    def check_unchanged(self) -> None:
+        """InputError if the mapped file was written to, or another took its place, since `open`.
+
+        One look at its size, time and inode: it tells of mistakes, and of nothing that happens
+        afterwards. Memory of its own does not change.
+        """
+        if self.identity is not None:
+            self.identity.check()
+
     def section(self, identifier: int, name: str) -> SectionReader:
         """A reader at the start of a section; `name` says in errors what the section holds."""
         label = f"{identifier} ({name})"

@@ -27,6 +27,7 @@ from quod.frozen import frozen
 
 KIND = "ptau"
 VERSION = 1
+_LAGRANGE = {12, 13, 14, 15}
 
 
 @frozen
@@ -123,8 +124,8 @@ class PowersOfTau:
 
 
 def is_prepared(file: Iden3File) -> bool:
-    """Whether a file has what the second phase of a ceremony takes."""
-    return 12 in file.sections
+    """Whether a file has what the second phase of a ceremony takes, or a part of it."""
+    return not _LAGRANGE.isdisjoint(file.sections)
 
 
 def read_ptau_header(file: Iden3File) -> PtauHeader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from quod.ceremony import Beacon
+from quod.ceremony import Beacon, multiples, ratio
+from quod.ceremony.blake2b import blake2b
 from quod.ceremony.secret import Secret
-from quod.curve.affine import g1_group
+from quod.curve.affine import affine_group, g1_group
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.parameters import PairingCurve
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError, OutputError, QuodError, VerificationError
 from quod.formats.iden3 import Iden3File, write_iden3
 from quod.formats.ptau import PowersOfTau
+from quod.frozen import fields_of
 from quod.frozen import replace as replace_frozen
 from quod.groth16 import ProvingKey
 from quod.groth16.ceremony import (
@@ -27,11 +31,13 @@ from quod.groth16.ceremony import (
     contribute,
     contributing,
     new_key,
+    verification,
     verify_from_init,
     verify_from_r1cs,
 )
-from quod.groth16.ceremony.contribution import Ceremony
+from quod.groth16.ceremony.contribution import Ceremony, KeyContribution
 from tests.groth16.ceremony.circuits import known_powers, mixed
+from tests.groth16.test_verifier import point_outside_the_subgroup
 from tests.support.node import run_program
 
 BEACON = Beacon.from_hex("0102030405060708", 10)
@@ -314,6 +320,112 @@ def test_small_subgroups(make: Callable[[str], Made], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         contribute(bad, tmp_path / "out.zkey")
     assert not (tmp_path / "out.zkey").exists()
+
+
+@pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_deltas_are_looked_at(
+    make: Callable[[str], Made], curve: str, degree: int, tmp_path: Path
+) -> None:
+    """Before a pairing, which says nothing about points outside, and before a secret."""
+    made = make(curve)
+    group = GROUPS[f"{curve}.g{degree}"]
+    at, size = (-6, 2) if degree == 1 else (-4, 4)
+    at, size = at * CURVES[curve].fq.bytes, size * CURVES[curve].fq.bytes
+    off = bytearray(Iden3File.open(made.last, "zkey", 1).section(2, "").rest()[at:][:size])
+    off[0] ^= 1
+    cases = {"is not on the curve": bytes(off), "is the point at infinity": bytes(size)}
+    if group.name != "bn254.g1":
+        stray = point_outside_the_subgroup(affine_group(group))
+        cases["is not in the subgroup"] = from_points(group, [stray]).tobytes()
+    for why, data in cases.items():
+        bad = _tampered(made.last, tmp_path / "bad.zkey", _change(2, at, data))
+        said = made.refused(bad)
+        assert said.startswith("InputError")
+        assert f"delta_g{degree} {why}" in said
+        with pytest.raises(InputError, match=f"delta_g{degree} {why}"):
+            contribute(bad, tmp_path / "out.zkey")
+    assert not (tmp_path / "out.zkey").exists()
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_more_or_fewer_coefficients(make: Callable[[str], Made], more: int, tmp_path: Path) -> None:
+    made = make("bn254")
+
+    def change(sections: Sections) -> None:
+        own = sections[4]
+        count = int.from_bytes(own[:4], "little") + more
+        own[:4] = count.to_bytes(4, "little")
+        own[4:] = own[4:-44] if more < 0 else own[4:] + own[-44:]
+
+    said = made.refused(_tampered(made.last, tmp_path / "bad.zkey", change))
+    assert f"the coefficients {_FIRST} (section 4, byte 0)" in said
+
+
+def test_transcripts_are_hashed_once(make: Callable[[str], Made]) -> None:
+    """Each contribution goes into the hash of all after it, without being hashed for each anew."""
+    made = make("bn254")
+    ceremony = Ceremony.read(Iden3File.open(made.last, "zkey", 1), CURVES["bn254"])
+    hashed: list[object] = []
+
+    class Counted(KeyContribution):
+        def public_bytes(self, curve: PairingCurve) -> bytes:
+            hashed.append(self)
+            return super().public_bytes(curve)
+
+    one, two = (Counted(**fields_of(given)) for given in ceremony.contributions)
+    many = Ceremony(ceremony.curve, ceremony.circuit_hash, (one, two) * 20)
+    digests = list(many.digests())
+    assert len(digests) == 41
+    assert len(hashed) == 40
+    public = [given.public_bytes(ceremony.curve) for given in (one, two)]
+    for number in (0, 1, 2, 5):
+        before = [ceremony.circuit_hash, *(public * 20)[:number]]
+        for points in (b"points", b"others"):
+            assert digests[number](points) == blake2b(*before, points)
+    assert many.digest()(b"") == digests[-1](b"")
+
+
+def test_files_that_are_written_to_meanwhile(
+    make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read more than once; a contribution to them is not kept."""
+    made = make("bn254")
+    for name, path in (("init", made.init), ("ptau", made.ptau), ("zkey", made.last)):
+        (tmp_path / name).write_bytes(path.read_bytes())
+    init, ptau, zkey = (tmp_path / name for name in ("init", "ptau", "zkey"))
+    kept, touched = ratio.same_ratio, [zkey]
+
+    def touching(*given: Any) -> bool:
+        os.utime(touched[0], ns=(1, touched[0].stat().st_mtime_ns + 1))
+        return kept(*given)
+
+    monkeypatch.setattr(verification, "same_ratio", touching)
+    for path in (zkey, ptau, init):
+        touched[0] = path
+        with pytest.raises(InputError, match="has changed since it was opened"):
+            verify_from_init(init, ptau, zkey)
+        if path != init:
+            with pytest.raises(InputError, match="has changed since it was opened"):
+                verify_from_r1cs(made.r1cs, ptau, zkey)
+    multiply = multiples.secret_multiples
+
+    def multiplied(*given: Any) -> Any:
+        os.utime(zkey, ns=(1, zkey.stat().st_mtime_ns + 1))
+        return multiply(*given)
+
+    monkeypatch.setattr(contributing, "secret_multiples", multiplied)
+    with pytest.raises(InputError, match="has changed since it was opened"):
+        contribute(zkey, tmp_path / "out.zkey")
+    assert not (tmp_path / "out.zkey").exists()
+
+
+def test_a_key_is_replaced_by_its_contribution(make: Callable[[str], Made], tmp_path: Path) -> None:
+    made = make("bn254")
+    path = tmp_path / "own.zkey"
+    path.write_bytes(made.init.read_bytes())
+    receipt = contribute(path, path)
+    assert made.verified(path).contributions[0][1] == receipt.contribution_hash
 
 
 def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import numpy as np
 
@@ -26,7 +27,13 @@ from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.formats.zkey import KIND, VERSION, Zkey
 from quod.frozen import frozen
-from quod.groth16.ceremony.contribution import Ceremony, KeyContribution, beacon_secret
+from quod.groth16.ceremony.contribution import (
+    Ceremony,
+    KeyContribution,
+    beacon_secret,
+    check_deltas,
+)
+from quod.validation import instance
 
 
 @frozen
@@ -74,6 +81,7 @@ def add_beacon(
 ) -> KeyReceipt:
     """As `contribute`, with a secret that follows from a public value; see `Beacon`."""
     timeline = or_null(timeline)
+    instance("the beacon", beacon, Beacon, "Beacon.from_hex makes one")
     details = Details(name, beacon)
     key = _Key(source)
     stream = beacon.followed_stream(timeline)
@@ -90,9 +98,7 @@ class _Key:
         self._zkey.check_points_below_modulus()
         self.curve = CURVES[self._zkey.curve]
         self._ceremony = Ceremony.read(self._file, self.curve)
-        # A point of small order would come back with what the secret is modulo that order.
-        for name, degree in (("delta_g1", 1), ("delta_g2", 2)):
-            self._check(resolve_device("cpu"), name, getattr(self._zkey, name)[None], degree)
+        check_deltas(self._zkey)
 
     def extend(
         self,
@@ -131,8 +137,12 @@ class _Key:
                 divided(9, "h"),
                 PlannedSection.of(10, after.data()),
             ]
-            write_atomically(target, lambda file: write_planned(file, KIND, VERSION, sections))
-        zkey.check_unchanged()
+
+            def write(file: BinaryIO) -> None:
+                write_planned(file, KIND, VERSION, sections)
+                zkey.check_unchanged()
+
+            write_atomically(target, write)
         return KeyReceipt(
             len(after.contributions), after.circuit_hash, added.hash(curve)
         )  # fmt: skip
@@ -160,13 +170,12 @@ class _Key:
         with timeline.stage(name) as stage:
             for first, last in windows(group, len(points)):
                 own = np.array(points[first:last])
-                self._check(device, name, own, 1, first)
+                self._check(device, name, own, first)
                 yield secret_multiples(device, group, own, inverse.words[None])
                 stage.progress(last, len(points))
 
-    def _check(
-        self, device: AnyDevice, name: str, points: Words, degree: int, first: int = 0
-    ) -> None:
-        bad = first_bad_point(device, group_of(self.curve, degree), points, subgroup=True)
+    def _check(self, device: AnyDevice, name: str, points: Words, first: int) -> None:
+        # A point of small order would come back with what the secret is modulo that order.
+        bad = first_bad_point(device, group_of(self.curve, 1), points, subgroup=True)
         if bad is not None:
             self._zkey.refuse(name, first + bad[0], bad[1])

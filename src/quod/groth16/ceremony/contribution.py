@@ -7,6 +7,11 @@ BLAKE2b-512 of the circuit hash, of all contributions before, and of P and s*P; 
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
 from quod.ceremony.blake2b import blake2b
 from quod.ceremony.chacha import ChaChaStream
 from quod.ceremony.contribution import HASH_BYTES, MOST_CONTRIBUTIONS
@@ -15,15 +20,19 @@ from quod.ceremony.point_bytes import uncompressed_points
 from quod.ceremony.public_key import (
     Digest,
     PublicKey,
+    check_point,
     group_of,
     point_data,
     take_point,
 )
 from quod.ceremony.random_points import next_g1
 from quod.ceremony.secret import Secret
+from quod.curve.named import CURVES
 from quod.curve.parameters import G1Point, PairingCurve
 from quod.device.discovery import resolve_device
+from quod.field.array import Words
 from quod.formats.iden3 import Iden3File, SectionReader, little_u32
+from quod.formats.zkey import Zkey
 from quod.frozen import frozen
 
 
@@ -97,17 +106,43 @@ class Ceremony:
         parts = [one.data(self.curve) for one in self.contributions]
         return self.circuit_hash + little_u32(len(parts)) + b"".join(parts)
 
-    def digest(self, number: int | None = None) -> Digest:
-        """What the key of contribution `number` is bound to, counted from 0; of the next one."""
-        before = self.contributions[:number]
-        hashed = [self.circuit_hash, *(one.public_bytes(self.curve) for one in before)]
-        return lambda points: blake2b(*hashed, points)
+    def digests(self) -> Iterator[Digest]:
+        """What the key of each contribution is bound to, in turn, and that of the next one."""
+        hasher = hashlib.blake2b(self.circuit_hash)
+        yield partial(_continued, hasher.copy())
+        for one in self.contributions:
+            hasher.update(one.public_bytes(self.curve))
+            yield partial(_continued, hasher.copy())
+
+    def digest(self) -> Digest:
+        """What the key of the next contribution is bound to."""
+        *_, last = self.digests()
+        return last
 
     def with_one_more(self, added: KeyContribution) -> Ceremony:
         """The ceremony after another contribution."""
         return Ceremony(self.curve, self.circuit_hash, (*self.contributions, added))
 
 
+def check_deltas(zkey: Zkey) -> None:
+    """InputError for a delta that is infinity or outside its group.
+
+    One of small order would come back with what a secret is modulo that order, and pairings say
+    nothing about it.
+    """
+    for name, degree in (("delta_g1", 1), ("delta_g2", 2)):
+        points: Words = getattr(zkey, name)
+        refuse = partial(zkey.refuse, name, 0)
+        check_point(group_of(CURVES[zkey.curve], degree), points[None], refuse)
+
+
 def beacon_secret(curve: PairingCurve, stream: ChaChaStream) -> tuple[Secret, G1Point]:
     """The secret of a beacon, which anyone can compute, and the P of its key."""
     return Secret.of_public(curve.fr, stream.next_element(curve.fr)), next_g1(curve, stream)
+
+
+def _continued(hasher: Any, points: bytes) -> bytes:
+    own = hasher.copy()
+    own.update(points)
+    found: bytes = own.digest()
+    return found

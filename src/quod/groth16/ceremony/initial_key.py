@@ -60,7 +60,12 @@ def new_key(
     with timeline.stage("read constraints"):
         _ = system.matrices
     made = NewKey(chosen, system, powers, timeline)
-    write_atomically(zkey, made.write)
+
+    def write(file: BinaryIO) -> None:
+        made.write(file)
+        powers.ptau.file.check_unchanged()
+
+    write_atomically(zkey, write)
     return made.hash.digest()
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from quod.ceremony.public_key import PublicKey, group_of
+from quod.ceremony.public_key import Digest, PublicKey, group_of
 from quod.ceremony.random_points import hash_to_g2
 from quod.ceremony.ratio import random_sums, same_ratio
 from quod.ceremony.windows import windows
@@ -33,7 +33,12 @@ from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
 from quod.formats.zkey import KIND, VERSION, Zkey
 from quod.frozen import frozen
-from quod.groth16.ceremony.contribution import Ceremony, KeyContribution, beacon_secret
+from quod.groth16.ceremony.contribution import (
+    Ceremony,
+    KeyContribution,
+    beacon_secret,
+    check_deltas,
+)
 from quod.groth16.ceremony.initial_key import NewKey, open_inputs
 from quod.groth16.ceremony.quotient_points import quotient_sums
 
@@ -84,6 +89,7 @@ def verify_from_r1cs(
         else:
             checked.compare(section.identifier, parts)
     checked.check_quotient(powers.ptau)
+    checked.check_unchanged(powers.ptau.file)
     return checked.verified
 
 
@@ -117,6 +123,7 @@ def verify_from_init(
     for identifier in (*_KEPT, *_DIVIDED):
         checked.compare(identifier, _in_parts(_section(file, identifier)))
     checked.check_quotient(powers)
+    checked.check_unchanged(powers.file, file)
     return checked.verified
 
 
@@ -152,6 +159,12 @@ class _Checked:
     def _refuse(self, why: str) -> NoReturn:
         raise VerificationError(f"{self._zkey.path}: {why}")
 
+    def check_unchanged(self, *others: Iden3File) -> None:
+        """InputError if the key or another file was written to meanwhile: files are read more than
+        once."""
+        for file in (self._file, *others):
+            file.check_unchanged()
+
     def check_curve(self, curve: str, path: str) -> None:
         """MismatchError for a key over another curve."""
         if curve != self._zkey.curve:
@@ -172,10 +185,12 @@ class _Checked:
     def check_contributions(self) -> None:
         """VerificationError for a contribution that does not follow, and for the deltas."""
         curve, zkey = self._curve, self._zkey
+        check_deltas(zkey)
         before: G1Point = curve.g1.generator
+        digests = self._ceremony.digests()
         with self._timeline.stage("contributions") as stage:
             for number, one in enumerate(self._ceremony.contributions):
-                self._check_contribution(number, before, one)
+                self._check_contribution(number, next(digests), before, one)
                 self._hashes.append(one.hash(curve))
                 before = one.delta_g1
                 stage.progress(number + 1, len(self._ceremony.contributions))
@@ -190,9 +205,10 @@ class _Checked:
         if not same_ratio(curve, (curve.g1.generator, delta_g1), (curve.g2.generator, delta_g2)):
             self._refuse("delta_g2 is not of the same delta as delta_g1")
 
-    def _check_contribution(self, number: int, before: G1Point, one: KeyContribution) -> None:
+    def _check_contribution(
+        self, number: int, digest: Digest, before: G1Point, one: KeyContribution
+    ) -> None:
         curve, key = self._curve, one.key
-        digest = self._ceremony.digest(number)
 
         def refuse(why: str) -> NoReturn:
             self._refuse(f"contribution {number + 1} does not follow: {why}")
@@ -208,7 +224,7 @@ class _Checked:
         if one.delta_g1 is not None and before is not None and one.delta_g1[0] == before[0]:
             refuse("its secret is 1 or -1, which is none")
         if one.details.beacon is not None:
-            secret, first = beacon_secret(curve, one.details.beacon.stream())
+            secret, first = beacon_secret(curve, one.details.beacon.followed_stream(self._timeline))
             if PublicKey.of(curve, secret, first, digest) != key:
                 refuse("its key is not that of its beacon")
 
@@ -255,8 +271,10 @@ class _Checked:
         if identifier in _KEPT:
             name = _KEPT[identifier]
             for part in parts:
-                if not np.array_equal(own[at : at + len(part)], part):
-                    where = int(np.argmax(own[at : at + len(part)] != part))
+                mine = own[at : at + len(part)]
+                if not np.array_equal(mine, part):
+                    differs = mine != part[: len(mine)]
+                    where = int(np.argmax(differs)) if differs.any() else len(mine)
                     self._refuse(
                         f"{name} of the key is not that of the circuit and the powers of tau "
                         f"(section {identifier}, byte {at + where})"
