@@ -15,6 +15,7 @@ from types import FrameType
 
 from quod import __version__
 from quod.cli import guard
+from quod.cli.spellings import own_words
 from quod.cli.streams import ReaderLeft, discard_results, prepare_streams
 from quod.cli.terminal import fail, warn_of
 from quod.device.address_space import memory_limit
@@ -84,6 +85,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         # Asked for by scripts; answered before the command line is built.
         print(f"quod {__version__}")
         return 0
+    arguments = own_words(arguments)
     if _run_quickly(arguments):
         return 0
     from quod.cli.app import app

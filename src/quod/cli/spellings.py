@@ -1,0 +1,129 @@
+"""snarkjs's other names for commands that Quod has too: short ones, and those of its beginnings.
+
+They are rewritten before anything else looks at the words, and no help names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+_OF: Mapping[str, str] = {
+    "powersoftau new": "ptn",
+    "powersoftau contribute": "ptc",
+    "powersoftau export challenge": "ptec",
+    "powersoftau import response": "ptir",
+    "powersoftau beacon": "ptb",
+    "powersoftau prepare phase2": "pt2",
+    "powersoftau truncate": "ptt",
+    "powersoftau verify": "ptv",
+    "r1cs info": "ri",
+    "r1cs print": "rp",
+    "r1cs export json": "rej",
+    "wtns calculate": "wc",
+    "wtns check": "wchk wv",
+    "wtns export json": "wej",
+    "zkey contribute": "zkc",
+    "zkey beacon": "zkb",
+    "zkey verify": "zkv",
+    "zkey verify r1cs": "zkvr",
+    "zkey verify init": "zkvi",
+    "zkey export verificationkey": "zkev",
+    "zkey export solidityverifier": "zkesv",
+    "zkey export soliditycalldata": "zkesc",
+    "groth16 setup": "g16s zkn",
+    "groth16 prove": "g16p zpw",
+    "groth16 fullprove": "g16f g16i",
+    "groth16 verify": "g16v",
+}
+SHORT: Mapping[str, tuple[str, ...]] = {
+    short: tuple(name.split()) for name, shorts in _OF.items() for short in shorts.split()
+}
+"""The words that a short name stands for."""
+
+PAIRS: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("zksnark", "proof"): ("groth16", "prove"),
+    ("witness", "verify"): ("wtns", "check"),
+}
+"""Two words that were others once."""
+
+OLD: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
+    "info": ("r1cs info", [("r r1cs", "circuit.r1cs")]),
+    "print": ("r1cs print", [("r r1cs", "circuit.r1cs"), ("s sym", "circuit.sym")]),
+    "calculatewitness": (
+        "wtns calculate",
+        [("ws wasm", "circuit.wasm"), ("i input", "input.json"), ("wt witness", "witness.wtns")],
+    ),
+    "proof": (
+        "groth16 prove",
+        [
+            ("pk provingkey", "circuit_final.zkey"),
+            ("wt witness", "witness.wtns"),
+            ("p proof", "proof.json"),
+            ("pub public", "public.json"),
+        ],
+    ),
+    "verify": (
+        "groth16 verify",
+        [
+            ("vk verificationkey", "verification_key.json"),
+            ("pub public", "public.json"),
+            ("p proof", "proof.json"),
+        ],
+    ),
+    "generateverifier": (
+        "zkey export solidityverifier",
+        [("vk verificationkey", "circuit_final.zkey"), ("v verifier", "verifier.sol")],
+    ),
+    "generatecall": (
+        "zkey export soliditycalldata",
+        [("pub public", "public.json"), ("p proof", "proof.json")],
+    ),
+}
+"""Commands of one word whose files came by options, each with the names of the options and the file
+where it is left out."""
+
+_CEREMONIES = ("powersoftau", "zkey", "groth16")
+_VALUED = ("-n=", "-name=", "-e=", "-entropy=")
+
+
+def own_words(words: Sequence[str]) -> list[str]:
+    """The words of a command line in Quod's spelling; those that are so already, as they are."""
+    if not words:
+        return []
+    first, rest = words[0], list(words[1:])
+    if first in OLD:
+        return _from_options(first, rest)
+    if first in SHORT:
+        found = [*SHORT[first], *rest]
+    else:
+        second = rest[0] if rest else ""
+        found = [*PAIRS[first, second], *rest[1:]] if (first, second) in PAIRS else [first, *rest]
+    return _options(found) if found[0] in _CEREMONIES else found
+
+
+def _options(words: list[str]) -> list[str]:
+    """Options with one dash and an equals sign, of which other programs make a value "=x"."""
+    found = []
+    for word in words:
+        if word.startswith(_VALUED):
+            name, value = word[1:].split("=", 1)
+            found.append(f"--{'name' if name.startswith('n') else 'entropy'}={value}")
+        else:
+            found.append(word)
+    return found
+
+
+def _from_options(command: str, words: list[str]) -> list[str]:
+    name, options = OLD[command]
+    places = {option: place for place, (names, _) in enumerate(options) for option in names.split()}
+    files = [default for _, default in options]
+    left = list(words)
+    others = []
+    while left:
+        word = left.pop(0)
+        option, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or option not in places or not (equals or left):
+            others.append(word)
+            continue
+        files[places[option]] = value if equals else left.pop(0)
+    return [*name.split(), *files, *others]
