@@ -53,7 +53,7 @@ def test_contributions_of_snarkjs_are_read_and_written(name: str) -> None:
     assert beacon is not None
     assert beacon_keys(curve, challenge, beacon, Timeline()) == found[1].keys
     other = Beacon(beacon.value, beacon.exponent + 1)
-    assert beacon_keys(curve, challenge, other) != found[1].keys
+    assert beacon_keys(curve, challenge, other, Timeline()) != found[1].keys
     for number, key in enumerate(found[1].keys):
         assert key.is_proof(curve, key_digest(number, challenge))
         # Bound to what it is of and to what came before.
