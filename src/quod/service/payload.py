@@ -91,7 +91,7 @@ def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
 
     `InputError` for anything that `payload_header` and bodies of these lengths are not.
     """
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:

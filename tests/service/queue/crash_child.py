@@ -35,6 +35,13 @@ def payload_of(key: str) -> bytes:
     return f"witness of {key}".encode()
 
 
+def stored(queue: JobQueue, payload: bytes, *, as_row: bool) -> dict[str, Any]:
+    """A payload for a submission: a row where the queue has such, else a file."""
+    if as_row and len(payload) <= queue.most_body:
+        return {"body": payload}
+    return {"payload": queue.spool.write(payload)}
+
+
 class Log:
     """Lines that survive."""
 
@@ -54,14 +61,14 @@ def dies(store: Store, chance: random.Random) -> None:
         if chance.random() < KILLS:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def write(work: Callable[[Transaction], T]) -> tuple[T, Changes]:
+    def write(work: Callable[[Transaction], T], *, durable: bool = True) -> tuple[T, Changes]:
         def inside(tx: Transaction) -> T:
             found = work(tx)
             perhaps()
             return found
 
         perhaps()
-        outcome: tuple[T, Changes] = commit(inside)
+        outcome: tuple[T, Changes] = commit(inside, durable=durable)
         perhaps()
         return outcome
 
@@ -73,8 +80,8 @@ def submit(queue: JobQueue, log: Log, name: str) -> None:
         keys = [f"{name}-{count}-{number}" for number in range(1 + count % 3)]
         given = [
             Submission(
-                "ann", "k", hashlib.sha256(key.encode()).digest(),
-                queue.spool.write(payload_of(key)), key, partitions=1 + count % 2,
+                "ann", "k", hashlib.sha256(key.encode()).digest(), idempotency_key=key,
+                partitions=1 + count % 2, **stored(queue, payload_of(key), as_row=bool(count % 3)),
             )
             for key in keys
         ]  # fmt: skip
@@ -87,7 +94,7 @@ def work(queue: JobQueue, log: Log, name: str) -> None:
     while True:
         for lease in queue.claim(name, most=2, wait=0.2):
             try:
-                with queue.spool.open(lease.payload) as file:
+                with queue.open_payload(lease) as file:
                     result = file.read() + f" {lease.partition} {name} {lease.token}".encode()
                 queue.renew([lease], stage="msm")
                 queue.finish(lease, result)

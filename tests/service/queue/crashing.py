@@ -84,7 +84,7 @@ def check(arguments: dict[str, Any], known: Known) -> None:
         while queue.status().jobs and time.monotonic() < deadline:
             for lease in queue.claim("last", most=10, wait=0.2):
                 # Leases are short here, and the machine may be busy: it is claimed again.
-                with suppress(LeaseLostError), queue.spool.open(lease.payload) as file:
+                with suppress(LeaseLostError), queue.open_payload(lease) as file:
                     queue.finish(lease, file.read() + f" {lease.partition} last".encode())
         assert queue.status().jobs == {}
         results: dict[str, list[bytes]] = {}

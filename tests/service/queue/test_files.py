@@ -91,7 +91,7 @@ def _newer(path: Path) -> None:
         (_damaged, "is damaged or no database"),
         (lambda path: os.truncate(path, 3 * 4096), "is damaged or no database"),
         (_foreign, "is a database of another program"),
-        (_newer, "is a queue of version 2, and this Quod knows 1; use the newer Quod"),
+        (_newer, "is a queue of version 3, and this Quod knows 2; use the newer Quod"),
     ],
     ids=["text", "damaged", "cut off", "foreign", "newer"],
 )
@@ -127,12 +127,13 @@ def test_a_schema_that_is_not_ours_is_left_alone(on_postgres: Place) -> None:
 def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     job = submitted(place.open())
     place.close()
+    known = schema.MIGRATIONS
     steps = [
         ("ALTER TABLE job ADD COLUMN note BIGINT", "UPDATE job SET note = 7"),
         ("NO SUCH WORD",),
     ]
     for module in (schema, sqlite):
-        monkeypatch.setattr(module, "MIGRATIONS", (*schema.MIGRATIONS[:1], *steps))
+        monkeypatch.setattr(module, "MIGRATIONS", (*known, *steps))
     if place.database is not None:
         from quod.service.queue.stores import postgres
 
@@ -140,7 +141,7 @@ def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyP
     with pytest.raises((UnavailableError, StorageFullError)):
         place.open()  # the last step fails, and is undone
     for module in (sqlite, *([postgres] if place.database is not None else [])):
-        monkeypatch.setattr(module, "MIGRATIONS", schema.MIGRATIONS[:2])
+        monkeypatch.setattr(module, "MIGRATIONS", schema.MIGRATIONS[: len(known) + 1])
     queue = place.open()
     assert queue._store.read(lambda tx: tx.rows("SELECT note FROM job")) == [(7,)]
     assert queue.job(job.id).state is JobState.QUEUED

@@ -129,7 +129,7 @@ def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
     queue = on_sqlite.open()
     assert len(on_sqlite.files()) == 1
     [lease] = queue.claim("w")
-    with queue.spool.open(lease.payload) as file:
+    with queue.open_payload(lease) as file:
         assert (file.read(), lease.job) == (SECRET, kept.id)
 
 

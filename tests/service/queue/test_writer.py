@@ -32,7 +32,7 @@ class FakeStore:
         self.open.set()
         self.entered = threading.Event()
 
-    def write(self, work: Callable[[Any], Any]) -> tuple[Any, Changes]:
+    def write(self, work: Callable[[Any], Any], *, durable: bool = True) -> tuple[Any, Changes]:
         self.entered.set()
         self.open.wait()
         written: list[int] = []
@@ -143,7 +143,7 @@ def test_a_payload_of_a_job_that_was_lost_with_the_database_stays(
     """It may be a job's: only the database knows, once it is there again."""
     queue = place.open()
 
-    def fails(_: object) -> None:
+    def fails(_: object, **__: object) -> None:
         raise UnavailableError("gone", retry_seconds=1)
 
     with monkeypatch.context() as patched:

@@ -74,7 +74,7 @@ class TestProving:
         leases = server.queue.claim("test", most=9)
         found = []
         for lease in leases:
-            with server.queue.spool.open(lease.payload) as file:
+            with server.queue.open_payload(lease) as file:
                 header = read_header(file, lease.partitions)
                 if header.kind is PayloadKind.INPUTS:
                     found.append(json.loads(read_body(file, header.sections[lease.partition])))
@@ -177,7 +177,9 @@ class TestPromises:
             assert len(client.jobs()) == 1
             # The payloads of those that were not taken are gone.
             server.queue.spool.drain()
-            assert len(list((Path(server.config.data) / "spool").iterdir())) == 1
+            assert not list((Path(server.config.data) / "spool").iterdir())
+            rows = server.queue._store.read(lambda tx: tx.rows("SELECT job FROM payload"))
+            assert len(rows) == 1
 
     def test_jobs_survive_the_server(self, start: Start, tmp_path: Path) -> None:
         server = start(go=False, data=tmp_path / "kept")

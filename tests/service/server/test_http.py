@@ -88,7 +88,7 @@ class TestProving:
                 assert http.post("/v1/proofs", json=body).status_code == 202
         found = []
         for lease in server.queue.claim("test", most=9):
-            with server.queue.spool.open(lease.payload) as file:
+            with server.queue.open_payload(lease) as file:
                 found.append(file.read().split(b"\0")[-1])
         assert found == [str(tmp_path / "w.wtns").encode()[1:], b"\0abc"[1:], b"\0abc"[1:],
                          b'{"a": %d}' % ((1 << 300) + 1)]  # fmt: skip

@@ -21,6 +21,7 @@ from quod.service.worker.pool import StageRecord, WorkerPool
 from quod.service.worker.result import read_result
 from quod.service.worker.settings import WorkerSettings
 from tests.service.keys.conftest import BLS, BN254
+from tests.service.queue.crash_child import stored
 
 P = TypeVar("P", bound=WorkerPool)
 
@@ -73,10 +74,11 @@ class Bench:
         """A job with a partition for each body."""
         bodies = bodies or (WITNESS,)
         header = payload_header(kind, [len(body) for body in bodies])
-        payload = self.queue.spool.write([header, *bodies])
+        # Of one partition as servers keep it, of several as a file.
+        payload = stored(self.queue, b"".join([header, *bodies]), as_row=len(bodies) == 1)
         digest = hashlib.sha256(b"").digest()
         return self.queue.submit(
-            Submission("ann", key or self.key, digest, payload, partitions=len(bodies), **given)
+            Submission("ann", key or self.key, digest, partitions=len(bodies), **payload, **given)
         )
 
     def ended(self, job: Job) -> Job:

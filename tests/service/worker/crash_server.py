@@ -12,13 +12,14 @@ import hashlib
 import json
 import sys
 import threading
+from typing import Any
 
 from quod.errors import TryAgainError
 from quod.service.keys import KeyRepository
 from quod.service.payload import PayloadKind, payload_header
 from quod.service.queue import Limits, Submission, open_queue
 from quod.service.worker import ProcessPool, WorkerSettings
-from tests.service.queue.crash_child import Log
+from tests.service.queue.crash_child import Log, stored
 from tests.service.worker.conftest import WITNESS
 
 LIMITS = Limits(max_attempts=1000, suspend_after=1000, lease_seconds=2.0, ballast_bytes=4096)
@@ -27,12 +28,12 @@ _AT_ONCE = 100
 MOST_PARTITIONS = 3
 
 
-def submission(number: int, payload: str) -> Submission:
+def submission(number: int, **payload: Any) -> Submission:
     """Job `number`, whenever it is submitted."""
     digest = hashlib.sha256(str(number).encode()).digest()
     return Submission(
-        "ann", sys.argv[2].rpartition(":")[2], digest, payload, str(number),
-        partitions=1 + number % MOST_PARTITIONS,
+        "ann", sys.argv[2].rpartition(":")[2], digest, idempotency_key=str(number),
+        partitions=1 + number % MOST_PARTITIONS, **payload,
     )  # fmt: skip
 
 
@@ -55,7 +56,8 @@ def main() -> None:
         header = payload_header(PayloadKind.WTNS, [len(part) for part in parts])
         while True:
             try:
-                given = submission(number, queue.spool.write([header, *parts]))
+                whole = b"".join([header, *parts])
+                given = submission(number, **stored(queue, whole, as_row=bool(number % 4)))
                 log.write(str(number), queue.submit(given).id)
                 break
             except TryAgainError:

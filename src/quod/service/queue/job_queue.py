@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
+from io import BytesIO
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 from quod.errors import InputError, QuodError, ServiceError
 from quod.service.errors import StorageFullError
@@ -27,6 +28,7 @@ from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
 from quod.service.queue.operations.claim import KeyChooser, Request, claim
 from quod.service.queue.operations.keys import resume, suspend
+from quod.service.queue.operations.payloads import read_payload, row_of
 from quod.service.queue.operations.rows import number_of
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import Renewal, Report, renew, settle
@@ -116,6 +118,11 @@ class JobQueue:
     @property
     def clock(self) -> Clock:
         return self._rules.clock
+
+    @property
+    def most_body(self) -> int:
+        """The bytes of the largest `Submission.body` that this queue takes; 0 on Postgres."""
+        return self._store.most_body
 
     # What clients want.
 
@@ -264,6 +271,13 @@ class JobQueue:
         finally:
             unsubscribe()
 
+    def open_payload(self, lease: Lease) -> BinaryIO:
+        """The payload of a job, to be read; `NotFoundError` once the job has ended."""
+        row = row_of(_lease(lease).payload)
+        if row is None:
+            return self._spool.open(lease.payload)
+        return BytesIO(self._store.read(lambda tx: read_payload(tx, row)))
+
     def renew(self, leases: Sequence[Lease], *, stage: str = "") -> list[ServiceError | None]:
         """Says that work goes on, and with `stage` at what: clients see a new one as an event.
 
@@ -373,7 +387,13 @@ class JobQueue:
         offered: list[Sized] = []
         try:
             for one in given:
-                offered.append(Sized(one, self._spool.offer(one.payload) if one.payload else 0))
+                if len(one.body) > self.most_body:
+                    raise InputError(
+                        f"the body has {len(one.body)} bytes, and this queue takes up to "
+                        f"{self.most_body}; write it to the spool"
+                    )
+                size = self._spool.offer(one.payload) if one.payload else len(one.body)
+                offered.append(Sized(one, size))
         except QuodError:
             self._spool.withdraw(one.submission.payload for one in offered)
             raise
@@ -381,7 +401,7 @@ class JobQueue:
 
     def _settle_payloads(self, given: Sequence[Sized], error: BaseException) -> None:
         """After an error of all: what may have been committed stays until a sweep knows."""
-        payloads = [one.submission.payload for one in given]
+        payloads = [one.submission.payload for one in given if one.submission.payload]
         (self._spool.discard if isinstance(error, StorageFullError) else self._spool.settle)(
             payloads
         )

@@ -7,7 +7,7 @@ of at most 128 characters.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from quod.errors import InputError
@@ -55,9 +55,10 @@ class Submission:
     """A job that a client wants.
 
     `digest` is the SHA-256 of the request, `payload` what `Spool.write` gave for the witness, or ""
-    for none. A second submission of the client with the same `idempotency_key` is the same job if
-    the digest is the same, else `AlreadyExistsError`; "" is no key. Higher priorities (0 to 9) come
-    first. `deadline` is absolute, in seconds since 1970.
+    for none; in its place `body` is the payload itself, of up to `JobQueue.most_body` bytes. A
+    second submission of the client with the same `idempotency_key` is the same job if the digest is
+    the same, else `AlreadyExistsError`; "" is no key. Higher priorities (0 to 9) come first.
+    `deadline` is absolute, in seconds since 1970.
     """
 
     client: str
@@ -68,6 +69,7 @@ class Submission:
     priority: int = 0
     deadline: float | None = None
     partitions: int = 1
+    body: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         checked_name("the client", self.client)
@@ -79,6 +81,9 @@ class Submission:
             kind = shown_kind(payload)
             raise InputError(f"the payload must be what spool.write gives for it, not {kind}")
         checked_name("the payload", self.payload, empty=True)
+        exact_bytes("the body", self.body)
+        if self.payload and self.body:
+            raise InputError("a submission has a payload of the spool or a body, not both")
         exact_bytes("the digest", self.digest, _DIGEST_BYTES)
         whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
         whole_number("the partitions", self.partitions, 1, MOST_PARTITIONS)
@@ -119,7 +124,7 @@ class Lease:
     """The right of one worker to prove one partition, until it is not renewed any more.
 
     `token` rises with every lease of the partition: what is done under an older one is refused.
-    `attempt` counts from 1. `payload` is a name of the spool.
+    `attempt` counts from 1. `payload` names what `JobQueue.open_payload` reads.
     """
 
     job: str

@@ -58,7 +58,10 @@ _FIRST = (
     ){strict}""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+# Small payloads, which SQLite keeps; Postgres, whose log and dead rows nobody overwrites, has none.
+_SECOND = ("CREATE TABLE payload (job BIGINT PRIMARY KEY, body {blob} NOT NULL){strict}",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 """The statements that lead from version i to i + 1, one transaction each."""
 
 

@@ -22,6 +22,11 @@ def end_of(job: Topic) -> Topic:
     return -job
 
 
+def is_end(topic: Topic) -> bool:
+    """Whether a topic is the end of a job."""
+    return topic < WORK
+
+
 _log = logging.getLogger(__name__)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.errors import QuodError
+from quod.service.queue.operations.payloads import ended_rows, erase
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.sweep import (
     MOST_AT_ONCE,
@@ -31,6 +32,9 @@ from quod.service.queue.writer import Writer
 ORPHAN_SECONDS = 600.0
 """How long a file of nobody's is left to processes that may yet submit it."""
 
+SHRED_SECONDS = 30.0
+"""How long a busy queue's log may hold payloads of jobs that have ended."""
+
 _ORPHANS_EVERY = 60.0
 
 _log = logging.getLogger(__name__)
@@ -38,6 +42,12 @@ _log = logging.getLogger(__name__)
 
 def _lose(tx: Transaction, rules: Rules, given: Sequence[tuple[list[Running], bool]]) -> list[int]:
     return [lose(tx, rules, leases, blamed=blamed) for leases, blamed in given]
+
+
+def _erase(tx: Transaction, rules: Rules, given: Sequence[list[int]]) -> list[None]:
+    for jobs in given:
+        erase(tx, jobs)
+    return [None] * len(given)
 
 
 def _expire(tx: Transaction, rules: Rules, given: Sequence[None]) -> list[int]:
@@ -52,6 +62,7 @@ OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
     "lose": _lose,
     "expire": _expire,
     "collect": _collect,
+    "erase": _erase,
 }
 
 
@@ -63,6 +74,8 @@ class Sweeper:
         self._sweeping = threading.Lock()
         self._seen: dict[Running, float] = {}
         self._orphans_at = rules.clock.steady()
+        self._erased = self._shredded = 0
+        self._shredded_at = self._orphans_at
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -75,6 +88,8 @@ class Sweeper:
         if not self._store.shared:
             if leases := self._store.read(running):
                 self._writer.do("lose", (leases, False))
+            if rows := self._store.read(ended_rows):
+                self._writer.do("erase", rows)
             self._delete_orphans(0.0)
         if every is not None:
             self._thread = threading.Thread(
@@ -94,6 +109,7 @@ class Sweeper:
             if now - self._orphans_at >= _ORPHANS_EVERY:
                 self._orphans_at = now
                 self._delete_orphans(ORPHAN_SECONDS)
+            self._shred(now)
 
     def close(self) -> None:
         self._closed.set()
@@ -115,6 +131,19 @@ class Sweeper:
         self._seen = {lease: self._seen.get(lease, now) for lease in self._store.read(running)}
         limit = self._rules.limits.lease_seconds
         return [lease for lease, since in self._seen.items() if now - since >= limit]
+
+    def _shred(self, now: float) -> None:
+        """Takes deleted payloads out of the log once there is nothing to do, or after a while.
+
+        A log that is written over is faster than one that grows, so not each time.
+        """
+        erased, before = self._writer.erased, self._erased
+        self._erased = erased
+        if erased == self._shredded:
+            self._shredded_at = now
+        elif erased == before or now - self._shredded_at >= SHRED_SECONDS:
+            if self._store.shred():
+                self._shredded, self._shredded_at = erased, now
 
     def _delete_orphans(self, patience: float) -> None:
         files = self._spool.orphans(self._rules.clock.steady(), patience)

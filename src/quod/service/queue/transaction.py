@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
-from quod.service.queue.signals import Topic
+from quod.service.queue.signals import Topic, is_end
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object]
@@ -27,6 +27,11 @@ class Changes:
     topics: set[Topic] = field(default_factory=set)
     kept: list[str] = field(default_factory=list)
     garbage: list[str] = field(default_factory=list)
+
+    @property
+    def ends(self) -> bool:
+        """Whether a job has ended."""
+        return any(is_end(topic) for topic in self.topics)
 
 
 class Transaction(Protocol):

@@ -18,6 +18,7 @@ from typing import Any
 
 from quod.errors import QuodError
 from quod.service.errors import StorageFullError, UnavailableError
+from quod.service.queue.operations.payloads import erase, row_of
 from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store, UndoneError
 from quod.service.queue.transaction import Transaction
@@ -27,6 +28,12 @@ Operation = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
 
 _MOST_CALLS = 4096
 _ATTEMPTS = 5
+
+_MOST_ROWS = 64
+"""Payloads of ended jobs that wait until nothing else does."""
+
+_NOT_DURABLE = {"claim", "renew"}
+"""What a machine that goes down takes along with all workers: leases are void then, lost or not."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +61,10 @@ class Writer:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
+        self._rows: list[int] = []
+        self.erased = 0
+        """How many payloads that were rows have been deleted."""
+
         self._thread = threading.Thread(target=self._run, name="quod-queue", daemon=True)
         self._thread.start()
 
@@ -89,6 +100,19 @@ class Writer:
             ending = None in calls
             for group in self._groups([call for call in calls if call is not None]):
                 self._write(group)
+            if self._rows and (ending or len(self._rows) > _MOST_ROWS or self._calls.empty()):
+                self._erase()
+
+    def _erase(self) -> None:
+        """Nobody waits for it, nor does it for the disk: what is lost of it the next start does."""
+        rows, self._rows = self._rows, []
+        try:
+            self._store.write(lambda tx: erase(tx, rows), durable=False)
+        except QuodError as error:
+            _log.warning("payloads of ended jobs could not be deleted yet: %s", error)
+            self._rows = rows
+            return
+        self.erased += len(rows)
 
     def _groups(self, calls: Sequence[Call]) -> list[list[Call]]:
         """Calls that share a transaction."""
@@ -102,7 +126,10 @@ class Writer:
     def _write(self, calls: Sequence[Call], attempt: int = 1) -> None:
         """Does calls in one transaction; if that is undone, once more, each alone."""
         try:
-            outcomes, changes = self._store.write(lambda tx: self._outcomes(tx, calls))
+            durable = any(call.kind not in _NOT_DURABLE for call in calls)
+            outcomes, changes = self._store.write(
+                lambda tx: self._outcomes(tx, calls), durable=durable
+            )
         except UnavailableError as error:
             # They may have been committed: to do them again is the callers' decision.
             for call in calls:
@@ -112,7 +139,9 @@ class Writer:
             self._again(calls, error, attempt)
             return
         self._spool.settle(changes.kept)
-        self._spool.discard_soon(changes.garbage)
+        rows = [(name, row_of(name)) for name in changes.garbage]
+        self._spool.discard_soon([name for name, row in rows if row is None])
+        self._rows += [row for _, row in rows if row is not None]
         for call, outcome in zip(calls, outcomes, strict=True):
             call.future.set_result(outcome)
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from quod.errors import InputError, QuodError
+from quod.frozen import frozen
 from quod.service.errors import PermissionDeniedError, QueueFullError
 from quod.service.keys import KeyRepository
 from quod.service.keys.names import is_identity, parse_name
@@ -39,6 +40,15 @@ _WRITERS = 8
 
 _Payload = tuple[WholeRequest, tuple[bytes, ...]]
 """A request, and the pieces of its payload."""
+
+
+@frozen
+class _Written:
+    """The digest of a request, with its payload's name in the spool or the payload itself."""
+
+    digest: bytes
+    name: str = ""
+    body: bytes = b""
 
 
 class Submitter:
@@ -113,13 +123,12 @@ class Submitter:
             if isinstance(own, QuodError):
                 outcomes[at] = own
                 continue
-            name, digest = own
             try:
-                submissions.append(_submission(client, request.proof, identity, digest, name))
+                submissions.append(_submission(client, request.proof, identity, own))
                 places.append(at)
             except QuodError as error:
                 outcomes[at] = error
-                await self._in_thread(self._queue.spool.discard, [name])
+                await self._in_thread(self._queue.spool.discard, [own.name])
         if submissions:
             found = await asyncio.wrap_future(self._queue.begin_submit(submissions))
             for at, outcome in zip(places, found, strict=True):
@@ -177,7 +186,7 @@ class Submitter:
         """The job of an upload that has come whole; `whole` syncs and names its file."""
         await self._in_thread(whole.close)
         try:
-            own = _submission(client, request, identity, digest, name)
+            own = _submission(client, request, identity, _Written(digest, name))
         except QuodError:
             await self._in_thread(self._queue.spool.discard, [name])
             raise
@@ -186,25 +195,39 @@ class Submitter:
             raise outcome
         return outcome
 
-    async def _written(self, payloads: Sequence[_Payload]) -> list[tuple[str, bytes] | QuodError]:
-        """The names of payloads that are on disk and the requests' digests, or why they are not."""
-        if not payloads:
-            return []
+    async def _written(self, payloads: Sequence[_Payload]) -> list[_Written | QuodError]:
+        """Payloads that are on disk or go there with their jobs, or why they are not."""
+        if len(payloads) < _MANY and all(map(self._is_small, payloads)):
+            # A thread would take longer to wake than this does.
+            return self._write(payloads)
         # What calls this is not cancelled.
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writers, self._write, payloads)
 
-    def _write(self, payloads: Sequence[_Payload]) -> list[tuple[str, bytes] | QuodError]:
+    def _write(self, payloads: Sequence[_Payload]) -> list[_Written | QuodError]:
         spool = self._queue.spool
-        digests = [request.proof.digest(request.bodies).digest() for request, _ in payloads]
+        large = [pieces for request, pieces in payloads if not self._is_small((request, pieces))]
+        names: list[str] = []
         try:
-            if len(payloads) < _MANY:
-                names = [spool.write(pieces) for _, pieces in payloads]
+            if len(large) < _MANY:
+                names += map(spool.write, large)
             else:
-                names = spool.write_many([pieces for _, pieces in payloads])
-            return [*zip(names, digests, strict=True)]
+                names += spool.write_many(large)
         except QuodError as error:
+            spool.discard(names)
             return [error] * len(payloads)
+        left = iter(names)
+        return [
+            _Written(digest, body=b"".join(pieces))
+            if self._is_small((request, pieces))
+            else _Written(digest, next(left))
+            for request, pieces in payloads
+            for digest in [request.proof.digest(request.bodies).digest()]
+        ]
+
+    def _is_small(self, payload: _Payload) -> bool:
+        """Whether the queue keeps it with the job, for which one sync is enough."""
+        return sum(map(len, payload[1])) <= self._queue.most_body
 
     def _allowed(self, client: Client, request: ProofRequest) -> str:
         """The identity of the key of a request, if the client may make it."""
@@ -279,9 +302,9 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _submission(
-    client: Client, request: ProofRequest, identity: str, digest: bytes, payload: str
+    client: Client, request: ProofRequest, identity: str, written: _Written
 ) -> Submission:
     return Submission(
-        client.name, identity, digest, payload, request.idempotency_key, request.priority,
-        request.deadline, len(request.lengths),
+        client.name, identity, written.digest, written.name, request.idempotency_key,
+        request.priority, request.deadline, len(request.lengths), written.body,
     )  # fmt: skip

@@ -34,8 +34,8 @@ class Jobs(Protocol):
     def forget(self, lease: Lease) -> None:
         """Nothing more will come of a lease that is void."""
 
-    def open(self, payload: str) -> BinaryIO:
-        """A payload of the spool."""
+    def open(self, lease: Lease) -> BinaryIO:
+        """The payload of a job."""
 
 
 class OwnJobs:
@@ -74,5 +74,5 @@ class OwnJobs:
     def forget(self, lease: Lease) -> None:
         """The queue knows."""
 
-    def open(self, payload: str) -> BinaryIO:
-        return self._queue.spool.open(payload)
+    def open(self, lease: Lease) -> BinaryIO:
+        return self._queue.open_payload(lease)

@@ -66,7 +66,7 @@ class Stages:
 
     def _witness(self, work: Work) -> Witness:
         try:
-            with self.jobs.open(work.lease.payload) as file:
+            with work.payload(self.jobs) as file:
                 return witness_of(file, work.lease, self.calculate, work.buffer)
         except NotFoundError:
             # The payload goes when its job has ended.

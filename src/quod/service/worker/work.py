@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from typing import BinaryIO
 
 from quod.device.cancellation import Cancellation
 from quod.formats import Witness
@@ -11,6 +15,7 @@ from quod.groth16.prover import PendingProof
 from quod.service.keys import Lease as KeyLease
 from quod.service.queue import Lease
 from quod.service.worker.buffers import Bytes, WitnessBuffers
+from quod.service.worker.jobs import Jobs
 from quod.service.worker.pool import Stage
 
 
@@ -41,6 +46,7 @@ class Work:
         self.proof: Proof | None = None
         self.buffers: WitnessBuffers | None = None
         self.buffer: Bytes | None = None
+        self.kept: BytesIO | None = None
 
     def enter(self, stage: Stage) -> None:
         """Goes on to a stage; GoneError if nobody wants it any more."""
@@ -60,6 +66,19 @@ class Work:
         if pending is not None:
             pending.cancel()
 
+    @contextmanager
+    def payload(self, jobs: Jobs) -> Iterator[BinaryIO]:
+        """The job's payload; one that is no file is asked for once, for whoever reads it first."""
+        kept, self.kept = self.kept, None
+        file = jobs.open(self.lease) if kept is None else kept
+        try:
+            yield file
+        finally:
+            if kept is None and isinstance(file, BytesIO):
+                self.kept = file
+            else:
+                file.close()
+
     def leave_buffer(self) -> None:
         """Gives the page-locked memory back; the witness in it is gone."""
         buffers, buffer, self.buffer = self.buffers, self.buffer, None
@@ -71,7 +90,7 @@ class Work:
         """Gives back what it has of the key, and its memory."""
         pending, key = self.pending, self.key
         self.pending = self.key = None
-        self.witness = self.proof = None
+        self.witness = self.proof = self.kept = None
         if pending is not None:
             pending.close()
         self.leave_buffer()

@@ -244,7 +244,7 @@ class Worker:
         lease = work.lease
         if lease.key not in self._sizes:
             self._sizes[lease.key] = _size_of(keys, lease.key)
-        with self._jobs.open(lease.payload) as file:
+        with work.payload(self._jobs) as file:
             nbytes, read = witness_bytes(file, lease, *self._sizes[lease.key])
         if read:
             work.buffers = self._buffers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from quod.service.errors import NotFoundError
@@ -54,6 +54,8 @@ class JobRow:
     message: str
     events: int
     stages: int
+    body: bytes = field(default=b"", repr=False)
+    """A payload that is to be a row; no column."""
 
     @property
     def id(self) -> str:

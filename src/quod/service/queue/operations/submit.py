@@ -15,6 +15,7 @@ from quod.service.errors import (
     StorageFullError,
 )
 from quod.service.queue.clock import MICROSECONDS
+from quod.service.queue.operations.payloads import payload_of
 from quod.service.queue.operations.rows import (
     COLUMNS,
     JobRow,
@@ -149,6 +150,7 @@ class _Door:
             message="",
             events=0,
             stages=0,
+            body=given.body,
         )
         self.taken.append(job)
         return job
@@ -189,6 +191,8 @@ def _write(tx: Transaction, jobs: Sequence[JobRow]) -> None:
         own = used.setdefault(job.client, [0, 0])
         own[0] += 1
         own[1] += job.payload_bytes
+        if job.body:
+            job.payload = payload_of(job.number)
     events = [next_event(job, job.created, "queued") for job in jobs]
     tx.many(
         f"INSERT INTO job ({COLUMNS}) VALUES {placeholders(COLUMNS.split(','))}",
@@ -209,6 +213,10 @@ def _write(tx: Transaction, jobs: Sequence[JobRow]) -> None:
             for job in jobs
             for partition in range(job.partitions)
         ],
+    )
+    tx.many(
+        "INSERT INTO payload (job, body) VALUES (?, ?)",
+        [(job.number, job.body) for job in jobs if job.body],
     )
     write_events(tx, events)
     for client, (more, payload_bytes) in used.items():

@@ -93,6 +93,7 @@ class PostgresStore:
 
     name = "postgres"
     shared = True
+    most_body = 0
 
     def __init__(self, url: str, schema: str) -> None:
         self.signals = Signals()
@@ -107,7 +108,11 @@ class PostgresStore:
         self._listener = threading.Thread(target=self._listen, name="quod-listen", daemon=True)
         self._listener.start()
 
-    def write(self, work: Callable[[PostgresTransaction], T]) -> tuple[T, Changes]:
+    def write(
+        self, work: Callable[[PostgresTransaction], T], *, durable: bool = True
+    ) -> tuple[T, Changes]:
+        # Always durable: workers on other machines outlive that of the database, and what they hold
+        # must not be given out again under the token that they have.
         with self._errors():
             if self._writer is None or self._writer.closed or self._writer.broken:
                 self._writer = self._connect()
@@ -123,6 +128,9 @@ class PostgresStore:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.transaction():
                 return work(PostgresTransaction(connection, self._stripe))
+
+    def shred(self) -> bool:
+        return True
 
     def close(self) -> None:
         self._closed.set()

@@ -11,16 +11,18 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from quod.errors import InputError
 from quod.service.errors import StorageFullError, StoreInUseError, UnavailableError
 from quod.service.queue.ballast import Ballast
+from quod.service.queue.operations.payloads import MOST_BODY_BYTES
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
 from quod.service.queue.signals import Signals
 from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
+from quod.service.queue.stores.boots import ended_well, machine_went_down
 from quod.service.queue.stores.pool import Pool
 from quod.service.queue.transaction import Changes, Parameters, Row
 
@@ -73,6 +75,7 @@ class SqliteStore:
 
     name = "sqlite"
     shared = False
+    most_body = MOST_BODY_BYTES
 
     def __init__(self, path: Path, ballast: Ballast) -> None:
         self.signals = Signals()
@@ -80,6 +83,9 @@ class SqliteStore:
         self._broken = ""
         _refuse_networks(path.parent)
         self._lock = _lock(path.with_suffix(".lock"))
+        # A machine that went down may have been brought down by a job, whose attempts must count.
+        self._careful = machine_went_down(self._lock)
+        self._synced = True
         try:
             self._writer = self._connect()
             self._prepare()
@@ -88,21 +94,45 @@ class SqliteStore:
             raise
         self._readers = Pool(self._reader, sqlite3.Connection.close)
 
-    def write(self, work: Callable[[SqliteTransaction], T]) -> tuple[T, Changes]:
+    def write(
+        self, work: Callable[[SqliteTransaction], T], *, durable: bool = True
+    ) -> tuple[T, Changes]:
         if self._broken:
             raise self._unavailable()
         transaction = SqliteTransaction(self._writer)
         with self._errors():
-            try:
-                self._writer.execute("BEGIN IMMEDIATE")
-                found = work(transaction)
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+            self._set_synced(durable or self._careful)
+            found = self._commit(lambda: work(transaction))
+            if not self._synced and transaction.changes.ends:
+                # A sync takes along what is in the log before.
+                self._set_synced(True)
+                self._commit(lambda: transaction.run("UPDATE counter SET next = next"))
         self.signals.notify(transaction.changes.topics)
         return found, transaction.changes
+
+    def _commit(self, work: Callable[[], T]) -> T:
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+            found = work()
+            self._writer.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+        return found
+
+    def _set_synced(self, synced: bool) -> None:
+        if synced is not self._synced:
+            self._writer.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+            self._synced = synced
+
+    def shred(self) -> bool:
+        if self._broken:
+            return False
+        with self._errors(), closing(self._connect()) as own:
+            own.execute("PRAGMA busy_timeout = 0")
+            [(busy, _, _)] = own.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return not busy
 
     def read(self, work: Callable[[SqliteTransaction], T]) -> T:
         if self._broken:
@@ -118,6 +148,7 @@ class SqliteStore:
         self._broken = self._broken or "it is closed"
         self._readers.close()
         self._writer.close()
+        ended_well(self._lock)
         os.close(self._lock)
 
     def _connect(self) -> sqlite3.Connection:
@@ -153,6 +184,8 @@ class SqliteStore:
                 raise sqlite3.DatabaseError(found[0][0])
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
+            # Payloads are secrets: what is deleted is overwritten.
+            self._writer.execute("PRAGMA secure_delete = ON")
             for step in range(version, len(MIGRATIONS)):
                 self._migrate(step)
         except sqlite3.OperationalError as error:

@@ -30,15 +30,26 @@ class Store(Protocol):
     def signals(self) -> Signals: ...
 
     @property
+    def most_body(self) -> int:
+        """The bytes of the largest payload that is kept as a row; 0 if none is."""
+        ...
+
+    @property
     def shared(self) -> bool:
         """Whether other processes have the same queue."""
         ...
 
-    def write(self, work: Callable[[Transaction], T]) -> tuple[T, Changes]:
+    def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> tuple[T, Changes]:
         """Commits what `work` does, durably, and tells who waits; or raises, and nothing is done.
 
-        `UndoneError` says that it can be tried again, `StorageFullError` that the disk is full.
+        What need not be `durable` may be lost with the machine, unless it ends a job, and never
+        with the process. `UndoneError` says that it can be tried again, `StorageFullError` that the
+        disk is full.
         """
+        ...
+
+    def shred(self) -> bool:
+        """Takes what was deleted out of the log as well; False if somebody is reading it."""
         ...
 
     def read(self, work: Callable[[Transaction], T]) -> T:

@@ -3,7 +3,7 @@
 u32   bytes of the JSON
 u32   bytes of the body
       the JSON: {"call": NAME, "id": N, "arguments": {...}}, {"tell": NAME, "arguments": {...}},
-      {"value": ANY, "id": N} or {"error": {...}, "id": N}
+      {"value": ANY, "id": N}, {"bytes": true, "id": N} for the body, or {"error": {...}, "id": N}
       the body
 """
 
@@ -138,6 +138,8 @@ class Channel:
                 self._handlers[name](arguments, body)
             case {"value": value, "id": int(number)}:
                 self._settle(number, lambda future: future.set_result(value))
+            case {"bytes": True, "id": int(number)}:
+                self._settle(number, lambda future: future.set_result(body))
             case {"error": error, "id": int(number)}:
                 found = decode_error(error)
                 self._settle(number, lambda future: future.set_exception(found))
@@ -153,12 +155,17 @@ class Channel:
 
     def _answer(self, name: str, number: int, arguments: dict[str, Any], body: bytes) -> None:
         answer: dict[str, object]
+        data = b""
         try:
-            answer = {"value": encode(self._handlers[name](arguments, body))}
+            found = self._handlers[name](arguments, body)
+            if isinstance(found, bytes):
+                answer, data = {"bytes": True}, found
+            else:
+                answer = {"value": encode(found)}
         except Exception as error:
             answer = {"error": encode_error(error)}
         with suppress(UnavailableError):
-            self._send({**answer, "id": number}, b"")
+            self._send({**answer, "id": number}, data)
 
 
 def _unavailable() -> UnavailableError:

@@ -12,12 +12,14 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from io import BytesIO
 from typing import Any, BinaryIO
 
 from quod.errors import QuodError, ServiceError
 from quod.service.errors import UnavailableError
 from quod.service.keys import KeyRepository, RegisteredCalculators, ResidentKeys
 from quod.service.queue import Lease, Spool
+from quod.service.queue.operations.payloads import row_of
 from quod.service.worker.opening import opener
 from quod.service.worker.pool import StageRecord
 from quod.service.worker.process.channel import Channel
@@ -74,8 +76,10 @@ class RemoteJobs:
     def forget(self, lease: Lease) -> None:
         self._channel.tell("forget", {"lease": _named(lease)})
 
-    def open(self, payload: str) -> BinaryIO:
-        return self._spool.open(payload)
+    def open(self, lease: Lease) -> BinaryIO:
+        if row_of(lease.payload) is None:
+            return self._spool.open(lease.payload)
+        return BytesIO(self._channel.call("payload", {"lease": _named(lease)}))
 
 
 def _named(lease: Lease) -> tuple[str, int, int]:

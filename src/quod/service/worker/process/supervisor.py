@@ -244,6 +244,7 @@ class Supervisor:
         return {
             "claim": self._claim, "renew": self._renew, "finish": self._finish,
             "fail": self._fail, "lose": self._lose, "release": self._release,
+            "payload": self._payload,
             "forget": self._void, "status": self._take_status, "record": self._take_record,
         }  # fmt: skip
 
@@ -287,6 +288,10 @@ class Supervisor:
 
     def _release(self, given: dict[str, Any], _: bytes) -> None:
         self._settle(given, self._queue.release)
+
+    def _payload(self, given: dict[str, Any], _: bytes) -> bytes:
+        with self._queue.open_payload(self._lease(given["lease"])) as file:
+            return file.read()
 
     def _void(self, given: dict[str, Any], _: bytes) -> None:
         with suppress(LeaseLostError):
