@@ -59,11 +59,12 @@ def more_circuits(subject: str) -> list[list[str]]:
     """Arguments for the circuits that only a checkout with the shared fixtures has."""
     if subject == "verify" and sapling.available():
         return [[*sapling.prepare(), "--against", "one-by-one"]]
+    notes = [sapling.WHOLE] if subject == "groth16" and sapling.available() else []
     if subject not in ("groth16", "process") or not circuits.available():
-        return []
+        return notes
     ready = circuits.FIXTURES.parent / "circom"
     folders = [ready / name for name in READY] + [circuits.prepare(name) for name in TO_PREPARE]
-    found = []
+    found = notes
     for folder in folders:
         files = [
             os.path.relpath(folder / name, HERE.parent) for name in ("circuit.zkey", "witness.wtns")

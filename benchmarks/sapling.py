@@ -17,6 +17,10 @@ FIXTURES = CHECKOUT.parent / "shared" / "fixtures" / "zcash"
 KEY, PROOFS = FIXTURES / "sapling-output.params", FIXTURES / "mainnet_sapling_outputs.json"
 
 
+WHOLE = [os.path.relpath(KEY, CHECKOUT), "--circuit", "sapling-output"]
+"""From a note to its Output by the command."""
+
+
 def available() -> bool:
     """Whether the proofs are there."""
     return PROOFS.is_file()

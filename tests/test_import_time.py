@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import quod
+from tests.sapling.test_output import NOTE
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 
@@ -137,3 +139,20 @@ def test_unknown_names_are_attribute_errors() -> None:
 
 def test_dir_lists_the_public_names() -> None:
     assert set(quod.__all__) <= set(dir(quod))
+
+
+@pytest.mark.fixtures
+def test_an_output_of_sapling_loads_neither_its_circuit_nor_typer(
+    tmp_path: Path, shared_fixtures: Path
+) -> None:
+    note = tmp_path / "note.json"
+    note.write_text(json.dumps(NOTE))
+    parameters = str(shared_fixtures / "zcash" / "sapling-output.params")
+    command = ["sapling", "prove-output", parameters, str(note), str(tmp_path / "o.json"), "-q"]
+    run = f"from quod.cli import entry\nassert entry.run({command}) == 0"
+    # The first run traces the circuit.
+    loaded_by(run)
+    loaded = loaded_by(run)
+    assert loaded.isdisjoint({"typer", "rich", "llvmlite.binding", "asyncio", "quod.cli.app"})
+    traced = {name for name in loaded if name.startswith(("quod.r1cs.gadgets", "quod.sapling.c"))}
+    assert traced == set()

@@ -26,7 +26,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What would be run by Python."""
     found: list[tuple[str, ...]] = []
-    monkeypatch.setattr(process, "_python", lambda *words, cache=None: found.append(words))
+    monkeypatch.setattr(process, "run_python", lambda *words, cache=None: found.append(words))
     return found
 
 
@@ -124,7 +124,7 @@ def test_compiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_compiling_has_empty_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     code = "import os; print(*[os.environ[name] for name in {!r}])"
-    shown = process._python("-c", code.format(process._CACHES), cache=str(tmp_path))
+    shown = process.run_python("-c", code.format(process._CACHES), cache=str(tmp_path))
     assert shown.split() == [str(tmp_path)] * len(process._CACHES)
 
 
@@ -148,7 +148,7 @@ def test_what_this_process_holds_does_not_count() -> None:
 
 def test_a_process_that_fails_is_an_error() -> None:
     with pytest.raises(QuodError, match=r"python -c raise SystemExit\(3\) failed \(3\)"):
-        process._python("-c", "raise SystemExit(3)")
+        process.run_python("-c", "raise SystemExit(3)")
     with pytest.raises(QuodError, match=r"failed \(3\)"):
         process._peak_bytes("-c", "raise SystemExit(3)")
 
@@ -164,7 +164,7 @@ def test_a_figure_that_is_read_is_not_timed() -> None:
 @pytest.mark.parametrize("kind", [InputError, MismatchError, DeviceError, InsecureKeyError])
 def test_and_one_of_the_kind_that_the_process_ended_with(kind: type[QuodError]) -> None:
     with pytest.raises(QuodError) as caught:
-        process._python("-c", f"raise SystemExit({kind.exit_code})")
+        process.run_python("-c", f"raise SystemExit({kind.exit_code})")
     assert type(caught.value) is kind
 
 

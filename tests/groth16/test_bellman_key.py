@@ -18,8 +18,8 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError, InsecureKeyError, MismatchError, VerificationError
 from quod.field.array import Words
 from quod.formats import write_bellman_key, write_bellman_parameters
-from quod.formats.bellman import LISTS, VERIFYING_KEY
-from quod.groth16 import ProvingKey
+from quod.formats.bellman import LISTS, VERIFYING_KEY, BellmanParameters
+from quod.groth16 import ProvingKey, bellman_key
 from quod.groth16.bellman import read_proof, read_verifying_key
 from quod.groth16.gpu import bases
 from tests.groth16.bellman_key import parameters, words
@@ -254,3 +254,36 @@ def test_wrong_arguments(
     given = change({"path": files[0], "r1cs": files[1]})
     with pytest.raises(error):
         ProvingKey.from_bellman(**given)
+
+
+def test_points_found_good_are_not_looked_at_again(
+    files: tuple[Path, Path, Path],
+    points: Points,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "cache"))
+    params, r1cs, _ = files
+    looked: list[str] = []
+    check = bellman_key._check_points
+
+    def counted(parameters: BellmanParameters, *more: Any) -> None:
+        looked.append(parameters.path)
+        check(parameters, *more)
+
+    monkeypatch.setattr(bellman_key, "_check_points", counted)
+    for _ in range(2):
+        ProvingKey.from_bellman(params, r1cs)
+    assert len(looked) == 1
+    # Points that are bad are so each time, also where others of the file were found good.
+    moved = points | {"h": points["h"].copy()}
+    moved["h"][3, 1] = points["h"][3, 0]
+    write_bellman_parameters(params, moved)
+    for _ in range(2):
+        with pytest.raises(InputError, match="point 3 of h is not on the curve"):
+            ProvingKey.from_bellman(params, r1cs)
+    # The same points in other lists are others.
+    swapped = points | {"h": points["h"][::-1].copy()}
+    write_bellman_parameters(params, swapped)
+    ProvingKey.from_bellman(params, r1cs)
+    assert len(looked) == 4

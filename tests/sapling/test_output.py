@@ -114,7 +114,7 @@ def test_commands_refuse_before_they_work(
     note_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note_file.write_text(json.dumps({name: NOTE[name] for name in ("address", "value", "rseed")}))
-    assert entry.run(["sapling", "prove-output", "p", "note.json", "o.json"]) == 2
+    assert entry.run(["sapling", "prove-output", "p", "note.json", "o.json"]) == 3
     assert "--secrets" in capsys.readouterr().err
     assert not Path("o.json").exists()
 

@@ -58,7 +58,10 @@ for _of_zkey in (zkey_solidity.solidityverifier, zkey_solidity.soliditycalldata)
 app.add_typer(zkey.app, name="zkey")
 app.add_typer(r1cs.app, name="r1cs")
 app.add_typer(wtns.app, name="wtns")
-app.add_typer(sapling.app, name="sapling")
+_sapling = typer.Typer(help="Outputs of Zcash's Sapling: notes to proofs.", no_args_is_help=True)
+for _of_sapling in (sapling.prove_output, sapling.verify_output):
+    _sapling.command(_of_sapling.__name__.replace("_", "-"))(typer_command(_of_sapling))
+app.add_typer(_sapling, name="sapling")
 app.add_typer(keys.app, name="keys")
 app.command("serve")(serve.serve)
 for _of_jobs in (jobs.submit, jobs.wait, jobs.status, jobs.cancel):

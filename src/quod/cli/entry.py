@@ -11,6 +11,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from types import FrameType
 
 from quod import __version__
@@ -24,6 +25,9 @@ from quod.errors import DeviceError, QuodError
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+# Commands that users wait for, functions of the same names in the modules of their groups.
+_QUICK = {"groth16": ("prove", "verify"), "sapling": ("prove-output", "verify-output")}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -99,14 +103,14 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _run_quickly(arguments: Sequence[str]) -> bool:
-    """Runs a command that users wait for, if its words are plain; False if typer must see them."""
+    """Runs one of `_QUICK`, if its words are plain; False if typer must see them."""
     group, name, *words = [*arguments[:2], *([""] * (2 - len(arguments[:2]))), *arguments[2:]]
-    if group != "groth16" or name not in ("prove", "verify"):
+    if name not in _QUICK.get(group, ()):
         return False
-    from quod.cli import groth16, quick
+    from quod.cli import quick
     from quod.cli.parameters import WrongUsage
 
-    command = groth16.prove if name == "prove" else groth16.verify
+    command = getattr(import_module(f"quod.cli.{group}"), name.replace("-", "_"))
     values = quick.parse(command, words)
     if values is None:
         return False

@@ -1,4 +1,7 @@
-"""quod sapling: Zcash's Sapling Outputs, proven and verified with the ceremony's parameters."""
+"""quod sapling: Zcash's Sapling Outputs, proven and verified with the ceremony's parameters.
+
+As in `quod.cli.groth16`, `quick` calls these functions without typer.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from quod.cli.options import Device, InsecureTestKey, Quiet, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, Device, InsecureTestKey, Option, Quiet
 from quod.cli.terminal import note as say
 from quod.cli.terminal import show_valid, warn
 
@@ -17,24 +19,16 @@ if TYPE_CHECKING:
     from quod.formats.output import Content
     from quod.groth16 import VerifyingKey
 
-app = typer.Typer(help="Outputs of Zcash's Sapling: notes to proofs.", no_args_is_help=True)
-
-_PARAMETERS = typer.Argument(metavar="PARAMS", help="The ceremony's sapling-output.params.")
+_PARAMETERS = Argument("PARAMS", "The ceremony's sapling-output.params.")
 
 
-@app.callback()
-def _group() -> None:
-    """Outputs of Zcash's Sapling: notes to proofs."""
-
-
-@app.command("prove-output")
 def prove_output(
     parameters: Annotated[Path, _PARAMETERS],
-    note: Annotated[Path, typer.Argument(metavar="NOTE", help="Address, value, rseed (JSON).")],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Where the Output goes (JSON).")],
+    note: Annotated[Path, Argument("NOTE", "Address, value, rseed (JSON).")],
+    output: Annotated[Path, Argument("OUTPUT", "Where the Output goes (JSON).")],
     secrets: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where esk and rcv go that NOTE does not say (JSON)."),
+        Option(metavar="FILE", help="Where esk and rcv go that NOTE does not say (JSON)."),
     ] = None,
     device: Device = "cpu",
     quiet: Quiet = False,
@@ -45,6 +39,7 @@ def prove_output(
     spends needs them, so that they must go somewhere.
     """
     check_outputs([output, *([] if secrets is None else [secrets])], [parameters, note])
+    from quod.errors import InputError
     from quod.formats import write_all_atomically
     from quod.sapling.files import output_to_json, read_note, secrets_to_json
     from quod.sapling.output import OutputProver
@@ -53,8 +48,8 @@ def prove_output(
     begin = perf_counter()
     found, *given = read_note(note)
     if secrets is None and None in given:
-        raise typer.BadParameter(
-            f"{note} leaves esk or rcv to the system; say with --secrets where they go"
+        raise InputError(
+            "leaves esk or rcv to the system; say with --secrets where they go", path=str(note)
         )
     esk, rcv = (random_scalar() if one is None else one for one in given)
     prover = OutputProver(parameters, device)
@@ -69,13 +64,10 @@ def prove_output(
     say(f"Proved in {perf_counter() - begin:.2f} s on {device} (checked): {output}", quiet=quiet)
 
 
-@app.command("verify-output")
 def verify_output(
     parameters: Annotated[Path, _PARAMETERS],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="cv, cmu, epk, proof (JSON).")],
-    batch: Annotated[
-        bool, typer.Option("--batch", help="OUTPUT is a list, verified together.")
-    ] = False,
+    output: Annotated[Path, Argument("OUTPUT", "cv, cmu, epk, proof (JSON).")],
+    batch: Annotated[bool, Option("--batch", help="OUTPUT is a list, verified together.")] = False,
     device: Device = "cpu",
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,

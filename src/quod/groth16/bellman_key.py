@@ -10,6 +10,7 @@ has one for each public variable as well.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from quod.curve.groups import GROUPS
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.operations import first_bad_point
+from quod.device import sources
+from quod.device.cache import CompileCache, key_of
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
@@ -50,7 +53,7 @@ def zkey_of(
     log2_domain = (system.constraints + system.public).bit_length()
     densities = _densities(parameters, system, log2_domain)
     if checked:
-        _check_points(parameters, device, timeline)
+        _check_points_once(parameters, device, timeline)
     # Their conversion and the entries of the matrices are arrays of the host.
     host = resolve_device("cpu")
     with timeline.stage("convert points"):
@@ -129,6 +132,25 @@ def _used(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
         if sum(words_to_integers(BLS12_381.fr, matrix.value[terms])) % r:
             used[matrix.column[terms[0]]] = True
     return used
+
+
+def _check_points_once(
+    parameters: BellmanParameters, device: AnyDevice, timeline: Timeline
+) -> None:
+    """Looks at all points, unless these very coordinates were found good before.
+
+    That they were is kept in the user's cache, which is trusted with machine code.
+    """
+    digest = hashlib.sha256()
+    with timeline.stage("digest of points"):
+        for name, words in parameters.points.items():
+            digest.update(f"{name} {len(words)}\n".encode())
+            digest.update(np.ascontiguousarray(words).data)
+    cache = CompileCache()
+    key = key_of("points of bellman's parameters", sources.digest(), digest.digest())
+    if cache.get(key) is None:
+        _check_points(parameters, device, timeline)
+        cache.put(key, b"")
 
 
 def _check_points(parameters: BellmanParameters, device: AnyDevice, timeline: Timeline) -> None:

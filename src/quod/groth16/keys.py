@@ -174,9 +174,10 @@ class ProvingKey:
 
         Its wires are the variables in bellman's order: the constant 1, the public inputs, the
         others (`quod.groth16.bellman_key`). Witnesses have their values in this order. With
-        `checked` every point is looked at, on the curve and of prime order, as bellman does.
-        Otherwise as `from_zkey`; the file is read, and what becomes of it does not matter. Raises
-        `InputError`, and `MismatchError` for the constraint system of another circuit.
+        `checked` every point is looked at, on the curve and of prime order, as bellman does, unless
+        the user's cache knows that these very points were found good. Otherwise as `from_zkey`; the
+        file is read, and what becomes of it does not matter. Raises `InputError`, and
+        `MismatchError` for the constraint system of another circuit.
         """
         from quod.groth16.bellman_key import zkey_of
 

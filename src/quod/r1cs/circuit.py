@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import cached_property
 from typing import BinaryIO
-
-import numpy as np
 
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import R1cs, SparseMatrix, Witness
+from quod.formats.curves import curve_named
 from quod.formats.iden3 import Iden3File
 from quod.formats.output import write_atomically
 from quod.formats.r1cs import KIND, VERSION, r1cs_writer
@@ -24,7 +23,9 @@ from quod.r1cs.inputs import Inputs, input_values
 from quod.r1cs.lints import Lint, lints_of
 from quod.r1cs.names import write_names
 from quod.r1cs.profile import Profile
+from quod.r1cs.shape import Counts, Shape, shape_of
 from quod.r1cs.signal import place
+from quod.r1cs.steps import Input
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.tamper import Accepted, tampered
 from quod.r1cs.witnesses import WitnessProgram
@@ -39,6 +40,8 @@ class Circuit:
     were named before outputs, as files of circom have outputs first. `constraints` are the rows.
     """
 
+    _source: Callable[[], ConstraintSystem]
+
     def __init__(self, system: ConstraintSystem) -> None:
         """Of a system that its function has filled; InputError for a wire without a value."""
         instance("system", system, ConstraintSystem, "trace makes one")
@@ -49,15 +52,23 @@ class Circuit:
                 "no constraint has it as its only new wire, in one place; take a hint"
             )
         system.is_finished = True
-        self.system = system
-        self.curve = system.curve
-        self.field: Modulus = system.field
-        self.public = len(system.public_names)
-        self.public_outputs = system.outputs if system.outputs_first else 0
-        self.public_inputs = self.public - self.public_outputs
-        self.private_inputs = system.private_inputs
-        self.wires = 1 + self.public + len(system.wire_paths)
-        self.constraints = len(system.row_paths)
+        self._source = lambda: system
+        public = len(system.public_names)
+        counts = Counts(
+            public, system.outputs if system.outputs_first else 0, system.private_inputs,
+            1 + public + len(system.wire_paths), len(system.row_paths), len(system.steps),
+        )  # fmt: skip
+        self._describe(system.curve, counts, system.inputs)
+
+    def _describe(self, curve: str, counts: Counts, inputs: Mapping[str, Input]) -> None:
+        self.curve, self.counts, self.inputs = curve, counts, inputs
+        self.field: Modulus = curve_named(curve).fr
+        self.public = counts.public
+        self.public_outputs = counts.public_outputs
+        self.public_inputs = counts.public - counts.public_outputs
+        self.private_inputs = counts.private_inputs
+        self.wires = counts.wires
+        self.constraints = counts.constraints
 
     def __repr__(self) -> str:
         return (
@@ -71,26 +82,19 @@ class Circuit:
         return f"a circuit of {self.constraints} constraints over {self.curve}"
 
     @cached_property
+    def system(self) -> ConstraintSystem:
+        """What the circuit's function has filled."""
+        return self._source()
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The matrices, with each coefficient once."""
+        return shape_of(self.system)
+
+    @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
         """A, B and C with canonical coefficients, the wires of a row in rising order."""
-        return self._matrix(0), self._matrix(1), self._matrix(2)
-
-    def _matrix(self, side: int) -> SparseMatrix:
-        system = self.system
-        place = np.array(system.columns[side], np.int64)
-        column = np.where(place > 0, place + self.public, -place)
-        row_ptr = np.array([0, *system.ends[side]], np.int64)
-        row = np.repeat(np.arange(self.constraints), np.diff(row_ptr))
-        order = np.argsort(row * self.wires + column, kind="stable")
-        prime, values = system.prime, system.values[side]
-        # Coefficients are few, and their words are made once.
-        numbers = {value: at for at, value in enumerate(dict.fromkeys(values))}
-        words = integers_to_words(self.field, [value % prime for value in numbers])
-        which = np.fromiter((numbers[value] for value in values), np.int64, len(values))
-        return SparseMatrix(
-            row_ptr, np.ascontiguousarray(column[order], np.uint32),
-            np.ascontiguousarray(words[which[order]]),
-        )  # fmt: skip
+        return self.shape.matrices()
 
     def circuit_hash(self) -> str:
         """The hash of the shape, 64 digits in hex: bellman's `TestConstraintSystem::hash`."""
@@ -114,7 +118,7 @@ class Circuit:
         flag("check", check)
         if not given:
             return []
-        found = self._program.values(given)
+        found = self.program.values(given)
         if check:
             for one, rows in zip(found, self._failing(found), strict=True):
                 if rows:
@@ -123,12 +127,13 @@ class Circuit:
         return [Witness(name, self.curve, own, own.nbytes) for own in found]
 
     def prepare(self) -> None:
-        """Compiles the program of witnesses now, which is lowered once a process."""
-        self._program.prepare()
+        """Compiles the program of witnesses now, unless another process has (the cache)."""
+        self.program.prepare()
 
     @cached_property
-    def _program(self) -> WitnessProgram:
-        return WitnessProgram(self.system, self.matrices)
+    def program(self) -> WitnessProgram:
+        """What makes witnesses of inputs."""
+        return WitnessProgram(self)
 
     def values(self, inputs: Inputs) -> list[int]:
         """As `witness`, as integers, step by step and unchecked."""
@@ -167,8 +172,8 @@ class Circuit:
 
     def _failing(self, witnesses: Words) -> list[list[int]]:
         """The rows that fail, of each witness."""
-        if self._program.is_prepared:
-            return self._program.failing(witnesses)
+        if self.program.is_prepared:
+            return self.program.failing(witnesses)
         return [
             failing_rows(self.system, replay.by_wire(self.system, self._integers(words)))
             for words in witnesses

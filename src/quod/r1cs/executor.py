@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, mark, unwritten
-from quod.field.array import Words, from_integers, integers_to_words
+from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
-from quod.formats import SparseMatrix
 from quod.r1cs.kernels import failing_rows, replay_program, witness_values
 from quod.r1cs.program import ONE_REGISTER, ZERO, Call, Program
 from quod.r1cs.replay import hinted
+from quod.r1cs.shape import Shape
 
 InputNumbers = tuple[list[int], int]
 """What `quod.r1cs.inputs.checked_inputs` gives."""
@@ -125,29 +125,17 @@ class ProgramRunner:
 class RowChecker:
     """Looks at all rows of a system for witnesses, on this machine's processor."""
 
-    def __init__(self, matrices: Sequence[SparseMatrix], modulus: Modulus) -> None:
-        self.modulus, self.rows = modulus, matrices[0].rows
-        words, numbers = np.unique(
-            np.concatenate([matrix.value for matrix in matrices]), axis=0, return_inverse=True
-        )
-        self._numbers = _filled(numbers.reshape(-1).astype(np.uint32))
-        self._columns = _filled(np.concatenate([matrix.column for matrix in matrices]))
-        starts = np.cumsum([0, *(matrix.nonzeros for matrix in matrices)])
-        ends = [
-            matrix.row_ptr[:-1] + start for matrix, start in zip(matrices, starts, strict=False)
-        ]
+    def __init__(self, shape: Shape, modulus: Modulus) -> None:
+        sides = shape.sides
+        self.modulus, self.rows = modulus, len(sides[0].row_ptr) - 1
+        self._numbers = _filled(np.concatenate([side.number for side in sides]))
+        self._columns = _filled(np.concatenate([side.column for side in sides]))
+        starts = np.cumsum([0, *(len(side.column) for side in sides)])
+        ends = [side.row_ptr[:-1] + start for side, start in zip(sides, starts, strict=False)]
         self._ends = np.concatenate([*ends, starts[-1:]]).astype(np.uint32)
-        raw = np.ascontiguousarray(words, "<u4").tobytes()
-        size, radix = modulus.bytes, modulus.montgomery_radix
-        self._coefficients = _filled(
-            from_integers(
-                modulus,
-                [
-                    int.from_bytes(raw[at : at + size], "little") * radix
-                    for at in range(0, len(raw), size)
-                ],
-            )
-        )
+        numbers = words_to_integers(modulus, shape.coefficients)
+        radix = modulus.montgomery_radix
+        self._coefficients = _filled(from_integers(modulus, [own * radix for own in numbers]))
 
     def failing(self, witnesses: Words) -> NDArray[np.bool_]:
         """Which rows, (witnesses, rows), do not hold for (witnesses, wires, words) integers;

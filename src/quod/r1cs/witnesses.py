@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from quod.field.array import Words, integers_to_words
-from quod.formats import SparseMatrix
+from quod.field.moduli import Modulus
 from quod.r1cs.executor import ProgramRunner, RowChecker
 from quod.r1cs.inputs import Inputs, checked_inputs, input_values
+from quod.r1cs.kept_program import kept_program, program_of
 from quod.r1cs.lowering import lowered
+from quod.r1cs.program import Program
 from quod.r1cs.replay import in_order, replayed
+from quod.r1cs.shape import Counts, Shape
+from quod.r1cs.steps import Input
 from quod.r1cs.system import ConstraintSystem
 
 # Whoever makes one witness does not wait for a program; neither do small circuits.
 _FEW_STEPS = 1000
 
 
-class WitnessProgram:
-    """What a system's inputs become, and which rows of it that satisfies."""
+class Traced(Protocol):
+    """What a program needs of its circuit: of one that is kept there is no system until it is
+    asked for."""
 
-    def __init__(self, system: ConstraintSystem, matrices: Sequence[SparseMatrix]) -> None:
-        self.system, self._matrices = system, matrices
-        self._asked = len(system.steps) >= _FEW_STEPS
+    @property
+    def field(self) -> Modulus:
+        """What the values are of."""
+        ...
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """What it takes, by name."""
+        ...
+
+    @property
+    def counts(self) -> Counts:
+        """How many steps there are, and what else."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """Its rows."""
+        ...
+
+    @property
+    def system(self) -> ConstraintSystem:
+        """Its steps."""
+        ...
+
+
+class WitnessProgram:
+    """What a circuit's inputs become, and which of its rows that satisfies."""
+
+    def __init__(self, circuit: Traced, program: Program | None = None) -> None:
+        """With the program if it is known."""
+        self._circuit, self._known = circuit, program
+        self._large = circuit.counts.steps >= _FEW_STEPS
+        self._asked = self._large
 
     @cached_property
     def runner(self) -> ProgramRunner:
         """The compiled program."""
-        return ProgramRunner(lowered(self.system), self.system.field)
+        program = self._known
+        if program is None:
+            system = self._circuit.system
+            program = program_of(system) if self._large else lowered(system)
+        return ProgramRunner(program, self._circuit.field)
 
     @cached_property
     def checker(self) -> RowChecker:
         """What looks at the rows."""
-        return RowChecker(self._matrices, self.system.field)
+        return RowChecker(self._circuit.shape, self._circuit.field)
 
     def prepare(self) -> None:
         """Makes now what the second witness of a large circuit would make."""
@@ -44,16 +85,20 @@ class WitnessProgram:
     @property
     def is_prepared(self) -> bool:
         """Whether the program is there."""
-        return "runner" in self.__dict__
+        return self._known is not None or "runner" in self.__dict__
 
     def values(self, inputs: Sequence[Inputs]) -> Words:
         """The values of all wires for each input, (inputs, wires, words), as integers."""
-        system = self.system
         if len(inputs) == 1 and not self.is_prepared:
-            alone, self._asked = self._asked, False
-            if alone or len(system.steps) < _FEW_STEPS:
+            if not self._large:
                 return self._step_by_step(inputs)
-        given = [checked_inputs(system.inputs, one, system.prime) for one in inputs]
+            if self._asked:
+                self._asked = False
+                self._known = kept_program(self._circuit.system)
+                if self._known is None:
+                    return self._step_by_step(inputs)
+        prime = self._circuit.field.value
+        given = [checked_inputs(self._circuit.inputs, one, prime) for one in inputs]
         found, divide = self.runner.run(given)
         for at in np.flatnonzero(divide).tolist():
             # What follows from a quotient by 0 is as the steps say it.
@@ -61,7 +106,7 @@ class WitnessProgram:
         return found
 
     def _step_by_step(self, inputs: Sequence[Inputs]) -> Words:
-        system = self.system
+        system = self._circuit.system
         values = [
             in_order(system, replayed(system, input_values(system.inputs, one, system.prime)))
             for one in inputs

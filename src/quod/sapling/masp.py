@@ -12,10 +12,11 @@ from quod.curve.edwards_affine import EdwardsPair, edwards_group
 from quod.curve.edwards_encoding import decode_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
-from quod.r1cs import Circuit, trace
+from quod.r1cs import Circuit
 from quod.r1cs.inputs import Inputs
+from quod.r1cs.kept import own_circuit
 from quod.r1cs.native.hash_to_jubjub import UNIFORM_RANDOM_STRING
-from quod.sapling.circuit.masp_output import ASSET_GENERATOR, masp_output
+from quod.sapling.circuit.masp_output import ASSET_GENERATOR
 from quod.sapling.note import Note
 from quod.sapling.output import output_inputs
 from quod.validation import exact_bytes
@@ -25,8 +26,8 @@ _IDENTIFIER = b"MASP__t_"
 
 @cache
 def masp_output_circuit() -> Circuit:
-    """The circuit, traced once a process."""
-    return trace(masp_output, "bls12_381")
+    """The circuit, traced unless an earlier process has (`quod.r1cs.kept`)."""
+    return own_circuit("quod.sapling.circuit.masp_output", "masp_output", "bls12_381")
 
 
 def asset_generator(identifier: bytes) -> EdwardsPair:

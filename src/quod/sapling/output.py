@@ -15,9 +15,9 @@ from quod.device.timeline import Timeline, or_null
 from quod.frozen import frozen
 from quod.groth16 import ProvingKey, Verdict, VerifyingKey, verify_batch
 from quod.groth16.proof import Proof
-from quod.r1cs import Circuit, trace
+from quod.r1cs import Circuit
 from quod.r1cs.inputs import Inputs
-from quod.sapling.circuit.output import sapling_output
+from quod.r1cs.kept import own_circuit
 from quod.sapling.note import Note
 from quod.sapling.output_statement import OutputStatement
 from quod.sapling.scalars import random_scalar, secret_scalar
@@ -28,8 +28,8 @@ _READ = "quod.sapling.files.read_output reads one"
 
 @cache
 def output_circuit() -> Circuit:
-    """The circuit, traced once a process."""
-    return trace(sapling_output, "bls12_381")
+    """The circuit, traced unless an earlier process has (`quod.r1cs.kept`)."""
+    return own_circuit("quod.sapling.circuit.output", "sapling_output", "bls12_381")
 
 
 def output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
@@ -72,7 +72,7 @@ class OutputProver:
 
         InputError and MismatchError as that raises.
         """
-        with or_null(timeline).stage("trace circuit"):
+        with or_null(timeline).stage("circuit"):
             self.circuit = output_circuit()
         self.key = ProvingKey.from_bellman(
             parameters, self.circuit.r1cs, device, timeline, checked=checked

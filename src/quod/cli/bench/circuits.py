@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quod.cli.bench.harness import Case, Parameter
+from quod.cli.bench.process import run_python
 from quod.kernel.machine import Capability
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ _BATCH = 256
 
 # An address of zcash-test-vectors.
 _ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
+
+_SEED = bytes(range(32))
 
 
 def circuit_cases(device: str, name: str) -> Iterator[Case]:
@@ -64,6 +70,24 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
     key.close()
 
 
+def process_cases(device: str, parameters: Path) -> Iterator[Case]:
+    """From a note to its Output with the ceremony's parameters, by the command."""
+    circuit = _chosen(CIRCUITS[0])[0]
+    with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
+        note, output = (Path(directory) / name for name in ("note.json", "output.json"))
+        scalars = {"rseed": _SEED.hex(), "rcv": f"{1 << 248:064x}"}
+        note.write_text(json.dumps({"address": _ADDRESS, "value": 5000, **scalars}))
+        prove = ["-m", "quod", "sapling", "prove-output", str(parameters), str(note), str(output)]
+        yield Case(
+            {
+                "what": "note to Output, whole process", "circuit": CIRCUITS[0],
+                "curve": circuit.curve, "constraints": circuit.constraints,
+            },
+            partial(run_python, *prove, "--device", device, "-q"),
+            unit="s",
+        )  # fmt: skip
+
+
 def _from_inputs(circuit: Circuit, key: ProvingKey, inputs: Inputs) -> None:
     key.prove(circuit.witness(inputs))
 
@@ -73,9 +97,8 @@ def _chosen(name: str) -> tuple[Circuit, Inputs]:
     from quod.sapling.output import output_circuit, output_inputs
 
     address = sapling.PaymentAddress.from_bytes(bytes.fromhex(_ADDRESS))
-    seed = bytes(range(32))
-    note = sapling.Note.from_seed(address, 5000, seed)
-    esk, rcv = sapling.ephemeral_secret(seed), 1 << 200
+    note = sapling.Note.from_seed(address, 5000, _SEED)
+    esk, rcv = sapling.ephemeral_secret(_SEED), 1 << 200
     if name == "sapling-output":
         return output_circuit(), output_inputs(note, esk, rcv)
     from quod.sapling.masp import asset_identifier, masp_output_circuit, masp_output_inputs

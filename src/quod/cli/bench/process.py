@@ -51,9 +51,9 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         "curve": opened.curve,
         "constraints": opened.constraints,
     }
-    libraries = Timed(partial(_python, "-c", _LIBRARIES))
+    libraries = Timed(partial(run_python, "-c", _LIBRARIES))
     resident = Timed(_resident(device, zkey, witness))
-    yield Case({"what": "python -c 'import quod'"}, lambda: _python("-c", "import quod"), "ms")
+    yield Case({"what": "python -c 'import quod'"}, lambda: run_python("-c", "import quod"), "ms")
     yield Case({"what": f"python -c '{_LIBRARIES}'"}, libraries, "ms")
     with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
         files = Files(
@@ -66,13 +66,13 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
 
         def first() -> None:
             with tempfile.TemporaryDirectory(prefix="quod-bench-cache-") as cache:
-                _python(*prove, cache=cache)
+                run_python(*prove, cache=cache)
 
         yield Case({"what": "prove, nothing compiled yet", **circuit}, first, "s")
         provers, absent = whole_provers(opened.curve, files)
         yield Case(
             {"what": "prove, whole process", **circuit},
-            lambda: _python(*prove),
+            lambda: run_python(*prove),
             "s",
             peers=provers,
             way=WHOLE,
@@ -91,17 +91,17 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             unit="MB",
             reads=True,
         )
-        _python(*prove)
+        run_python(*prove)
         # Keys of tests are measured as well.
         allowed = "--insecure-test-key"
         export = ["-m", "quod", "zkey", "export", "verificationkey", allowed]
-        _python(*export, str(zkey), str(files.vkey))
+        run_python(*export, str(zkey), str(files.vkey))
         verify = ["-m", "quod", "groth16", "verify", allowed]
         verify += [str(path) for path in (files.vkey, files.public, files.proof)]
         verifiers, absent = whole_verifiers(files)
         yield Case(
             {"what": "verify, whole process", **circuit},
-            lambda: _python(*verify),
+            lambda: run_python(*verify),
             "s",
             peers=verifiers,
             way=WHOLE,
@@ -165,7 +165,7 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
 def _compile_seconds(device: str, curve: str, constraints: int) -> float:
     code = f"from {__name__} import print_compile_seconds as run; run({device!r}, {curve!r}, "
     with tempfile.TemporaryDirectory(prefix="quod-bench-cache-") as cache:
-        return float(_python("-c", f"{code}{constraints})", cache=cache))
+        return float(run_python("-c", f"{code}{constraints})", cache=cache))
 
 
 def print_compile_seconds(device: str, curve: str, constraints: int) -> None:
@@ -217,7 +217,7 @@ def _peak_bytes(*arguments: str) -> int:
     return int(_run(relay, arguments, None))
 
 
-def _python(*arguments: str, cache: str | None = None) -> str:
+def run_python(*arguments: str, cache: str | None = None) -> str:
     """Runs Python to its end; what it has printed."""
     return _run([sys.executable, *arguments], arguments, cache)
 

@@ -235,7 +235,7 @@ def groth16(
     from quod.cli.bench.groth16 import cases, chain_cases
 
     if circuit is not None:
-        _measure_circuit(settings, circuit, bool(zkey or witness or constraints or also))
+        _measure_circuit(settings, circuit, zkey, bool(witness or constraints or also))
         return
     files = _key_or_chain(zkey, witness, constraints)
     device, against = settings.device, settings.against
@@ -247,14 +247,21 @@ def groth16(
     )
 
 
-def _measure_circuit(settings: StagedSettings, name: str, has_more: bool) -> None:
-    from quod.cli.bench.circuits import CIRCUITS, circuit_cases
+def _measure_circuit(
+    settings: StagedSettings, name: str, parameters: Path | None, has_more: bool
+) -> None:
+    from quod.cli.bench.circuits import CIRCUITS, circuit_cases, process_cases
 
-    if name not in CIRCUITS or has_more:
+    if name not in CIRCUITS or has_more or (parameters is not None and name != CIRCUITS[0]):
         raise typer.BadParameter(
-            f"--circuit takes one of {', '.join(CIRCUITS)}, without a key or a chain"
+            f"--circuit takes one of {', '.join(CIRCUITS)}, without a witness or a chain; of "
+            f"{CIRCUITS[0]} the key may be the ceremony's parameters"
         )
-    settings.measure("groth16", circuit_cases(settings.device, name))
+    device = settings.device
+    settings.measure(
+        "groth16",
+        circuit_cases(device, name) if parameters is None else process_cases(device, parameters),
+    )
 
 
 def process(

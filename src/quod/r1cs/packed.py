@@ -1,0 +1,54 @@
+"""Facts and arrays as bytes for the cache, and back."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.cache import CompileCache
+
+T = TypeVar("T")
+
+_LENGTH = struct.Struct("<Q")
+_KINDS = {"<u4": np.uint32, "<i8": np.int64}
+
+
+def pack(facts: object, arrays: Sequence[NDArray[Any]]) -> bytes:
+    """Facts that JSON can say, and arrays of uint32 and int64."""
+    little = [np.ascontiguousarray(own, own.dtype.newbyteorder("<")) for own in arrays]
+    kinds = [[own.dtype.str, own.shape] for own in little]
+    head = json.dumps([facts, kinds]).encode()
+    return b"".join([_LENGTH.pack(len(head)), head, *(own.tobytes() for own in little)])
+
+
+def unpack(data: bytes) -> tuple[Any, list[NDArray[Any]]]:
+    """What `pack` was given; ValueError, KeyError, TypeError or struct.error for other bytes."""
+    start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+    facts, kinds = json.loads(data[_LENGTH.size : start])
+    arrays = []
+    for kind, shape in kinds:
+        native = _KINDS[kind]
+        count = int(np.prod(shape, dtype=np.int64))
+        own = np.frombuffer(data, kind, count, start).astype(native)
+        arrays.append(own.reshape(shape))
+        start += count * own.itemsize
+    if start != len(data):
+        raise ValueError(f"{len(data) - start} bytes behind the last array")
+    return facts, arrays
+
+
+def kept(cache: CompileCache, key: str, read: Callable[[bytes], T]) -> T | None:
+    """What an entry says; None if there is none, or one that does not say what it should."""
+    data = cache.get(key)
+    if data is None:
+        return None
+    try:
+        return read(data)
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, struct.error):
+        cache.discard(key)
+        return None

@@ -1,0 +1,70 @@
+"""The shape of a circuit as arrays: the rows of A, B and C, with each coefficient once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.field.array import Words, integers_to_words
+from quod.formats import SparseMatrix
+from quod.frozen import frozen
+from quod.r1cs.system import ConstraintSystem
+
+
+@frozen
+class Counts:
+    """What a circuit has how many of; `steps` are those in which wires get their values."""
+
+    public: int
+    public_outputs: int
+    private_inputs: int
+    wires: int
+    constraints: int
+    steps: int
+
+
+@frozen(eq=False)
+class Side:
+    """A matrix by rows: as `SparseMatrix`, with the places of coefficients in a table."""
+
+    row_ptr: NDArray[np.int64]
+    column: NDArray[np.uint32]
+    number: NDArray[np.uint32]
+
+
+@frozen(eq=False)
+class Shape:
+    """A, B and C: rows with wires in rising order, coefficients (n, words) canonical, each once."""
+
+    coefficients: Words
+    sides: tuple[Side, Side, Side]
+
+    def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
+        """With a coefficient at each entry."""
+        a, b, c = (
+            SparseMatrix(side.row_ptr, side.column, self.coefficients[side.number])
+            for side in self.sides
+        )
+        return a, b, c
+
+
+def shape_of(system: ConstraintSystem) -> Shape:
+    """The shape of a system that its function has filled."""
+    public, prime = len(system.public_names), system.prime
+    wires = 1 + public + len(system.wire_paths)
+    # Coefficients are few, and their words are made once.
+    reduced = {value: value % prime for side in system.values for value in side}
+    table = {value: at for at, value in enumerate(dict.fromkeys(reduced.values()))}
+    numbers = {value: table[own] for value, own in reduced.items()}
+
+    def side(which: int) -> Side:
+        place = np.array(system.columns[which], np.int64)
+        column = np.where(place > 0, place + public, -place)
+        row_ptr = np.array([0, *system.ends[which]], np.int64)
+        row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
+        order = np.argsort(row * wires + column, kind="stable")
+        values = system.values[which]
+        number = np.fromiter((numbers[value] for value in values), np.uint32, len(values))
+        return Side(row_ptr, np.ascontiguousarray(column[order], np.uint32), number[order])
+
+    return Shape(integers_to_words(system.field, list(table)), (side(0), side(1), side(2)))

@@ -1,0 +1,172 @@
+"""What circuits leave in the cache for other processes, and when it is not used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from quod import r1cs
+from quod.device import sources
+from quod.device.cache import CompileCache
+from quod.errors import InputError
+from quod.field.array import words_to_integers
+from quod.r1cs import kept, kept_program
+from quod.r1cs.kept import own_circuit
+from quod.r1cs.lowering import lowered
+from quod.r1cs.packed import pack, unpack
+from quod.r1cs.program import Program
+from tests.device.test_cache import files_of
+
+STEPS = 600
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[r1cs.ConstraintSystem]:
+    """The systems that were lowered."""
+    done: list[r1cs.ConstraintSystem] = []
+
+    def counted(system: r1cs.ConstraintSystem) -> Program:
+        done.append(system)
+        return lowered(system)
+
+    monkeypatch.setattr(kept_program, "lowered", counted)
+    return done
+
+
+def chain(factor: int = 3, shift: int = 1) -> Callable[[r1cs.ConstraintSystem], None]:
+    """Quotients, bits and a hint, enough steps to be kept."""
+
+    def function(system: r1cs.ConstraintSystem) -> None:
+        x = system.private("x")
+        for at in range(STEPS):
+            x = (x * x + at) / (x * factor + 5)
+        (high,) = system.hint(lambda value: value >> shift, [x])
+        system.output("low", system.hint_bit(x, 3) + system.is_zero(x) + high)
+
+    return function
+
+
+def test_a_program_is_found_by_what_it_follows_from(
+    lowerings: list[r1cs.ConstraintSystem], folder: Path
+) -> None:
+    inputs = [{"x": value} for value in (7, 11, 0)]
+    first = r1cs.trace(chain())
+    expected = [first.values(one) for one in inputs]
+    first.prepare()
+    again = r1cs.trace(chain())
+    # Its first witness is of the program, which there is already.
+    made = [again.witness(one) for one in inputs]
+    assert [words_to_integers(again.field, own.values) for own in made] == expected
+    assert again.program.is_prepared
+    assert lowerings == [first.system]
+    # A hint is the circuit's own, whatever the entry's was.
+    other = r1cs.trace(chain(shift=2))
+    assert other.witness(inputs[0], check=False).values.tolist() != made[0].values.tolist()
+    assert words_to_integers(other.field, other.witness(inputs[0], check=False).values) == (
+        other.values(inputs[0])
+    )
+    assert len(lowerings) == 1
+    changed = r1cs.trace(chain(factor=4))
+    changed.prepare()
+    assert words_to_integers(changed.field, changed.witness(inputs[1]).values) == (
+        changed.values(inputs[1])
+    )
+    assert len(lowerings) == 2
+    r1cs.trace(chain(), "bls12_381").prepare()
+    assert len(lowerings) == 3
+    assert len(files_of(folder)) >= 3
+
+
+def programs_in(folder: Path, key: str) -> Path:
+    (path,) = [path for path in files_of(folder) if path.name == key]
+    return path
+
+
+@pytest.mark.parametrize("damage", ["a byte", "cut", "another's", "nothing of ours"])
+def test_a_damaged_program_is_made_anew(
+    lowerings: list[r1cs.ConstraintSystem], folder: Path, damage: str
+) -> None:
+    first = r1cs.trace(chain())
+    first.prepare()
+    key = kept_program._key(first.system)
+    path, cache = programs_in(folder, key), CompileCache(folder)
+    content = path.read_bytes()
+    if damage == "a byte":
+        path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    elif damage == "cut":
+        path.write_bytes(content[:-4])
+    elif damage == "another's":
+        other = r1cs.trace(chain(factor=4))
+        other.prepare()
+        path.write_bytes(programs_in(folder, kept_program._key(other.system)).read_bytes())
+    else:
+        # Sealed as it should be.
+        cache.put(key, pack({"registers": 5}, []))
+    lowerings.clear()
+    circuit = r1cs.trace(chain())
+    assert kept_program.kept_program(circuit.system) is None
+    assert not path.exists()
+    circuit.prepare()
+    assert lowerings == [circuit.system]
+    assert circuit.check(circuit.witness({"x": 9})) == []
+    assert path.read_bytes() == content
+
+
+def test_packing_refuses_what_it_did_not_write() -> None:
+    data = pack({"a": 1}, [])
+    assert unpack(data) == ({"a": 1}, [])
+    with pytest.raises(ValueError, match="1 bytes behind"):
+        unpack(data + b"x")
+
+
+MODULE, NAME = "quod.sapling.circuit.output", "sapling_output"
+
+
+def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = own_circuit(MODULE, NAME, "bls12_381")
+    calls: list[object] = []
+
+    def counted(function: Callable[[r1cs.ConstraintSystem], object], curve: str) -> r1cs.Circuit:
+        calls.append(function)
+        return r1cs.trace(function, curve)
+
+    monkeypatch.setattr(kept, "trace", counted)
+    found = own_circuit(MODULE, NAME, "bls12_381")
+    assert (found.counts, repr(found), found.path) == (traced.counts, repr(traced), traced.path)
+    assert found.circuit_hash() == traced.circuit_hash()
+    assert [vars_of(own) for own in found.inputs.values()] == [
+        vars_of(own) for own in traced.inputs.values()
+    ]
+    inputs = {"value": 5, "rcv": 6, "g_d": (3, 4), "esk": 7, "pk_d_v": 8, "pk_d_u": 1, "rcm": 9}
+    own, other = (circuit.witness(inputs, check=False) for circuit in (found, traced))
+    assert own.values.tobytes() == other.values.tobytes()
+    assert not calls
+    # No point of the curve: names and lines are traced for the message.
+    with pytest.raises(r1cs.UnsatisfiedError) as failed:
+        found.witness(inputs)
+    with pytest.raises(r1cs.UnsatisfiedError) as expected:
+        traced.witness(inputs)
+    assert failed.value.failures == expected.value.failures
+    assert len(calls) == 1
+    # Other sources, another circuit.
+    monkeypatch.setattr(kept, "sources", SimpleNamespace(digest=lambda: sources.digest() + "x"))
+    own_circuit(MODULE, NAME, "bls12_381")
+    assert len(calls) == 2
+
+
+def vars_of(own: object) -> list[object]:
+    return [getattr(own, name) for name in ("name", "wires", "bits", "single", "public")]
+
+
+def test_no_circuit_from_outside_is_taken_for_quods_own() -> None:
+    with pytest.raises(InputError, match="no module of Quod"):
+        own_circuit("quodish.circuits", NAME, "bls12_381")
