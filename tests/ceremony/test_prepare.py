@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +114,42 @@ def test_the_command(
     assert entry.run(["powersoftau", "prepare", source]) == 2
     assert entry.run(["powersoftau", "prepare", "a.ptau", "c.ptau"]) == 3
     assert "prepared already" in capsys.readouterr().err
+
+
+_KILLED = """
+import os, signal, sys
+from quod.ceremony import prepare
+from quod.formats import resumable
+
+left = int(sys.argv[3])
+resumable.SECONDS_BETWEEN = -1.0
+
+def killing(call):
+    def counted(*arguments):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments)
+    return counted
+
+for name in ("fsync", "write", "pread", "replace"):
+    setattr(os, name, killing(getattr(os, name)))
+prepare(sys.argv[1], sys.argv[2])
+"""
+
+
+def test_goes_on_after_being_killed(
+    prepared: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = PTAU["bn254"], tmp_path / "out.ptau"
+    whole = prepared["bn254"].read_bytes()
+    moments = random.Random(14)
+    for _ in range(4):
+        words = [sys.executable, "-c", _KILLED, str(source), str(out), str(moments.randint(5, 40))]
+        assert subprocess.run(words, timeout=120).returncode == -signal.SIGKILL
+        assert not out.exists()
+    assert entry.run(["powersoftau", "prepare", str(source), str(out)]) == 0
+    assert "going on after an interruption" in capsys.readouterr().err
+    assert out.read_bytes() == whole
+    assert os.listdir(tmp_path) == ["out.ptau"]

@@ -5,14 +5,16 @@ snarkjs calls it `powersoftau prepare phase2`. Nothing of it is secret.
 
 from __future__ import annotations
 
-from typing import BinaryIO
+import hashlib
+from collections.abc import Callable
 
-from quod.ceremony.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter
+from quod import __version__
+from quod.ceremony.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter, header_data
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
-from quod.formats.output import write_atomically
 from quod.formats.ptau import PowersOfTau
+from quod.formats.resumable import Parts, write_resumably
 from quod.formats.source import Path
 from quod.ntt.points import LagrangeLevels
 
@@ -23,8 +25,13 @@ def prepare(
     *,
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Writes `source` with its Lagrange bases to `target`, byte for byte as snarkjs has them.
+
+    With `resume` it goes on where an earlier run was interrupted, of which files beside `target`
+    tell, and `report` gets a line that says so.
 
     InputError for a file that is damaged, is prepared already, or has points that are infinity or
     not on the curve; DeviceError where the device has too little memory for the largest transform.
@@ -38,8 +45,8 @@ def prepare(
     for one in LAGRANGE:
         LagrangeLevels.check_memory(opened, one.of.group(curve), one.levels(power))
 
-    def write(output: BinaryIO) -> None:
-        writer = PtauWriter(output, curve, 2 + len(SECTIONS) + len(LAGRANGE))
+    def write(parts: Parts) -> None:
+        writer = PtauWriter(parts.file, curve, 2 + len(SECTIONS) + len(LAGRANGE))
         for identifier in (1, *(section.id for section in SECTIONS), CONTRIBUTIONS):
             writer.copy(file, identifier)
         for one in LAGRANGE:
@@ -49,13 +56,23 @@ def prepare(
         for one in LAGRANGE:
             group, top = one.of.group(curve), one.levels(power)
             size = 8 * group.point_words
+            places = {
+                level: (writer.place(one.id, ((1 << level) - 1) * size), size << level)
+                for level in range(top + 1)
+            }
+            wanted = {level for level, place in places.items() if not parts.is_done(*place)}
             with timeline.stage(one.name) as stage:
+                if not wanted:
+                    continue
                 points = one.of.checked(opened, file, 0, one.of.count(power), subgroup=False)
                 if one.of.degree not in levels:
                     levels[one.of.degree] = LagrangeLevels(opened, group, top)
-                for level, found in levels[one.of.degree].run(points, top):
+                for level, found in levels[one.of.degree].run(points, top, wanted):
                     writer.write_at(one.id, ((1 << level) - 1) * size, found)
+                    parts.finish(*places[level])
                     stage.progress(top + 1 - level, top + 1)
         file.file.check_unchanged()
 
-    write_atomically(target, write)
+    given = ("prepare", __version__, file.file.identity, header_data(curve, power, power))
+    identity = hashlib.blake2b(repr(given).encode()).hexdigest()
+    write_resumably(target, identity, write, resume=resume, report=report)

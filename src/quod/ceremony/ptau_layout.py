@@ -190,10 +190,14 @@ class PtauWriter:
         self.begin(identifier, nbytes)
         self._file.seek(nbytes, os.SEEK_CUR)
 
+    def place(self, identifier: int, offset: int) -> int:
+        """Where in the file a byte of a section is."""
+        return self._places[identifier] + offset
+
     def write_at(self, identifier: int, offset: int, data: Buffer) -> None:
         """Bytes of a reserved section, from `offset` in it on."""
         end = self._file.tell()
-        self._file.seek(self._places[identifier] + offset)
+        self._file.seek(self.place(identifier, offset))
         self._file.write(as_bytes(data))
         self._file.seek(end)
 

@@ -129,7 +129,11 @@ def _failed(error: BaseException, code: int, message: str | None = None) -> int:
 
 
 def _interrupted() -> int:
-    fail("interrupted; no unfinished file was left behind")
+    resumable = sys.modules.get("quod.formats.resumable")
+    if resumable is not None and resumable.kept:
+        fail(f"interrupted; run it again to go on with {', '.join(resumable.kept)}")
+    else:
+        fail("interrupted; no unfinished file was left behind")
     return EXIT_INTERRUPTED
 
 

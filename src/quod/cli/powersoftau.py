@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,10 @@ def prepare(
         list[Path], typer.Argument(metavar="[phase2] PTAU OUT", help="Powers of tau; new file.")
     ],
     device: Device = "cpu",
+    resume: Annotated[
+        bool,
+        typer.Option("--resume/--no-resume", help="Go on where an earlier run was interrupted."),
+    ] = True,
     quiet: Quiet = False,
 ) -> None:
     """Add what the second phase takes: the powers in Lagrange bases of all domains."""
@@ -74,7 +79,10 @@ def prepare(
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        run(ptau, out, device=device, timeline=timeline)
+        run(
+            ptau, out, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet),
+        )  # fmt: skip
     note(f"Wrote {out}.", quiet=quiet)
 
 

@@ -76,11 +76,11 @@ def write_all_atomically(
         for path, content in contents.items():
             name = file_path(path)
             with reported(name):
-                target = _followed(name)
+                target = followed(name)
                 if isinstance(target, int):
                     streams.append((name, target, content))
                     continue
-                mode = _mode_of(target)
+                mode = mode_of(target)
                 if mode is not None and stat.S_ISDIR(mode):
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
                 if mode is not None and not stat.S_ISREG(mode):
@@ -105,7 +105,7 @@ def write_all_atomically(
                 del staged[0]
                 directories[os.path.dirname(target)] = None
         for directory in directories:
-            _flush_directory(directory)
+            flush_directory(directory)
     finally:
         for _, file in written:
             with contextlib.suppress(OSError):
@@ -120,7 +120,7 @@ def advice_on(error: OSError) -> str:
     return _ADVICE.get(error.errno or 0, "check the path and the disk")
 
 
-def _followed(path: str) -> str | int:
+def followed(path: str) -> str | int:
     try:
         return follow(path)
     except ForeignLinkError as error:
@@ -137,7 +137,7 @@ def _opened(stream: str | int) -> BinaryIO:
     return open(os.dup(stream) if isinstance(stream, int) else stream, "wb")
 
 
-def _mode_of(target: str) -> int | None:
+def mode_of(target: str) -> int | None:
     """Type and permissions of `target`, or None where there is nothing yet."""
     try:
         return os.stat(target).st_mode
@@ -163,7 +163,7 @@ def _put(file: BinaryIO, content: Content) -> None:
     file.flush()
 
 
-def _flush_directory(directory: str) -> None:
+def flush_directory(directory: str) -> None:
     # The renames have happened; some file systems cannot flush a directory, which is no failure.
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)

@@ -7,7 +7,7 @@ become a + b and (a - b) * w**-k, w of order m. Points are extended on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -124,11 +124,13 @@ class LagrangeLevels:
         needed = (words << top) + (2 * parts.count * parts.part_words << top)
         device.check_budget(f"a transform of 2**{top} points of {group.name}", needed)
 
-    def run(self, points: Words, top: int | None = None) -> Iterator[tuple[int, Words]]:
+    def run(
+        self, points: Words, top: int | None = None, wanted: Collection[int] | None = None
+    ) -> Iterator[tuple[int, Words]]:
         """(level, affine points in the order of the domain), the largest level first.
 
         `points` are affine, 2**top of them at most; what is missing is infinity. `top` is by
-        default that of all; it may be less.
+        default that of all; it may be less. Only `wanted` levels are made, if that is given.
         """
         device, group = self._device, self._group
         top = self._top if top is None else top
@@ -141,8 +143,9 @@ class LagrangeLevels:
         self._launch(point_multiples, size, inverse, device.upload(padded), scaled)
         del padded
         for level in reversed(range(top + 1)):
-            found = self._transform(scaled, work, level)
-            yield level, found[bit_reversed(level)]
+            if wanted is None or level in wanted:
+                found = self._transform(scaled, work, level)
+                yield level, found[bit_reversed(level)]
             if level:
                 # The scale of the next level; only what it takes is doubled.
                 self._launch(point_doubles, 1 << (level - 1), scaled, scaled)

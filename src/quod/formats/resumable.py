@@ -1,0 +1,236 @@
+"""Results that take hours, written in parts which an interrupted run leaves for the next one.
+
+A file grows beside its target, `.NAME.quod-part`, and a journal, `.NAME.quod-journal`, says what it
+is made of and which parts are there, each with its BLAKE2b. A part counts only if its bytes were on
+the disk before its line was, and still have that hash; the whole is renamed over the target at the
+end. Both are the user's own files, and one process at a time has them. Short work leaves none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, BinaryIO
+
+from quod.errors import DeviceError, OutputError
+from quod.formats.output import flush_directory, followed, mode_of, reported, write_atomically
+from quod.formats.source import Path
+from quod.validation import file_path
+
+SECONDS_BETWEEN = 5.0
+"""Work that a crash may cost, besides the part that is being made."""
+
+kept: list[str] = []
+"""Targets whose unfinished files this process has left for another one to go on with."""
+
+_PIECE = 1 << 24
+_MOST_JOURNAL = 1 << 24
+_MARK_KEYS = {"at", "length", "blake2b"}
+
+Mark = tuple[int, int]
+
+
+class Parts:
+    """A file that is written in parts, front to back or in any order.
+
+    `file` is open for reading and writing. Without a journal nothing is remembered.
+    """
+
+    def __init__(self, file: BinaryIO, journal: str | None = None, identity: str = "") -> None:
+        self.file = file
+        self._journal = journal
+        self._identity = identity
+        self._done: dict[Mark, str] = {}
+        self._pending: list[Mark] = []
+        self._last = monotonic()
+        self.has_journal = False
+
+    def is_done(self, at: int, length: int) -> bool:
+        """Whether these bytes are there from an earlier run."""
+        return (at, length) in self._done
+
+    def finish(self, at: int, length: int) -> None:
+        """These bytes are written and stay; now and then, all such are put down in the journal."""
+        self._pending.append((at, length))
+        if self._journal is None or monotonic() - self._last < SECONDS_BETWEEN:
+            return
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        lines = [
+            {"at": at, "length": length, "blake2b": self._digest(at, length)}
+            for at, length in self._pending
+        ]
+        self._append(lines)
+        self._pending.clear()
+        self._last = monotonic()
+
+    def recover(self) -> int | None:
+        """Reads the journal; how many parts are there, None if they are of something else."""
+        assert self._journal is not None
+        try:
+            descriptor = os.open(self._journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not _is_own(file.fileno()):
+                return None
+            lines = file.read(_MOST_JOURNAL).split(b"\n")[:-1]
+        if not lines or _object(lines[0]) != {"identity": self._identity}:
+            return None
+        size = os.fstat(self.file.fileno()).st_size
+        for line in lines[1:]:
+            mark = _object(line)
+            if mark is None or mark.keys() != _MARK_KEYS:
+                continue
+            at, length, digest = mark["at"], mark["length"], mark["blake2b"]
+            if type(at) is not int or type(length) is not int or at < 0 or length < 0:
+                continue
+            if at + length <= size and self._digest(at, length) == digest:
+                self._done[at, length] = digest
+        self.has_journal = True
+        return len(self._done)
+
+    def _append(self, lines: list[dict[str, Any]]) -> None:
+        assert self._journal is not None
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        if not self.has_journal:
+            _remove(self._journal)
+            flags |= os.O_CREAT | os.O_EXCL
+            lines = [{"identity": self._identity}, *lines]
+        descriptor = os.open(self._journal, flags, 0o600)
+        try:
+            os.write(descriptor, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.has_journal = True
+
+    def _digest(self, at: int, length: int) -> str:
+        state = hashlib.blake2b()
+        while length:
+            data = os.pread(self.file.fileno(), min(length, _PIECE), at)
+            if not data:
+                return ""
+            state.update(data)
+            at, length = at + len(data), length - len(data)
+        return state.hexdigest()
+
+
+def write_resumably(
+    path: Path,
+    identity: str,
+    write: Callable[[Parts], None],
+    *,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
+) -> None:
+    """As `write_atomically`, by a function that may find parts of an earlier, interrupted run.
+
+    `identity` stands for all that the result follows from; parts of another one are thrown away, as
+    they are without `resume`, and `report` gets a line about either. Parts are left for a later run
+    if the process is killed or interrupted, or its device fails; not if anything else is wrong.
+    OutputError if another process writes the same result.
+    """
+    name = file_path(path)
+    with reported(name):
+        target = followed(name)
+        mode = None if isinstance(target, int) else mode_of(target)
+        if isinstance(target, int) or (mode is not None and not stat.S_ISREG(mode)):
+            write_atomically(path, lambda file: write(Parts(file)))
+            return
+        folder, base = os.path.split(target)
+        temporary = f"{folder}/.{base}.quod-part"
+        journal = f"{folder}/.{base}.quod-journal"
+        file = _locked(temporary, name)
+    leave = False
+    parts = Parts(file, journal, identity)
+    try:
+        with reported(name):
+            there = parts.recover() if resume else None
+            if there is None:
+                if resume and os.path.lexists(journal):
+                    report(f"{name}: what an earlier run left is of other inputs; begun anew")
+                _remove(journal)
+                file.truncate(0)
+            else:
+                report(f"{name}: going on after an interruption; {there} parts are there")
+            if mode is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+        try:
+            with reported(name):
+                write(parts)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(temporary, target)
+        except (KeyboardInterrupt, SystemExit, DeviceError):
+            leave = parts.has_journal
+            raise
+        _remove(journal)
+        flush_directory(folder)
+    finally:
+        if leave:
+            kept.append(name)
+        else:
+            if _is_at(temporary, file):
+                _remove(temporary)
+            _remove(journal)
+        file.close()
+
+
+def _locked(temporary: str, name: str) -> BinaryIO:
+    """The unfinished file, this process's until it is closed: what is there, or a new one."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    for _ in range(100):
+        try:
+            descriptor = os.open(temporary, flags)
+            if not _is_own(descriptor):
+                os.close(descriptor)
+                os.unlink(temporary)
+                continue
+        except FileNotFoundError:
+            try:
+                descriptor = os.open(temporary, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            except FileExistsError:
+                continue
+        file = os.fdopen(descriptor, "r+b")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise OutputError(f"{name}: another process is writing it; wait for that one") from None
+        # Whoever had it may have finished in between.
+        if _is_at(temporary, file):
+            return file
+        file.close()
+    raise OutputError(f"{name}: could not be written ({temporary} comes and goes)")
+
+
+def _is_own(descriptor: int) -> bool:
+    status = os.fstat(descriptor)
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
+
+
+def _is_at(path: str, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
