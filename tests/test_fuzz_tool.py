@@ -47,7 +47,7 @@ def run(*arguments: str, folder: Path = REPOSITORY) -> subprocess.CompletedProce
     environment = os.environ | {"PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=550, check=False,
     )  # fmt: skip
 
 

@@ -197,7 +197,7 @@ class TestServing:
                 assert bad.json()["code"] == "INVALID_ARGUMENT"
             process.send_signal(signal.SIGTERM)
             log = process.stderr.read()
-            assert process.wait(60) == 0
+            assert process.wait(300) == 0
         lines = [json.loads(line) for line in log.splitlines()[1:]]
         assert [line["message"] for line in lines][-1] == "drained"
         assert len([line["job"] for line in lines if line["message"] == "submitted"]) == 3
