@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -167,9 +168,13 @@ class TestServing:
         command = [sys.executable, "-m", "quod", "serve", "--data", str(data),
                    "--add-key", f"membership={EXAMPLE}"]  # fmt: skip
         environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "src")}
-        with subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
+        with (
+            subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as process,
+            ExitStack() as failing,
+        ):
+            failing.callback(process.kill)
             assert process.stdout is not None
             assert process.stderr is not None
             assert process.stdout.readline() == f"grpc unix:{data}/grpc.sock\n"

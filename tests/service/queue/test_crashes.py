@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,8 @@ def test_a_worker_that_was_stopped_past_its_lease_finishes_nothing(on_postgres: 
     with subprocess.Popen(
         [sys.executable, "-c", _WORKER, json.dumps(place.arguments)], cwd=REPOSITORY, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as worker:  # fmt: skip
+    ) as worker, ExitStack() as failing:  # fmt: skip
+        failing.callback(worker.kill)
         assert worker.stdout is not None
         assert worker.stdin is not None
         assert worker.stdout.readline() == "claimed\n"
