@@ -12,7 +12,7 @@ import pytest
 
 from quod.errors import InputError
 from quod.service.errors import NotFoundError
-from quod.service.queue import JobQueue, JobState, Submission
+from quod.service.queue import JobQueue, JobState, Submission, job_queue
 from quod.service.queue.stores import boots
 from quod.service.queue.stores.sqlite import SqliteStore
 from tests.service.queue.places import DIGESTS, Place, request
@@ -133,6 +133,28 @@ def test_rows_that_are_refused(on_sqlite: Place) -> None:
     with pytest.raises(InputError, match="the body"):
         Submission("ann", "k", DIGESTS[0], body="text")  # type: ignore[arg-type]
     assert "secret" not in repr(Submission("ann", "k", DIGESTS[0], body=b"secret"))
+
+
+def test_so_many_rows_and_then_files(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database does not shrink."""
+    monkeypatch.setattr(job_queue, "MOST_ROW_BYTES", 1000)
+    queue = on_sqlite.open()
+    jobs = []
+    while queue.most_body:
+        jobs.append(queue.submit(request(body=bytes(300))))
+    assert len(jobs) == 4
+    # Who decided before it was full is not refused.
+    jobs.append(queue.submit(request(body=bytes(300))))
+    queue.sweep()
+    assert queue.most_body == 0
+    on_sqlite.close()
+    queue = on_sqlite.open()
+    assert queue.most_body == 0
+    for job in jobs[1:]:
+        queue.cancel(job.id)
+    queue._writer.do("renew", _NOTHING)
+    queue.sweep()
+    assert queue.most_body == 256 << 10
 
 
 def test_postgres_keeps_no_rows(on_postgres: Place) -> None:

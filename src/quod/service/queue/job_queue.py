@@ -28,7 +28,7 @@ from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
 from quod.service.queue.operations.claim import KeyChooser, Request, claim
 from quod.service.queue.operations.keys import resume, suspend
-from quod.service.queue.operations.payloads import read_payload, row_of
+from quod.service.queue.operations.payloads import MOST_ROW_BYTES, read_payload, row_of
 from quod.service.queue.operations.rows import number_of
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import Renewal, Report, renew, settle
@@ -121,8 +121,11 @@ class JobQueue:
 
     @property
     def most_body(self) -> int:
-        """The bytes of the largest `Submission.body` that this queue takes; 0 on Postgres."""
-        return self._store.most_body
+        """The bytes of the largest `Submission.body` that this queue wants now.
+
+        0 with Postgres, and while the database is large with them.
+        """
+        return self._store.most_body if self._sweeper.row_bytes < MOST_ROW_BYTES else 0
 
     # What clients want.
 
@@ -387,16 +390,17 @@ class JobQueue:
         offered: list[Sized] = []
         try:
             for one in given:
-                if len(one.body) > self.most_body:
+                if len(one.body) > self._store.most_body:
                     raise InputError(
                         f"the body has {len(one.body)} bytes, and this queue takes up to "
-                        f"{self.most_body}; write it to the spool"
+                        f"{self._store.most_body}; write it to the spool"
                     )
                 size = self._spool.offer(one.payload) if one.payload else len(one.body)
                 offered.append(Sized(one, size))
         except QuodError:
             self._spool.withdraw(one.submission.payload for one in offered)
             raise
+        self._sweeper.row_bytes += sum(len(one.body) for one in given)
         return offered
 
     def _settle_payloads(self, given: Sequence[Sized], error: BaseException) -> None:

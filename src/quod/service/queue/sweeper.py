@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.errors import QuodError
-from quod.service.queue.operations.payloads import ended_rows, erase
+from quod.service.queue.operations.payloads import ended_rows, erase, row_bytes
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.sweep import (
     MOST_AT_ONCE,
@@ -76,6 +76,9 @@ class Sweeper:
         self._orphans_at = rules.clock.steady()
         self._erased = self._shredded = 0
         self._shredded_at = self._orphans_at
+        self.row_bytes = 0
+        """Of payloads that are rows: as the last sweep found them, and those that came since."""
+
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -91,6 +94,7 @@ class Sweeper:
             if rows := self._store.read(ended_rows):
                 self._writer.do("erase", rows)
             self._delete_orphans(0.0)
+            self._count_rows()
         if every is not None:
             self._thread = threading.Thread(
                 target=self._run, args=(every,), name="quod-sweep", daemon=True
@@ -110,6 +114,7 @@ class Sweeper:
                 self._orphans_at = now
                 self._delete_orphans(ORPHAN_SECONDS)
             self._shred(now)
+            self._count_rows()
 
     def close(self) -> None:
         self._closed.set()
@@ -131,6 +136,10 @@ class Sweeper:
         self._seen = {lease: self._seen.get(lease, now) for lease in self._store.read(running)}
         limit = self._rules.limits.lease_seconds
         return [lease for lease, since in self._seen.items() if now - since >= limit]
+
+    def _count_rows(self) -> None:
+        if self._store.most_body:
+            self.row_bytes = self._store.read(row_bytes)
 
     def _shred(self, now: float) -> None:
         """Takes deleted payloads out of the log once there is nothing to do, or after a while.

@@ -14,6 +14,12 @@ from quod.service.queue.transaction import Transaction, in_chunks, placeholders
 MOST_BODY_BYTES = 256 << 10
 """Up to here a row is written and overwritten sooner than a file is synced, named and deleted."""
 
+MOST_ROW_BYTES = 256 << 20
+"""Of all rows together; from there on payloads are files.
+
+A database does not shrink: what a burst has made it would be missing on the disk for ever.
+"""
+
 _NAME = re.compile(r"row-([1-9][0-9]{0,17})")
 
 
@@ -33,6 +39,12 @@ def read_payload(tx: Transaction, job: int) -> bytes:
     for (body,) in tx.rows("SELECT body FROM payload WHERE job = ?", (job,)):
         return bytes(body)
     raise NotFoundError("the payload is not in the queue; its job has ended")
+
+
+def row_bytes(tx: Transaction) -> int:
+    """Of all rows together."""
+    [(total,)] = tx.rows("SELECT coalesce(sum(length(body)), 0) FROM payload")
+    return int(total)
 
 
 def erase(tx: Transaction, jobs: Iterable[int]) -> None:
