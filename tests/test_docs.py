@@ -162,6 +162,7 @@ COMMANDS = [
     "bench msm",
     "bench ntt",
     "bench sumcheck",
+    "bench quant",
     "bench commitment",
     "bench lookup",
     "bench gkr",

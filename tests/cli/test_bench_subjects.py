@@ -296,3 +296,33 @@ def test_the_server_of_the_service(
     }  # fmt: skip
     assert all(row["median"] > 0 for row in rows)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("type_name", ["Q4_K", "Q8_0"])
+def test_quantised_weights(type_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["bench", "quant", "--type", type_name, "--size", "512", "--matrices", "3"]
+    assert entry.run([*command, "--against", "copy", *ONCE]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["subject"], row["unit"]) == ("quant", "us/product")
+    assert row["peer"].startswith("copy")
+    assert row["parameters"]["MB"] == round(
+        3 * 512 * 512 * (4.5 if type_name == "Q4_K" else 8.5) / 8e6, 1
+    )
+    # What is copied is the quarter of a megabyte or so that a processor moves in microseconds.
+    assert 0.0001 < row["ratio"] < 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--type", "Q4"], "'Q4' is no type of blocks; there are Q4_0, Q8_0, Q4_K, Q5_K, Q6_K"),
+        (["--size", "100"], "--size must be a multiple of 256 for Q4_K, not 100"),
+        (["--size", "256", "--width", "3"], "width must be a power of two, not 3"),
+        (["--size", "256", "--lanes", "0"], "lanes must be a whole number from 1 to 1024"),
+    ],
+)
+def test_quantised_weights_that_there_are_not(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["bench", "quant", *options, *ONCE]) == InputError.exit_code
+    assert message in capsys.readouterr().err

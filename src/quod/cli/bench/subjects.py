@@ -425,6 +425,25 @@ def verify(
     settings.measure("verify", cases(settings.device, vkey, public, proof))
 
 
+def quant(
+    settings: StagedSettings,
+    type_name: Annotated[
+        str, typer.Option("--type", metavar="TYPE", help="Q4_0, Q8_0, Q4_K, Q5_K or Q6_K.")
+    ] = "Q4_K",
+    size: Annotated[int, typer.Option(min=32, max=1 << 16, help="Rows and columns.")] = 4096,
+    matrices: Annotated[int, typer.Option(min=1, help="Different ones, in a chain.")] = 32,
+    lanes: Annotated[int | None, typer.Option(help="Instances of a workgroup.")] = None,
+    width: Annotated[int | None, typer.Option(help="Places of a block an instance.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows of a workgroup.")] = None,
+) -> None:
+    """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
+    from quod.cli.bench.quant import cases
+
+    given = {"lanes": lanes, "width": width, "at_once": rows}
+    layout = {name: value for name, value in given.items() if value is not None}
+    settings.measure("quant", cases(settings.device, type_name, size, matrices, layout))
+
+
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
@@ -438,4 +457,5 @@ def _key_or_chain(
 SUBJECTS = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
     queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
+    quant,
 )  # fmt: skip

@@ -88,11 +88,36 @@ class _Packed:
             halves = data.cast(u16)
             self._words = [halves[(at >> 1) + number] for number in range(count // 2)]
         else:
+            # Shown to be whole accesses, so that they are one load each.
+            words = min(count, 16) // 4
             self._words = [
                 word
                 for number in range(0, count, 16)
-                for word in k.load(data.cast(u32), (at + number) >> 2, min(count, 16) // 4)
+                for word in k.load(data.cast(u32), (at + number) // (4 * words) * words, words)
             ]
+        self._k = k
+
+    def floats(self, shift: int, bits: int, *, flip: int = 0, less: int = 0) -> list[Value]:
+        """Of each byte so many bits from `shift` on, some of them turned, as f32, less an offset.
+
+        Where several bytes are in a word, none is moved to its end: below the exponent of 2^23 its
+        bits are a number of that size, and what it is above is one multiply-add, exactly.
+        """
+        if self._bytes == 1:
+            found = self.bits(shift, (1 << bits) - 1)
+            return _floats([number ^ flip for number in found] if flip else found, less)
+        k, floats = self._k, []
+        for word in self._words:
+            turned = word ^ (flip << shift) * 0x01010101 if flip else word
+            upper = turned >> 16
+            for byte in range(self._bytes):
+                low = byte < 2
+                at = shift + 8 * (byte if low else byte - 2)
+                part = (turned if low else upper) & ((1 << bits) - 1) << at
+                above = k.constant(-(2.0 ** (23 - at)) - less, f32)
+                step = k.constant(2.0**-at, f32)
+                floats.append(k.fma(k.bitcast(part | 0x4B000000, f32), step, above))
+        return floats
 
     def bits(self, shift: Index, mask: int) -> list[Value]:
         """Of each byte the bits from `shift` on that the mask leaves."""
@@ -118,7 +143,7 @@ def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
     scale = data.cast(f16)[start >> 1]
     packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
     return [
-        Run(position + 16 * high, _floats(packed.bits(4 * high, 15), 8), scale, None)
+        Run(position + 16 * high, packed.floats(4 * high, 4, less=8), scale, None)
         for high in range(2)
     ]
 
@@ -127,7 +152,7 @@ def _q8_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 34, place.position
     scale = data.cast(f16)[start >> 1]
     packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
-    return [Run(position, _floats([v ^ 128 for v in packed.bits(0, 255)], 128), scale, None)]
+    return [Run(position, packed.floats(0, 8, flip=128, less=128), scale, None)]
 
 
 def _choose(
@@ -141,7 +166,7 @@ def _choose(
 
 def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[Value, Value]]:
     """The two scales and minima of a group of Q4_K or Q5_K."""
-    head, *packed = k.load(data.cast(u32), start >> 2, 4)
+    head, *packed = k.load(data.cast(u32), start // 16 * 4, 4)
     shift = (group & 1) * 16
     a, b, c = (word >> shift for word in packed)
     scales = _choose(k, group, lambda: a & 0x3F3F, lambda: c & 0x0F0F | (a >> 2) & 0x3030)
@@ -157,7 +182,7 @@ def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 144, place.group, place.position
     packed = _Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=True)
     return [
-        Run(position + (64 * group + 32 * high), _floats(packed.bits(4 * high, 15)), scale, least)
+        Run(position + (64 * group + 32 * high), packed.floats(4 * high, 4), scale, least)
         for high, (scale, least) in enumerate(_scales(k, data, start, group))
     ]
 

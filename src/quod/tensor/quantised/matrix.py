@@ -19,6 +19,8 @@ from quod.tensor.quantised.reference import Bytes, Floats
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
 
 _MOST = (1 << 32) - 1
+_VECTOR = 16
+"""Lanes of a processor: as many as f32 of its widest vectors, or two or four of narrower ones."""
 _LANES = 64
 """Instances of a workgroup where no subgroup of 32 can add up what they found."""
 _ROWS = 2
@@ -44,7 +46,7 @@ class ProductLayout:
 def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
     """The layout that suits a device."""
     if in_host_memory(device):
-        return ProductLayout(device.lanes, 1, 1)
+        return ProductLayout(_VECTOR, 1, 1)
     machine = device.machine(device.lanes)
     alone = machine.has(Capability.SUBGROUPS) and machine.subgroup_size >= 32
     lanes = machine.subgroup_size if alone else _LANES

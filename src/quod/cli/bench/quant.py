@@ -1,0 +1,134 @@
+"""Quantised weights times vectors: a chain of different matrices, each fed by the one before.
+
+One matrix would stay in a GPU's cache, and its product takes less than a launch; a chain is a step
+of decoding in a language model. The peer is a copy within the device's memory that moves as many
+bytes, so that the ratio is the share of the copy rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.cli.bench.harness import Case, Parameter, Seconds
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.formats.gguf_types import GGUF_TYPES
+from quod.tensor.quantised.matrix import ProductLayout, QuantisedMatrix, layout_for
+from quod.tensor.quantised.reference import BLOCK_TYPES, dequantise
+
+_CENTRES = {"Q4_K": 7.5, "Q5_K": 15.5}
+"""Of formats with minima the mean of the integers, which minima take off."""
+
+_ROWS_LOOKED_AT = 64
+
+
+def cases(
+    device: str, type_name: str, size: int, matrices: int, layout: dict[str, int]
+) -> Iterator[Case]:
+    """A chain of `matrices` of `size` rows and columns; `layout` changes that of the device."""
+    if type_name not in BLOCK_TYPES:
+        raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
+    elements = GGUF_TYPES[type_name].elements
+    if size % elements:
+        raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
+    opened = open_device(device)
+    usual = layout_for(opened, type_name)
+    own = ProductLayout(
+        layout.get("lanes", usual.lanes), layout.get("width", usual.width),
+        layout.get("at_once", usual.at_once),
+    )  # fmt: skip
+    data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
+    chain = [QuantisedMatrix(opened, type_name, blocks, layout=own) for blocks in data]
+    x = np.random.default_rng(matrices).standard_normal(size).astype(np.float32)
+    _check(chain[0], data[0], x)
+    run = _chained(opened, chain, x)
+    moved = sum(matrix.nbytes for matrix in chain)
+    parameters: dict[str, Parameter] = {
+        "type": type_name, "size": size, "matrices": matrices, "MB": round(moved / 1e6, 1),
+        "lanes": own.lanes, "width": own.width, "rows at once": own.at_once,
+    }  # fmt: skip
+    yield Case(
+        parameters, run, "us/product", operations=matrices, peers={"copy": _copy(opened, moved)},
+        way="moves as many bytes", traced=run,
+    )  # fmt: skip
+
+
+def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
+    """Blocks of random integers, scaled so that a product is about as long as its vector."""
+    generator, kind = np.random.default_rng(seed), GGUF_TYPES[type_name]
+    blocks = generator.integers(0, 256, (size, size // kind.elements, kind.bytes), np.uint8)
+    scales = np.array([1, _CENTRES.get(type_name, 1)], np.float64)
+    count, at = 2 if type_name in _CENTRES else 1, 208 if type_name == "Q6_K" else 0
+
+    def scaled(by: float) -> None:
+        stored = (scales[:count] * by).astype("<f2").view(np.uint8)
+        blocks[:, :, at : at + 2 * count] = stored
+
+    scaled(1)
+    some = dequantise(type_name, blocks[:_ROWS_LOOKED_AT].reshape(-1))
+    scaled(float(1 / (some.std() * np.sqrt(size))))
+    return blocks.reshape(size, -1)
+
+
+def _check(matrix: QuantisedMatrix, blocks: NDArray[np.uint8], x: NDArray[np.float32]) -> None:
+    """QuodError unless a product is that of the reference."""
+    values = dequantise(matrix.type_name, blocks[:_ROWS_LOOKED_AT]).astype(np.float64)
+    found = matrix.multiply(x)[:_ROWS_LOOKED_AT]
+    # Nothing that is summed is above it, nor what a minimum takes off.
+    size = np.abs(values).max() * np.abs(x).sum()
+    if not (np.abs(found - values @ x) <= 1e-5 * size).all():
+        raise QuodError("a product with quantised weights is wrong; please report it")
+
+
+def _chained(
+    device: AnyDevice, chain: list[QuantisedMatrix], x: NDArray[np.float32]
+) -> Callable[..., None]:
+    """One submission of all products, each of the vector that the one before gave."""
+    first = device.upload(x)
+    between = [device.upload(np.zeros_like(x)) for _ in range(2)]
+    recording, given = device.stream("quant").record(), first
+    for number, matrix in enumerate(chain):
+        target = between[number % 2]
+        kernel, groups, *arguments = matrix.launched(given, target)
+        recording.launch(kernel, groups, *arguments, label=matrix.type_name, bytes=matrix.nbytes)
+        given = target
+    recorded = recording.finish().recording
+
+    def run(timeline: Timeline | None = None) -> None:
+        device.stream("quant").replay(recorded).run(timeline)
+
+    run()
+    last = np.zeros_like(x)
+    device.download(given, last)
+    if not (np.isfinite(last).all() and last.any()):
+        raise QuodError("a chain of products came to nothing; please report it")
+    return run
+
+
+def _copy(device: AnyDevice, moved: int) -> Callable[[], object]:
+    """Half as many bytes, each read and written; on a processor by all threads."""
+    words = np.zeros(moved // 8, np.uint32)
+    if not in_host_memory(device):
+        source, target = device.upload(words), device.allocate(words.nbytes)
+        recording = device.stream("copy").record()
+        recording.copy(source, target)
+        recorded = recording.finish().recording
+        return lambda: device.stream("copy").replay(recorded).run()
+    pool = ThreadPoolExecutor(device.threads)
+    pairs = [np.array_split(array, device.threads) for array in (np.ones_like(words), words)]
+    return partial(_copied, pool, *pairs)
+
+
+def _copied(pool: ThreadPoolExecutor, targets: list[Any], sources: list[Any]) -> Seconds:
+    begin = perf_counter()
+    list(pool.map(np.copyto, targets, sources))
+    return Seconds(perf_counter() - begin)
