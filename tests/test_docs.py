@@ -111,6 +111,7 @@ COMMANDS = [
     "groth16 test-key",
     "sapling prove-output",
     "sapling verify-output",
+    "sapling circuit",
     "gkr info",
     "gkr compile",
     "gkr prove",

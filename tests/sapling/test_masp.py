@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from quod import sapling
+from quod.cli import entry
 from quod.curve import EDWARDS, edwards_group
 from quod.errors import InputError
 from quod.field.array import words_to_integers
 from quod.r1cs.native import find_group_hash
+from quod.sapling.files import read_note
 from quod.sapling.masp import (
     asset_generator,
     asset_identifier,
@@ -16,7 +21,7 @@ from quod.sapling.masp import (
     masp_output_inputs,
 )
 from quod.testing import assert_fails
-from tests.sapling.test_output import ADDRESS
+from tests.sapling.test_output import ADDRESS, NOTE
 
 MASP_HASH = "93e445d7858e98c7138558df341f020aedfe75893535025587d64731e244276a"
 """Of masp_proofs' `test_output_circuit_with_bls12_381`."""
@@ -54,3 +59,36 @@ def test_its_values_are_those_of_an_asset(note: sapling.Note) -> None:
     for wrong in (b"short", "text", None, 5):
         with pytest.raises(InputError, match="an asset's identifier must be"):
             masp_output_inputs(note, wrong, 9, 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_its_files_make_a_key_and_a_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("note.json").write_text(json.dumps(NOTE))
+    files = ["--note", "note.json", "--witness", "m.wtns"]
+    write = ["sapling", "circuit", "masp-output", "m.r1cs", *files, "-q"]
+    assert entry.run([*write, "--asset", "default"]) == 0
+    assert entry.run(["wtns", "check", "m.r1cs", "m.wtns"]) == 0
+    seed = ["--seed", "1", "--insecure-test-key", "-q"]
+    assert entry.run(["groth16", "test-key", "m.r1cs", "m.zkey", *seed]) == 0
+    outputs = ["proof.json", "public.json"]
+    assert entry.run(["groth16", "prove", "m.zkey", "m.wtns", *outputs, "-q"]) == 0
+    # The statement is that of the note.
+    note, esk, _ = read_note("note.json")
+    u, v = note.ephemeral_key(esk or 0)
+    assert json.loads(Path("public.json").read_text())[2:4] == [str(u), str(v)]
+    # Words that do not go together, and a note that leaves rcv to the system.
+    for wrong in (
+        write,
+        [*write[:2], "sapling-spend", "m.r1cs"],
+        [*write[:2], "sapling-output", "m.r1cs", "--note", "note.json"],
+        [*write[:2], "sapling-output", "m.r1cs", *files, "--asset", "default"],
+        [*write[:3], "note.json", *files, "--asset", "default"],
+    ):
+        assert entry.run(wrong) == 2, wrong
+    capsys.readouterr()
+    Path("note.json").write_text(json.dumps({name: NOTE[name] for name in NOTE if name != "rcv"}))
+    assert entry.run([*write, "--asset", "default"]) == 3
+    assert "does not say rcv" in capsys.readouterr().err

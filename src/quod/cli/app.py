@@ -61,6 +61,7 @@ app.add_typer(wtns.app, name="wtns")
 _sapling = typer.Typer(help="Outputs of Zcash's Sapling: notes to proofs.", no_args_is_help=True)
 for _of_sapling in (sapling.prove_output, sapling.verify_output):
     _sapling.command(_of_sapling.__name__.replace("_", "-"))(typer_command(_of_sapling))
+_sapling.command("circuit")(typer_command(sapling.write_circuit))
 app.add_typer(_sapling, name="sapling")
 app.add_typer(keys.app, name="keys")
 app.command("serve")(serve.serve)

@@ -11,13 +11,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.outputs import check_outputs
-from quod.cli.parameters import Argument, Device, InsecureTestKey, Option, Quiet
+from quod.cli.parameters import Argument, Device, InsecureTestKey, Option, Quiet, WrongUsage
 from quod.cli.terminal import note as say
 from quod.cli.terminal import show_valid, warn
 
 if TYPE_CHECKING:
     from quod.formats.output import Content
     from quod.groth16 import VerifyingKey
+    from quod.r1cs.inputs import Inputs
 
 _PARAMETERS = Argument("PARAMS", "The ceremony's sapling-output.params.")
 
@@ -88,6 +89,63 @@ def verify_output(
     if not is_valid(key, read_output(output)):
         raise VerificationError(f"{output}: not valid for this key; do not accept it")
     show_valid(quiet=quiet)
+
+
+CIRCUITS = ("sapling-output", "masp-output")
+
+
+def write_circuit(
+    name: Annotated[str, Argument("NAME", "sapling-output or masp-output.")],
+    r1cs: Annotated[Path, Argument("R1CS", "Where the constraints go.")],
+    note: Annotated[
+        Path | None, Option("--note", metavar="FILE", help="A note, rcv and esk with it (JSON).")
+    ] = None,
+    witness: Annotated[
+        Path | None, Option("--witness", metavar="FILE", help="Where the note's witness goes.")
+    ] = None,
+    asset: Annotated[
+        str | None, Option("--asset", metavar="NAME", help="Of masp-output: the asset's name.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the constraints of a circuit, and the witness of a note, as circom's tools read them.
+
+    With `quod groth16 test-key` they make a key of either circuit. The witness holds the secrets.
+    """
+    if name not in CIRCUITS:
+        raise WrongUsage(f"there is no circuit {name!r}; take {' or '.join(CIRCUITS)}")
+    if (note is None) != (witness is None):
+        raise WrongUsage("--note and --witness go together")
+    if (asset is None) != (name == CIRCUITS[0] or note is None):
+        raise WrongUsage("--asset goes with the note of masp-output, which has to have one")
+    check_outputs([r1cs, *([] if witness is None else [witness])], [] if note is None else [note])
+    from quod.sapling.masp import masp_output_circuit
+    from quod.sapling.output import output_circuit
+
+    circuit = output_circuit() if name == CIRCUITS[0] else masp_output_circuit()
+    inputs = None if note is None else _inputs(note, asset)
+    made = None if inputs is None else circuit.witness(inputs)
+    circuit.write_r1cs(r1cs)
+    if witness is not None and made is not None:
+        from quod.formats.wtns import write_wtns
+
+        write_wtns(witness, circuit.curve, made.values)
+    say(f"{circuit.constraints} constraints, {circuit.wires} wires: {r1cs}", quiet=quiet)
+
+
+def _inputs(path: Path, asset: str | None) -> Inputs:
+    """What a circuit takes for a note, for one of an asset that of MASP."""
+    from quod.errors import InputError
+    from quod.sapling.files import read_note
+    from quod.sapling.masp import asset_identifier, masp_output_inputs
+    from quod.sapling.output import output_inputs
+
+    note, esk, rcv = read_note(path)
+    if esk is None or rcv is None:
+        raise InputError("does not say rcv, or neither rseed nor esk", path=str(path))
+    if asset is None:
+        return output_inputs(note, esk, rcv)
+    return masp_output_inputs(note, asset_identifier(asset.encode()), esk, rcv)
 
 
 def _verify_list(key: VerifyingKey, path: Path, *, quiet: bool) -> None:
