@@ -31,13 +31,16 @@ class Failure:
 
 
 class UnsatisfiedError(InputError):
-    """A witness does not satisfy a circuit; `failures` has every constraint that fails."""
+    """A witness does not satisfy a circuit; `failures` has every constraint that fails.
 
-    def __init__(self, failures: list[Failure], constraints: int) -> None:
+    `where` is what the message begins with.
+    """
+
+    def __init__(self, failures: list[Failure], constraints: int, where: str = "") -> None:
         self.failures = failures
         rest = len(failures) - 1
         more = f", and {rest} more of {constraints} constraints" if rest else ""
-        super().__init__(f"{failures[0]}{more}")
+        super().__init__(f"{where}{failures[0]}{more}")
 
 
 def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:

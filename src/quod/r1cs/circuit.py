@@ -19,7 +19,7 @@ from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
 from quod.r1cs import digest, replay
 from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
-from quod.r1cs.inputs import Inputs, input_values
+from quod.r1cs.inputs import Inputs, input_values, place_of
 from quod.r1cs.lints import Lint, lints_of
 from quod.r1cs.names import write_names
 from quod.r1cs.profile import Profile
@@ -113,16 +113,20 @@ class Circuit:
         return found
 
     def witnesses(self, inputs: Sequence[Inputs], *, check: bool = True) -> list[Witness]:
-        """The same for many inputs at once, a lane of the processor an input."""
+        """The same for many inputs at once, a lane of the processor an input.
+
+        Errors about one of several begin with its place, ``inputs[3]``.
+        """
         given = list(in_order("the inputs", inputs))
         flag("check", check)
         if not given:
             return []
         found = self.program.values(given)
         if check:
-            for one, rows in zip(found, self._failing(found), strict=True):
+            for at, rows in enumerate(self._failing(found)):
                 if rows:
-                    raise UnsatisfiedError(self._failures(one, rows), self.constraints)
+                    failures = self._failures(found[at], rows)
+                    raise UnsatisfiedError(failures, self.constraints, place_of(at, len(given)))
         name = "the witness of a circuit"
         return [Witness(name, self.curve, own, own.nbytes) for own in found]
 

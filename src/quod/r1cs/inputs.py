@@ -52,6 +52,24 @@ def checked_inputs(
     return elements, bits
 
 
+def all_checked(
+    declared: Mapping[str, Input], given: Sequence[Inputs], prime: int
+) -> list[tuple[list[int], int]]:
+    """The same of several; what is raised says of which."""
+    found = []
+    for at, one in enumerate(given):
+        try:
+            found.append(checked_inputs(declared, one, prime))
+        except InputError as error:
+            raise InputError(f"{place_of(at, len(given))}{error}") from None
+    return found
+
+
+def place_of(at: int, count: int) -> str:
+    """How a message about one of several inputs begins."""
+    return f"inputs[{at}]: " if count > 1 else ""
+
+
 def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> list[tuple[int, int]]:
     """The wires of all inputs with their values; raises what `checked_inputs` does."""
     elements, bits = checked_inputs(declared, given, prime)

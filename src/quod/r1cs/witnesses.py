@@ -11,7 +11,7 @@ import numpy as np
 from quod.field.array import Words, integers_to_words
 from quod.field.moduli import Modulus
 from quod.r1cs.executor import ProgramRunner, RowChecker
-from quod.r1cs.inputs import Inputs, checked_inputs, input_values
+from quod.r1cs.inputs import Inputs, all_checked, input_values
 from quod.r1cs.kept_program import kept_program, program_of
 from quod.r1cs.lowering import lowered
 from quod.r1cs.program import Program
@@ -97,8 +97,7 @@ class WitnessProgram:
                 self._known = kept_program(self._circuit.system)
                 if self._known is None:
                     return self._step_by_step(inputs)
-        prime = self._circuit.field.value
-        given = [checked_inputs(self._circuit.inputs, one, prime) for one in inputs]
+        given = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
         found, divide = self.runner.run(given)
         for at in np.flatnonzero(divide).tolist():
             # What follows from a quotient by 0 is as the steps say it.

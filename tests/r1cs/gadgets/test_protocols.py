@@ -119,10 +119,34 @@ def test_hostile_templates(tmp_path: Path) -> None:
     circuit = made(lambda system: called(system, system.private("x", 2)))
     with pytest.raises(MismatchError, match="gave 2 values and the template has 6 wires"):
         circuit.values({"x": [1, 2]})
+    for given, message in (
+        ([1, 3.5, 1, 2, 5, 6], "must be a whole number, not 3.5"),
+        ([1, 2, 1, 2, "3", 6], "must be a whole number, not '3'"),
+        ("123456", "what a template's calculator gives must be a list"),
+        (None, "must be a list, not None"),
+    ):
+        wrong = gadgets.Template(file, lambda inputs, own=given: own)  # type: ignore[misc]
+        circuit = made(lambda system, own=wrong: own(system, system.private("x", 2)))  # type: ignore[misc]
+        with pytest.raises(InputError, match=message):
+            circuit.values({"x": [1, 2]})
     with pytest.raises(InputError, match=r"R1cs\.open opens one"):
         gadgets.Template(inside, lambda inputs: inputs)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="what calculates is a function"):
         gadgets.Template(file, 5)  # type: ignore[arg-type]
+
+
+def test_a_template_that_only_demands(tmp_path: Path) -> None:
+    """It has neither outputs nor wires of its own."""
+
+    def inside(system: r1cs.ConstraintSystem) -> None:
+        x, y = system.private("x"), system.private("y")
+        system.enforce(x, y, 35)
+
+    r1cs.trace(inside).write_r1cs(tmp_path / "demand.r1cs")
+    called = gadgets.Template(R1cs.open(tmp_path / "demand.r1cs"), lambda inputs: [1, *inputs])
+    circuit = made(lambda system: called(system, [system.private("x"), 7]))
+    assert outputs(circuit, x=5) == []
+    assert_fails(circuit, {"x": 6}, "template")
 
 
 CIRCOM = """

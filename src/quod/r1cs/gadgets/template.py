@@ -16,7 +16,7 @@ from quod.formats import R1cs, SparseMatrix
 from quod.r1cs.gadgets.signals import signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
-from quod.validation import check_function, instance
+from quod.validation import check_function, in_order, instance
 
 hide_frames_of(__file__)
 
@@ -62,7 +62,8 @@ class Template:
         given = signals(system, "the inputs of the template", inputs, self.inputs)
         with system.namespace(name):
             inner = self._file.wires - 1 - self.outputs - self.inputs
-            made = system.hint(self._values, given, self.outputs + inner)
+            count = self.outputs + inner
+            made = system.hint(self._values, given, count) if count else []
             outputs, rest = made[: self.outputs], made[self.outputs :]
             wires = [system.one, *outputs, *given, *rest]
             for row in zip(*self._rows, strict=True):
@@ -75,7 +76,7 @@ class Template:
 
     def _values(self, *inputs: int) -> list[int]:
         """The values of the outputs and of the wires behind the inputs."""
-        values = [int(value) for value in self._calculate(list(inputs))]
+        values = list(in_order("what a template's calculator gives", self._calculate(list(inputs))))
         first = 1 + self.outputs
         if len(values) != self._file.wires:
             raise MismatchError(
