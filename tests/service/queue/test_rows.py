@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from quod.errors import InputError
-from quod.service.errors import NotFoundError
-from quod.service.queue import JobQueue, JobState, Submission, job_queue
+from quod.service.errors import NotFoundError, StorageFullError
+from quod.service.queue import JobQueue, JobState, Limits, Submission, job_queue, open_queue
 from quod.service.queue.stores import boots
 from quod.service.queue.stores.sqlite import SqliteStore
 from tests.service.queue.places import DIGESTS, Place, request
@@ -155,6 +155,32 @@ def test_so_many_rows_and_then_files(on_sqlite: Place, monkeypatch: pytest.Monke
     queue._writer.do("renew", _NOTHING)
     queue.sweep()
     assert queue.most_body == 256 << 10
+
+
+def test_rows_on_a_full_disk(small_disk: Path) -> None:
+    """Those that are there are finished and erased, if need be in the space of the ballast."""
+    limits = Limits(ballast_bytes=1 << 20)
+    filler = small_disk / "filler"
+    with open_queue(small_disk / "queue", limits=limits, sweep_seconds=None) as queue:
+        jobs = [queue.submit(request(body=_SECRET[:20_000])) for _ in range(20)]
+        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            while True:
+                file.write(bytes(4096))
+        with pytest.raises(StorageFullError):
+            queue.submit(request(body=_SECRET))
+        while leases := queue.claim("w", most=5):
+            for lease in leases:
+                with queue.open_payload(lease) as found:
+                    assert found.read() == _SECRET[:20_000]
+                queue.finish(lease, bytes(2_000))
+        assert {queue.job(job.id).state for job in jobs} == {JobState.SUCCEEDED}
+        filler.unlink()
+        queue._writer.do("renew", _NOTHING)
+        queue.sweep()
+        queue.sweep()
+        assert _rows(queue) == []
+        assert _found(small_disk) == []
+        queue.submit(request(body=_SECRET))
 
 
 def test_postgres_keeps_no_rows(on_postgres: Place) -> None:

@@ -1,0 +1,93 @@
+"""Clients that do the same thing at once, and submit while the server ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from quod.errors import QuodError
+from quod.service.client import Client, ProofRequest
+from quod.service.errors import AlreadyExistsError, UnavailableError
+from quod.service.queue import JobState, open_queue
+from tests.service.server.conftest import Start
+
+_CLIENTS = 16
+
+
+def _at_once(count: int, work: Callable[[int], object]) -> list[object]:
+    """What each of so many threads gives, or its error; they begin together."""
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> object:
+        barrier.wait()
+        try:
+            return work(number)
+        except QuodError as error:
+            return error
+
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(run, range(count)))
+
+
+def _wanted(size: int, **given: str) -> ProofRequest:
+    return ProofRequest("membership", wtns=bytes([size % 251]) * size, **given)
+
+
+@pytest.mark.parametrize("size", [100, 300_000], ids=["rows", "files"])
+def test_one_idempotency_key_many_times_at_once(start: Start, size: int) -> None:
+    """One job, whoever came first; another request under the key gets nothing of it."""
+    server = start(go=False)
+    with server.client() as client:
+
+        def submit(number: int) -> str:
+            other = number % 4 == 3
+            return client.submit(_wanted(size + other, idempotency_key="7")).id
+
+        told = _at_once(_CLIENTS, submit)
+        [kept] = client.jobs()
+    ids = {one for one in told if isinstance(one, str)}
+    assert ids == {kept.id}
+    refused = [one for one in told if not isinstance(one, str)]
+    assert all(isinstance(one, AlreadyExistsError) for one in refused)
+    assert len(refused) in (4, 12)
+    server.queue.spool.drain()
+    files = list((Path(server.config.data) / "spool").iterdir())
+    rows = server.queue._store.read(lambda tx: tx.rows("SELECT job FROM payload"))
+    assert (len(files), len(rows)) == ((0, 1) if size == 100 else (1, 0))
+
+
+def test_what_was_taken_while_the_server_ended_is_there(start: Start, tmp_path: Path) -> None:
+    server = start(go=False, data=tmp_path / "kept")
+    taken: list[set[str]] = [set() for _ in range(_CLIENTS)]
+    under_way = threading.Semaphore(0)
+
+    def submit(number: int) -> None:
+        with Client(server.listeners.grpc[0]) as client:
+            while True:
+                size = 100 if number % 2 else 300_000
+                taken[number].add(client.submit(_wanted(size)).id)
+                under_way.release()
+
+    def end(_: int) -> None:
+        for _ in range(2 * _CLIENTS):
+            under_way.acquire()
+        server.end()
+        server.pool.leave.set()
+
+    told = _at_once(_CLIENTS + 1, lambda number: (submit if number < _CLIENTS else end)(number))
+    assert all(isinstance(one, UnavailableError) for one in told[:-1])
+    server.join()
+    acknowledged = set[str]().union(*taken)
+    with open_queue(tmp_path / "kept", sweep_seconds=None) as queue:
+        there = {job.id: job for job in queue.jobs(most=1000)}
+        assert acknowledged <= there.keys()
+        waiting = {one for one, job in there.items() if job.state is JobState.QUEUED}
+        leases = queue.claim("w", most=1000)
+        assert {lease.job for lease in leases} == waiting
+        for lease in leases:
+            with queue.open_payload(lease) as file:
+                assert len(file.read()) > 100
