@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import pickle
+import resource
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from quod.ceremony import multiples
 from quod.ceremony import secret as module
+from quod.ceremony.core_dumps import no_core_dumps
 from quod.ceremony.multiples import powers_of, secret_multiples
-from quod.ceremony.secret import Secret, no_core_dumps, wiped
+from quod.ceremony.secret import Secret, wiped
 from quod.curve.affine import affine_group
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.device.buffer import Buffer
+from quod.device.cpu.device import CpuDevice
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import words_to_integers
@@ -79,12 +88,84 @@ def test_a_secret_has_no_text_and_no_copy() -> None:
 
 
 def test_core_dumps_are_off_within() -> None:
-    import resource
-
     before = resource.getrlimit(resource.RLIMIT_CORE)
     with no_core_dumps():
         assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
     assert resource.getrlimit(resource.RLIMIT_CORE) == before
+
+
+def _is_dumpable() -> bool:
+    # prctl(PR_GET_DUMPABLE)
+    return bool(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is asked for is Linux's")
+def test_pipes_get_no_core_dumps_either() -> None:
+    """Which the limit does not stop; and a block that ends first ends no other."""
+    assert _is_dumpable()
+    limit = resource.getrlimit(resource.RLIMIT_CORE)
+    one, two = no_core_dumps(), no_core_dumps()
+    one.__enter__()
+    two.__enter__()
+    assert not _is_dumpable()
+    one.__exit__(None, None, None)
+    assert not _is_dumpable()
+    assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    two.__exit__(None, None, None)
+    assert _is_dumpable()
+    assert resource.getrlimit(resource.RLIMIT_CORE) == limit
+
+
+@pytest.mark.parametrize("kind", [EmulatedDevice, CpuDevice])
+def test_nothing_of_a_scalar_stays_on_a_device(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor of the coordinates that come on the way, whichever memory they were in."""
+    device, buffers, secret_rows = kind(), [], []
+    allocate, normalise = device.allocate, getattr(multiples, "normalise_within")  # noqa: B009
+
+    def kept(*given: Any, **named: Any) -> Buffer:
+        buffers.append(allocate(*given, **named))
+        return buffers[-1]
+
+    def content(memory: Any) -> np.ndarray:
+        if not isinstance(memory, Buffer):
+            return memory.reshape(-1).copy()
+        found = np.empty(memory.nbytes // 4, np.uint32)
+        device.download(memory, found)
+        return found
+
+    arrays: list[np.ndarray] = []
+
+    def normalised(*given: Any) -> Any:
+        done = normalise(*given)
+        for memory in given[3:]:
+            secret_rows.append(content(memory))
+            arrays.extend([memory] if not isinstance(memory, Buffer) else [])
+        return done
+
+    monkeypatch.setattr(device, "allocate", kept)
+    monkeypatch.setattr(multiples, "normalise_within", normalised)
+    group = GROUPS["bn254.g1"]
+    points = from_points(group, [affine_group(group).generator] * 3)
+    with Secret.drawn(group.scalars) as secret:
+        secret_rows.append(secret.words.copy())
+        secret_multiples(device, group, points, secret.words[None])
+    assert all(row.any() for row in secret_rows)
+    # The first product is 1, as a coordinate of the generator.
+    told = _runs(*secret_rows) - _runs(points)
+    assert len(told) > 8
+    assert not told & _runs(*arrays, *(content(buffer) for buffer in buffers))
+
+
+def _runs(*arrays: np.ndarray) -> set[bytes]:
+    """Four words each, but for zeros: more than there are by chance."""
+    return {
+        four.tobytes()
+        for array in arrays
+        for four in array.reshape(-1)[: array.size // 4 * 4].reshape(-1, 4)
+        if four.any()
+    }
 
 
 def test_inverses_and_powers() -> None:

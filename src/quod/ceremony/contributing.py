@@ -17,6 +17,7 @@ from quod.ceremony.contribution import (
     make_keys,
     read_contributions,
 )
+from quod.ceremony.core_dumps import no_core_dumps
 from quod.ceremony.details import Details
 from quod.ceremony.multiples import powers_of, secret_multiples
 from quod.ceremony.point_bytes import compressed
@@ -25,7 +26,7 @@ from quod.ceremony.ptau_layout import (
     check_whole,
 )
 from quod.ceremony.public_key import PublicKey
-from quod.ceremony.secret import Secret, no_core_dumps, wiped
+from quod.ceremony.secret import Secret, wiped
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null

@@ -8,7 +8,7 @@ from quod.ceremony.secret import Secret, held, wiped
 from quod.curve.array import check_points_array
 from quod.curve.fixed_multiple import FixedMultiple
 from quod.curve.group import Group
-from quod.curve.operations import normalise
+from quod.curve.operations import normalise_within
 from quod.curve.point import PointArithmetic
 from quod.curve.scalar_parts import parts_of
 from quod.curve.scalar_splitting import split_scalar
@@ -112,13 +112,18 @@ def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Wo
         return points.copy()
     spread = np.empty((count, group.scalars.words), np.uint32)
     spread[:] = scalars
+    # Coordinates that are not affine yet tell of the scalars, and so do products of them.
     results = unwritten(count, 4 * group.field.words)
-    with wiped(spread, results):
+    prefixes = np.zeros((count, group.field.words), np.uint32)
+    with wiped(spread, results, prefixes):
         kernel = device.compile(scalar_multiples, group=group)
-        with held(device, spread) as own:
-            device.launch(
-                kernel, -(-count // device.lanes), count,
-                np.ascontiguousarray(points), own, results,
-            )  # fmt: skip
-        check_written(device, "multiples", results)
-        return normalise(device, group, results)
+        with held(device, results) as made, held(device, prefixes) as products:
+            with held(device, spread) as own:
+                device.launch(
+                    kernel, -(-count // device.lanes), count,
+                    np.ascontiguousarray(points), own, made,
+                )  # fmt: skip
+            if not device.host_memory:
+                device.download(made, results)
+            check_written(device, "multiples", results)
+            return normalise_within(device, group, count, made, products)

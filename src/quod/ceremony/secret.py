@@ -136,22 +136,6 @@ def held(device: AnyDevice, array: Words) -> Iterator[Any]:
         device.upload(np.zeros_like(array), into=buffer)
 
 
-@contextlib.contextmanager
-def no_core_dumps() -> Iterator[None]:
-    """Keeps the system from writing this process's memory to a file, should it crash."""
-    try:
-        import resource
-    except ImportError:  # a system that has no such limit
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
-
-
 def _fill(words: Words) -> None:
     try:
         with open(_SOURCE, "rb", buffering=0) as source:

@@ -110,11 +110,21 @@ def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
 
 def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
     """Affine points from extended ones, uint32 of shape (n, 4 * group.field.words)."""
-    count = len(extended)
+    prefixes = np.empty((len(extended), group.field.words), np.uint32)
+    return normalise_within(device, group, len(extended), extended, prefixes)
+
+
+def normalise_within(
+    device: AnyDevice, group: Group, count: int, extended: Any, prefixes: Any
+) -> Words:
+    """`normalise` of `count` points, whose arrays may be buffers as well.
+
+    `prefixes`, a field element a point, is written to; the caller's are both, to be wiped where
+    they tell of a secret.
+    """
     out = unwritten(count, *group.shape)
     if not count:
         return out
-    prefixes = np.empty((count, group.field.words), np.uint32)
     # Enough instances for every lane, sharing inversions where there are more.
     instances = min(count, max(device.resident_lanes, count // _SHARING))
     kernel = device.compile(kernels.curve_normalise, group=group)

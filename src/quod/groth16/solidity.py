@@ -35,6 +35,18 @@ from quod.validation import flag, in_order, instance, shown
 
 _MOST_INPUTS = 128
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,99}", re.ASCII)
+_TYPE = re.compile(r"u?int\d*|u?fixed(\d+x\d+)?|bytes?\d*", re.ASCII)
+# Solidity's keywords, those that it reserves (its cheat sheet), and what the contract has itself.
+_TAKEN = """
+    abstract address after alias anonymous apply as assembly auto bool break calldata case catch
+    constant constructor continue contract copyof days default define delete do else emit enum ether
+    event external fallback false final for function gwei hex hours if immutable implements import
+    in indexed inline interface internal is let library macro mapping match memory minutes modifier
+    mutable new null of override partial payable pragma private promise public pure receive
+    reference relocatable return returns sealed seconds sizeof static storage string struct super
+    supports switch this throw true try type typedef typeof unchecked unicode using var view virtual
+    weeks wei while years _verdict ok requireValidProof verifyProof
+"""
 _WORD = 32
 # Solidity leaves what is below to itself.
 _FREE = 0x80
@@ -146,6 +158,9 @@ def solidity_verifier(
     given: object = name
     if not isinstance(given, str) or not _NAME.fullmatch(given):
         raise InputError(f"a contract's name is letters, digits and _, not {shown(given)}")
+    if _TYPE.fullmatch(given) or given in _TAKEN.split():
+        raise InputError(f"a contract cannot be called {given}, a word of Solidity or its own; "
+                         "take another name")  # fmt: skip
     if key.public > _MOST_INPUTS:
         raise InputError(
             f"a contract takes {_MOST_INPUTS} public inputs at most, for its code may have no more "

@@ -271,6 +271,22 @@ def test_a_file_whose_powers_come_last(
         new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "c.zkey")
 
 
+def test_a_power_that_is_what_lies_behind_the_powers(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their difference would be divided by."""
+    r1cs, ptau = files("bn254")
+    data = bytearray(ptau.read_bytes())
+    start, length = _sections(bytes(data))[2]
+    end = start + length
+    data[start + 31 * 64 : start + 31 * 64 + 32] = data[end : end + 32]
+    (tmp_path / "same.ptau").write_bytes(data)
+    monkeypatch.setattr(circuit_hash, "CHUNK", 16)
+    with pytest.raises(InputError, match=r"snarkjs's hash .* makes no point"):
+        new_key(r1cs, tmp_path / "same.ptau", tmp_path / "c.zkey")
+    assert not (tmp_path / "c.zkey").exists()
+
+
 def test_known_powers_are_what_they_say(files: Files) -> None:
     """The Lagrange bases of every level belong to the powers."""
     _, path = files("bn254")

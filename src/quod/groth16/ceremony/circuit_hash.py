@@ -138,6 +138,12 @@ def _past_the_end(modulus: Modulus, ptau: PowersOfTau, domain_size: int) -> byte
     y3 = subtract(multiply(subtract(v, x3), r), add(own, own))
     z3 = add(run, run)
     # Back to integers and affine coordinates, with ordinary arithmetic.
+    if not z3 % p:
+        raise InputError(
+            "goes on after section 2 (tau_g1) with bytes of which snarkjs's hash of a circuit as "
+            "large as all the powers makes no point; get the file again from its source",
+            path=ptau.path,
+        )
     leave = pow(limit, -1, p)
     scale = pow(z3 * leave, -1, p)
     x, y = x3 * leave * scale**2 % p, y3 * leave * scale**3 % p

@@ -8,10 +8,11 @@ from typing import BinaryIO
 import numpy as np
 
 from quod.ceremony.beacon import Beacon
+from quod.ceremony.core_dumps import no_core_dumps
 from quod.ceremony.details import Details
 from quod.ceremony.multiples import secret_multiples
 from quod.ceremony.public_key import PublicKey, group_of, multiple_of, point_data, random_g1
-from quod.ceremony.secret import Secret, no_core_dumps
+from quod.ceremony.secret import Secret
 from quod.ceremony.windows import windows
 from quod.curve.array import Point, to_points
 from quod.curve.named import CURVES
