@@ -115,6 +115,7 @@ NOT_IN_IT = {
         "r1cs.native",
         "r1cs.gadgets",
         "sapling",
+        "tensor",
         "tensor.quantised",
     ],
 )

@@ -12,7 +12,7 @@ PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
     "groth16", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "r1cs.gadgets", "sapling",
     "service.keys", "service.queue", "service.client", "service.worker", "sumcheck",
-    "tensor.quantised", "transcript", "witness",
+    "tensor", "tensor.quantised", "transcript", "witness",
 ))]  # fmt: skip
 
 

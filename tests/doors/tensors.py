@@ -6,11 +6,28 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quod.tensor import quantised
+from quod.tensor import layer_norm, quantised, rms_norm, softmax
 from tests.doors.row import DEVICE, OPTIONAL, Row
 
 
 def rows() -> Iterator[tuple[str, Row]]:
+    """Of all functions."""
+    yield from rows_of_arrays()
+    yield from rows_of_quantised()
+
+
+def rows_of_arrays() -> Iterator[tuple[str, Row]]:
+    """Softmax and the norms."""
+    vector = np.ones(2, np.float32)
+    given = {"device": DEVICE, "x": np.ones((3, 2), np.float32), "out": None}
+    fine = {"out": OPTIONAL, "epsilon": ("a float", "huge")}
+    yield "softmax", Row(softmax, given, fine)
+    given = given | {"weight": vector, "epsilon": 1e-5}
+    yield "rms_norm", Row(rms_norm, given, fine)
+    yield "layer_norm", Row(layer_norm, given | {"bias": vector}, fine)
+
+
+def rows_of_quantised() -> Iterator[tuple[str, Row]]:
     """Of quantised weights."""
     blocks, values = np.zeros((2, 34), np.uint8), np.zeros((2, 32), np.float32)
     given = {"type_name": "Q8_0", "blocks": blocks}

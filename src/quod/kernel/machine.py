@@ -43,6 +43,10 @@ class Capability(StrEnum):
     CHECKS = "checks"
     """Kernels print and check assertions; elsewhere neither is recorded."""
 
+    VECTOR_LANES = "vector_lanes"
+    """Instances are the lanes of one vector: what they access side by side is one access, and
+    elements that one instance accesses together are as many."""
+
     EXP2 = "exp2"
     """An instruction gives powers of two of floats."""
 

@@ -114,7 +114,7 @@ class CpuDevice(OpenedDevice):
 
     def machine(self, lanes: int) -> Machine:
         """What kernels of so many lanes are traced for."""
-        features = {Capability.U64, Capability.SUBGROUPS}
+        features = {Capability.U64, Capability.SUBGROUPS, Capability.VECTOR_LANES}
         if lanes == 8 and self.strategy == "ifma":
             features.add(Capability.IFMA52)
         if lanes == 1:

@@ -1,0 +1,136 @@
+"""The row kernels: softmax and the norms, one function each for every type, plan and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f16, f32, pointer, u32
+from quod.kernel.registry import register
+from quod.kernel.types import Type
+from quod.kernel.value import ParameterType
+from quod.tensor.plan import RowPlan
+from quod.tensor.rows import LOG2_E, Access, Row, Values, counted, summed
+
+_LEAST = -3.4028234663852886e38
+"""The least f32: WGSL has no infinity."""
+
+
+def _softmax(
+    k: Builder, rows: Value, width: Value, x: Value, y: Value, *, element: Type, plan: RowPlan
+) -> None:
+    """y[r] = softmax(x[r]) of each row, of `width` accesses.
+
+    The greatest element is taken from all before they are powers. A row that is too long for
+    registers is read twice: its greatest element and its sum come of one pass, in which the sum is
+    scaled whenever a greater element comes (Milakov and Gimelshein, Online normalizer calculation
+    for softmax, 2018).
+    """
+    row = Row(k, element, plan, rows, width)
+    source, zero = row.of(x), k.constant(0.0, f32)
+
+    def power(value: Value, top: Value) -> Value:
+        return k.exp2((value - top) * LOG2_E)
+
+    def highest(accesses: list[Access], top: Value) -> Value:
+        for access in accesses:
+            for value in access.values:
+                top = k.maximum(top, value)
+        return top
+
+    def powers(accesses: list[Access], total: Value, top: Value) -> Value:
+        return summed(counted(k, accesses, lambda value: power(value, top)), total)
+
+    def both(accesses: list[Access], carried: Values) -> Values:
+        top = highest(accesses, carried[0])
+        return top, powers(accesses, carried[1] * power(carried[0], top), top)
+
+    least = k.constant(_LEAST, f32)
+    if plan.whole:
+        (own,) = row.fold(source, (least,), lambda some, carried: (highest(some, carried[0]),))
+        top = row.combined(own, k.maximum)
+        (total,) = row.fold(source, (zero,), lambda some, to: (powers(some, to[0], top),))
+    else:
+        own, total = row.fold(source, (least, zero), both)
+        top = row.combined(own, k.maximum)
+        total = total * power(own, top)
+    scale = k.rcp(row.total(total))
+    row.store(source, row.of(y), lambda access: [power(v, top) * scale for v in access.values])
+
+
+def _rms_norm(
+    k: Builder, rows: Value, width: Value, epsilon: Value, x: Value, weight: Value, y: Value, *,
+    element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """y[r] = x[r] / sqrt(mean(x[r]**2) + epsilon) * weight (Zhang and Sennrich, 2019)."""
+    row = Row(k, element, plan, rows, width)
+    source, factors, zero = row.of(x), row.vector(weight), k.constant(0.0, f32)
+
+    def squares(accesses: list[Access], carried: Values) -> Values:
+        return (summed(counted(k, accesses, lambda value: value * value), carried[0]),)
+
+    (total,) = row.fold(source, (zero,), squares)
+    scale = k.rsqrt(row.total(total) / row.columns + epsilon)
+
+    def made(access: Access) -> list[Value]:
+        by = row.load(factors, access.place)
+        return [value * scale * factor for value, factor in zip(access.values, by, strict=True)]
+
+    row.store(source, row.of(y), made)
+
+
+def _layer_norm(
+    k: Builder, rows: Value, width: Value, epsilon: Value, x: Value, weight: Value, bias: Value,
+    y: Value, *, element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """y[r] = (x[r] - mean) / sqrt(variance + epsilon) * weight + bias (Ba, Kiros and Hinton, 2016).
+
+    The variance is the mean of the squares of differences, which cancellation does not spoil.
+    """
+    row = Row(k, element, plan, rows, width)
+    source, zero = row.of(x), k.constant(0.0, f32)
+    factors, summands = row.vector(weight), row.vector(bias)
+
+    def total_of(term: Callable[[Value], Value]) -> Value:
+        def step(accesses: list[Access], carried: Values) -> Values:
+            return (summed(counted(k, accesses, term), carried[0]),)
+
+        return row.total(row.fold(source, (zero,), step)[0])
+
+    mean = total_of(lambda value: value) / row.columns
+    variance = total_of(lambda value: (value - mean) * (value - mean)) / row.columns
+    scale = k.rsqrt(variance + epsilon)
+
+    def made(access: Access) -> list[Value]:
+        by, to = row.load(factors, access.place), row.load(summands, access.place)
+        parts = zip(access.values, by, to, strict=True)
+        return [k.fma((value - mean) * scale, factor, plus) for value, factor, plus in parts]
+
+    row.store(source, row.of(y), made)
+
+
+_SHAPE: dict[str, ParameterType] = {"rows": u32, "width": u32}
+
+
+def _kernel(body: Any, element: Type, numbers: list[str], memory: str) -> KernelDefinition:
+    parameters: dict[str, ParameterType] = _SHAPE | dict.fromkeys(numbers, f32)
+    parameters |= dict.fromkeys(memory.split(), pointer(element))
+    name = f"{body.__name__[1:]}_{element}"
+    location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
+    return KernelDefinition(name, body, parameters, location)
+
+
+TYPES = (f32, f16, bf16)
+"""The types of elements; arithmetic is that of f32."""
+
+SOFTMAX = {element: _kernel(_softmax, element, [], "x y") for element in TYPES}
+RMS_NORM = {element: _kernel(_rms_norm, element, ["epsilon"], "x weight y") for element in TYPES}
+LAYER_NORM = {
+    element: _kernel(_layer_norm, element, ["epsilon"], "x weight bias y") for element in TYPES
+}
+"""Each kernel by the type of its elements."""
+
+for _name, _kernels in (("softmax", SOFTMAX), ("rms_norm", RMS_NORM), ("layer_norm", LAYER_NORM)):
+    for _element in (f32, bf16):
+        _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=4, whole=True)
+        register(f"tensor.{_name}_{_element}", _kernels[_element], element=_element, plan=_plan)

@@ -1,0 +1,198 @@
+"""A row as an instance of a kernel sees it: its share of the elements, and what all have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, bf16, f16, f32, u32, u64
+from quod.kernel.types import HALVES, Type
+from quod.tensor.plan import RowPlan
+
+Values = tuple[Value, ...]
+
+LOG2_E = 1.4426950408889634
+
+
+@frozen(eq=False)
+class Access:
+    """Elements of a row that an instance has together, from place `at` in accesses on.
+
+    `there` says whether they are in the row; where not, `place` and the values are those of its
+    last access. None is yes.
+    """
+
+    at: Value
+    place: Value
+    there: Value | None
+    values: Values
+
+
+class Row:
+    """The row of this instance, `width` accesses of `vector` elements long.
+
+    Every instance of the workgroup is to construct it and to call its methods; those beyond the
+    last row see that row, and store nothing.
+    """
+
+    def __init__(self, k: Builder, element: Type, plan: RowPlan, rows: Value, width: Value) -> None:
+        self._k = k
+        self._element = element
+        self._width = width
+        self._threads, self._vector = plan.threads, plan.vector
+        self._batch, self._whole = plan.batch, plan.whole
+        self._kept: list[Access] = []
+        row, self._lane, self._inside = k.workgroup_id(), k.local_id(), None
+        if plan.threads < k.workgroup_size:
+            row = row * (k.workgroup_size // plan.threads) + self._lane // plan.threads
+            self._lane %= plan.threads
+            self._inside = row < rows
+            row = k.minimum(row, rows - 1)
+        self._first = row.cast(u64) * width.cast(u64) * self._words
+        several = plan.threads > k.subgroup_size
+        self._room = k.shared(f32, -(-k.workgroup_size // k.subgroup_size)) if several else None
+
+    @property
+    def columns(self) -> Value:
+        """The elements of the row, as f32."""
+        return (self._width * self._vector).cast(f32)
+
+    # --- memory
+
+    @property
+    def _paired(self) -> bool:
+        """Whether floats of 16 bits are read and written two in a word."""
+        return self._element in HALVES and self._vector > 1
+
+    @property
+    def _words(self) -> int:
+        """What an access has in memory: elements, or words."""
+        return self._vector // 2 if self._paired else self._vector
+
+    def of(self, matrix: Value) -> Value:
+        """The row of a matrix."""
+        return self._k.pointer_add(self.vector(matrix), self._first)
+
+    def vector(self, one: Value) -> Value:
+        """A vector as long as a row, the same for all of them."""
+        return one.cast(u32) if self._paired else one
+
+    def load(self, pointer: Value, at: Value) -> Values:
+        """The elements of one access, as f32, of what `of` or `vector` gives."""
+        k = self._k
+        found = k.load(pointer, at * self._words, self._words)
+        if not self._paired:
+            return found
+        unpack = k.unpack_f16 if self._element is f16 else k.unpack_bf16
+        return tuple(value for word in found for value in unpack(word))
+
+    def _store(self, pointer: Value, at: Value, values: Sequence[Value]) -> None:
+        k = self._k
+        if self._paired:
+            pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
+            values = [pack(*values[i : i + 2]) for i in range(0, self._vector, 2)]
+        k.store(pointer, at * self._words, *values)
+
+    # --- passes over the row
+
+    def _step(self, pointer: Value, first: Value, *, full: bool) -> list[Access]:
+        """The accesses of a step; what is beyond the row is its last access instead."""
+        found = []
+        for number in range(self._batch):
+            at = first + (number * self._threads + self._lane)
+            there = None if full else at < self._width
+            place = at if full else self._k.minimum(at, self._width - 1)
+            found.append(Access(at, place, there, self.load(pointer, place)))
+        return found
+
+    def _all(self, pointer: Value) -> list[Access]:
+        """The row, which is read once."""
+        if not self._kept:
+            self._kept = self._step(pointer, self._k.constant(0, u32), full=False)
+        return self._kept
+
+    def fold(
+        self, pointer: Value, initial: Values, step: Callable[[list[Access], Values], Values]
+    ) -> Values:
+        """What `step` makes of the instance's accesses, some at a time, and of what it carries."""
+        k = self._k
+        if self._whole:
+            return step(self._all(pointer), initial)
+        size = self._threads * self._batch
+        with k.range(0, self._width // size, carry=initial) as loop:
+            accesses = self._step(pointer, loop.index * size, full=True)
+            loop.next(step(accesses, loop.carried))
+        rest = self._step(pointer, self._width // size * size, full=False)
+        return step(rest, loop.results)
+
+    def store(
+        self, pointer: Value, target: Value, made: Callable[[Access], Sequence[Value]]
+    ) -> None:
+        """Stores what `made` gives for each access at its place in another row."""
+        k = self._k
+        size = self._threads * self._batch
+        if self._whole:
+            self._store_step(target, self._all(pointer), made)
+            return
+        with k.range(0, self._width // size) as loop:
+            self._store_step(target, self._step(pointer, loop.index * size, full=True), made)
+        rest = self._step(pointer, self._width // size * size, full=False)
+        self._store_step(target, rest, made)
+
+    def _store_step(
+        self, target: Value, accesses: list[Access], made: Callable[[Access], Sequence[Value]]
+    ) -> None:
+        k = self._k
+        for access in accesses:
+            values, there = made(access), access.there
+            if self._inside is not None:
+                there = self._inside if there is None else there & self._inside
+            if there is None:
+                self._store(target, access.at, values)
+                continue
+            with k.if_(there):
+                self._store(target, access.at, values)
+
+    # --- what all instances of the row have
+
+    def combined(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """One f32 of those of the row's instances, the same in each: in pairs, in a fixed order."""
+        k = self._k
+        distance = min(self._threads, k.subgroup_size) // 2
+        while distance:
+            value = combine(value, k.shuffle(value, k.lane_id() ^ distance))
+            distance //= 2
+        if self._room is None:
+            return value
+        with k.if_(k.lane_id() == 0):
+            self._room[k.subgroup_id()] = value
+        k.barrier()
+        parts = self._threads // k.subgroup_size
+        first = k.subgroup_id() // parts * parts
+        value = self._room[first]
+        for part in range(1, parts):
+            value = combine(value, self._room[first + part])
+        k.barrier()
+        return value
+
+    def total(self, value: Value) -> Value:
+        """The sum over the row's instances."""
+        return self.combined(value, lambda a, b: a + b)
+
+
+def counted(k: Builder, accesses: list[Access], term: Callable[[Value], Value]) -> Iterator[Value]:
+    """The term of each element that is the instance's own, zero of the others."""
+    for access in accesses:
+        for value in access.values:
+            own = term(value)
+            yield own if access.there is None else k.select(access.there, own, 0.0)
+
+
+def summed(terms: Iterator[Value], total: Value) -> Value:
+    """The sum of some terms in pairs, added to a total."""
+    left = list(terms)
+    while len(left) > 1:
+        left = [a + b for a, b in zip(left[::2], left[1::2], strict=False)] + (
+            left[-1:] if len(left) % 2 else []
+        )
+    return total + left[0]

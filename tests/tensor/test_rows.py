@@ -1,0 +1,332 @@
+"""Softmax and the norms: against float64 at every edge, exact cases, hostile rows, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import Buffer, open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError
+from quod.kernel import bf16, f16, f32
+from quod.kernel.types import Type
+from quod.tensor import layer_norm, rms_norm, softmax
+from quod.tensor.plan import plan_rows
+
+Array = np.ndarray[Any, Any]
+
+TYPES = [f32, f16, bf16]
+COLUMNS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097]
+FEW = [7, 65, 512]
+"""Where a driver takes seconds to compile a plan."""
+_UNIT = {f32: 2.0**-23, f16: 2.0**-10, bf16: 2.0**-7}
+_LEAST = {f32: 2.0**-149, f16: 2.0**-24, bf16: 2.0**-133}
+
+
+def stored(values: Array, element: Type) -> Array:
+    """Numbers as elements, bf16 as their bits."""
+    if element is not bf16:
+        return values.astype(np.float32 if element is f32 else np.float16)
+    word = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((word + 0x7FFF + ((word >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def numbers(values: Array, element: Type) -> Array:
+    """Elements as f64."""
+    if element is bf16:
+        values = (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float64)
+
+
+def softmax64(x: Array) -> Array:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+Case = tuple[Callable[..., Any], Callable[..., Array], int]
+
+
+def _rms64(x: Array, weight: Array) -> Array:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight
+
+
+def _layer64(x: Array, weight: Array, bias: Array) -> Array:
+    scale = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    return (x - x.mean(-1, keepdims=True)) * scale * weight + bias
+
+
+CASES: dict[str, Case] = {
+    "softmax": (softmax, softmax64, 0),
+    "rms_norm": (rms_norm, _rms64, 1),
+    "layer_norm": (layer_norm, _layer64, 2),
+}
+"""The function, the same of f64, and how many vectors it takes."""
+
+
+def allowed(name: str, x: Array, exact: Array, vectors: list[Array], element: Type) -> Array:
+    """The error that arithmetic in f32 and one rounding to the element may make."""
+    unit = _UNIT[f32]
+    depth = np.log2(x.shape[-1]) + 4
+    if name == "softmax":
+        arithmetic = exact * unit * (8 + 2 * np.abs(x - x.max(-1, keepdims=True)))
+    else:
+        scale = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+        if name == "layer_norm":
+            scale = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        spread = (np.abs(x) + np.abs(x).mean(-1, keepdims=True) * depth) * scale
+        arithmetic = unit * (16 * spread * np.abs(vectors[0]) + 2 * np.abs(exact))
+    bound: Array = arithmetic + _UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * _LEAST[element]
+    return bound
+
+
+def check(device: AnyDevice, name: str, element: Type, rows: int, columns: int) -> None:
+    function, exact64, count = CASES[name]
+    random = np.random.default_rng(columns)
+    x = stored(random.normal(1, 4, (rows, columns)), element)
+    vectors = [stored(random.normal(1, 0.5, columns), element) for _ in range(count)]
+    memory = [device.upload(array) for array in (x, *vectors)]
+    guarded = np.full(rows * columns + 32, 99, x.dtype)
+    # A guard of 16 elements on each side begins at a multiple of 16 bytes.
+    room = device.upload(guarded)
+    part = room.slice(16 * x.itemsize, 16 * x.itemsize + x.nbytes).like(memory[0])
+    assert function(device, *memory, out=part) is part
+    device.download(room, guarded)
+    assert (guarded[:16] == 99).all()
+    assert (guarded[-16:] == 99).all()
+    found = numbers(guarded[16:-16].reshape(rows, columns), element)
+    given = [numbers(vector, element) for vector in vectors]
+    wanted = exact64(numbers(x, element), *given)
+    error = np.abs(found - wanted)
+    bound = allowed(name, numbers(x, element), wanted, given, element)
+    worst = np.unravel_index(np.argmax(error - bound), error.shape)
+    assert (error <= bound).all(), (columns, worst, found[worst], wanted[worst])
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
+    for columns in FEW if device.kind == "webgpu" else COLUMNS:
+        check(device, name, element, 3, columns)
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_every_edge_on_gpus(gpu_device: AnyDevice, name: str, element: Type) -> None:
+    for columns in FEW if gpu_device.kind == "webgpu" else [7, 65, 128, 1000]:
+        check(gpu_device, name, element, 9, columns)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_longer_than_registers(name: str) -> None:
+    with open_device("emulated:ptx") as device:
+        assert not plan_rows(device, f32, 33000).whole
+        check(device, name, f32, 2, 33000)
+        check(device, name, f16, 2, 32770)
+
+
+def test_plans() -> None:
+    with open_device("emulated:ptx") as gpu, open_device("cpu") as cpu:
+        for element in TYPES:
+            for columns in [*range(1, 300), 1024, 4096, 4097, 8192, 16384, 32768]:
+                plan = plan_rows(gpu, element, columns)
+                assert columns % plan.vector == 0
+                assert plan.vector * element.bytes <= 16
+                width = columns // plan.vector
+                assert plan.whole == (plan.threads * plan.batch >= width)
+                assert plan.whole or plan.vector == 1
+                assert plan.lanes % plan.threads == 0
+                assert plan.groups(7) * (plan.lanes // plan.threads) >= 7
+            assert plan_rows(cpu, element, 4096).vector == 1
+        assert plan_rows(gpu, f32, 32768).whole
+
+
+# --- exact results
+
+
+EXACT_ON = ["cpu", "emulated", "emulated:ptx"]
+
+
+@pytest.fixture(params=EXACT_ON)
+def exact_device(request: pytest.FixtureRequest) -> Any:
+    with open_device(request.param) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("columns", [1, 8, 64, 4096])
+def test_equal_logits_share_equally(exact_device: AnyDevice, columns: int) -> None:
+    x = np.full((3, columns), 5, np.float32)
+    assert (softmax(exact_device, x) == 1 / columns).all()
+
+
+def test_one_hot(exact_device: AnyDevice) -> None:
+    """A wrong place is told by its number."""
+    columns = 77
+    x = 200 * np.eye(columns, dtype=np.float32)
+    assert np.array_equal(softmax(exact_device, x), np.eye(columns))
+    ones = np.where(np.arange(columns) % 2, -1, 1).astype(np.float32)[None]
+    weight = np.arange(columns, dtype=np.float32)
+    assert np.array_equal(rms_norm(exact_device, ones, weight, epsilon=0), ones * weight)
+    bias = weight + 1000
+    for at in (0, 40, 76):
+        only = np.zeros(columns, np.float32)
+        only[at] = 8
+        found = layer_norm(exact_device, x, only, bias)[3]
+        assert np.array_equal(np.delete(found, at), np.delete(bias, at))
+        assert found[at] != bias[at]
+
+
+def test_two_runs_and_in_place(device: AnyDevice) -> None:
+    x = np.random.default_rng(2).normal(0, 3, (5, 130)).astype(np.float32)
+    memory = device.upload(x)
+    results = []
+    for _ in range(2):
+        out = softmax(device, memory)
+        results.append(np.empty_like(x))
+        device.download(out, results[-1])
+    assert np.array_equal(results[0].view(np.uint32), results[1].view(np.uint32))
+    assert softmax(device, memory, out=memory) is memory
+    device.download(memory, x)
+    assert np.array_equal(x, results[0])
+
+
+# --- hostile rows
+
+
+@pytest.fixture(params=["cpu", "emulated:ptx", "cuda"])
+def ieee_device(request: pytest.FixtureRequest) -> Any:
+    """WGSL knows neither infinity nor NaN."""
+    from tests.conftest import open_for_test
+
+    with open_for_test(request.param) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("columns", [9, 64, 1000])
+def test_what_is_no_number_stays_in_its_row(ieee_device: AnyDevice, columns: int) -> None:
+    x = np.random.default_rng(4).normal(0, 1, (7, columns)).astype(np.float32)
+    usual = softmax(ieee_device, x)
+    x[1, 5], x[2, 3], x[4] = np.nan, np.inf, -np.inf
+    x[5, 0] = -np.inf
+    found = softmax(ieee_device, x)
+    assert np.isnan(found[[1, 2, 4]]).all()
+    assert np.array_equal(found[[0, 3, 6]], usual[[0, 3, 6]])
+    assert found[5, 0] == 0
+    assert np.allclose(found[5].sum(), 1, atol=1e-5)
+    ones = np.ones(columns, np.float32)
+    for norm in (rms_norm(ieee_device, x, ones), layer_norm(ieee_device, x, ones, ones)):
+        assert np.isnan(norm[1]).all()
+        assert np.isfinite(norm[[0, 3, 6]]).all()
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_large_logits(device: AnyDevice, element: Type) -> None:
+    largest = {f32: 3e38, f16: 65504.0, bf16: 3e38}[element]
+    x = np.zeros((3, 70))
+    x[0, 3], x[1, :], x[2, 10], x[2, 11] = 1e4, largest, -1e4, 1.0
+    given = stored(x, element)
+    found = np.empty_like(given)
+    device.download(softmax(device, device.upload(given)), found)
+    wanted = softmax64(numbers(given, element))
+    assert np.abs(numbers(found, element) - wanted).max() <= _UNIT[element]
+
+
+def test_a_variance_far_from_zero(device: AnyDevice) -> None:
+    """The mean of squares less the square of the mean would have no digit left."""
+    noise = np.random.default_rng(6).normal(0, 1, (2, 1024))
+    x = (1e4 + noise).astype(np.float32)
+    ones, zeros = np.ones(1024, np.float32), np.zeros(1024, np.float32)
+    out = layer_norm(device, *map(device.upload, (x, ones, zeros)))
+    found = np.empty_like(x)
+    device.download(out, found)
+    exact = _layer64(x.astype(np.float64), ones, zeros)
+    # The mean is off by units of 1e4 at most; E[x*x] - E[x]**2 is off by 8.
+    assert np.abs(found - exact).max() < 0.004
+
+
+# --- arrays and bad input
+
+
+class WithDlpack:
+    """An array that only DLPack reaches, and that makes others like it."""
+
+    def __init__(self, data: Array) -> None:
+        self.data = data
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def new_empty(self, shape: tuple[int, ...]) -> WithDlpack:
+        return WithDlpack(np.full(shape, 7, self.data.dtype))
+
+
+def test_arrays_of_others() -> None:
+    with open_device("cpu") as device:
+        x = np.random.default_rng(1).normal(0, 1, (2, 3, 10)).astype(np.float32)
+        usual = softmax(device, x)
+        assert usual.shape == (2, 3, 10)
+        other = softmax(device, WithDlpack(x))
+        assert isinstance(other, WithDlpack)
+        assert np.array_equal(other.data, usual)
+        out = np.empty_like(x)
+        assert softmax(device, x, out=out) is out
+        assert np.array_equal(out, usual)
+        made = softmax(device, device.upload(x))
+        assert isinstance(made, Buffer)
+        assert made.shape == x.shape
+        assert np.array_equal(np.asarray(made), usual)
+        assert np.array_equal(softmax(device, x[1]), usual[1])  # memory that begins elsewhere
+        empty = softmax(device, np.zeros((0, 4), np.float32))
+        assert empty.shape == (0, 4)
+        assert softmax(device, np.zeros((4, 0), np.float16)).shape == (4, 0)
+
+
+X = np.zeros((4, 6), np.float32)
+ROW = np.zeros(6, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: softmax(d, X.astype(np.float64)), "x is of float64; tensors are of float32"),
+        (lambda d: softmax(d, X.astype(">f4")), "x is of >f4"),
+        (lambda d: softmax(d, np.float32(1)[()]), "x must be an array or a buffer, not float32"),
+        (lambda d: softmax(d, np.zeros((), np.float32)), "x is one number"),
+        (lambda d: softmax(d, X.T), r"x has strides \(4, 24\); take a contiguous copy"),
+        (lambda d: softmax(d, X[:, ::2]), "x has strides"),
+        (lambda d: softmax(d, [[1.0]]), "x must be an array or a buffer, not list"),
+        (lambda d: softmax(d, Buffer.zeros(64)), "x is a buffer of bytes"),
+        (
+            lambda d: softmax(d, X, out=np.zeros((4, 5), np.float32)),
+            r"out must be f32 of shape \(4, 6\), as x is, not f32 of shape \(4, 5\)",
+        ),
+        (lambda d: softmax(d, X, out=X.astype(np.float16)), "out must be f32 .* not f16"),
+        (lambda d: rms_norm(d, X, ROW[:5]), r"weight must be f32 of shape \(6,\)"),
+        (lambda d: rms_norm(d, X, ROW.astype(np.float16)), "weight must be f32"),
+        (lambda d: layer_norm(d, X, ROW, X), "bias must be f32 of shape"),
+        (lambda d: rms_norm(d, X, ROW, epsilon=-1), "epsilon must be at least 0"),
+        (lambda d: rms_norm(d, X, ROW, epsilon=float("nan")), "epsilon must be at least 0"),
+        (lambda d: rms_norm(d, X, ROW, epsilon="small"), "epsilon must be a number"),
+    ],
+)
+def test_bad_input(call: Callable[[Any], Any], message: str) -> None:
+    with open_device("cpu") as device, pytest.raises(InputError, match=message):
+        call(device)
+
+
+def test_memory_that_does_not_fit() -> None:
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    with open_device("cpu") as cpu, open_device("emulated") as gpu:
+        with pytest.raises(DeviceError, match="argument y of kernel softmax_f32 is read-only"):
+            softmax(cpu, X, out=fixed)
+        with pytest.raises(DeviceError, match="argument x of kernel softmax_f32 is memory of"):
+            softmax(cpu, gpu.upload(X), out=X.copy())
+        odd = gpu.upload(np.zeros(50, np.float32)).slice(4, 4 + X.nbytes).like(gpu.upload(X))
+        with pytest.raises(DeviceError, match=r"argument x .* not a multiple of 16"):
+            softmax(gpu, odd)
