@@ -1,0 +1,48 @@
+"""Verifiable inference: the logits of a perceptron of 8-bit weights, proven for committed weights.
+
+`Perceptron` is read from a GGUF file, `Prover` runs it and proves what it found, `verify` is plain
+Python. The weights are bound, not hidden. The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.inference.network import Activations as Activations
+    from quod.inference.network import run as run
+    from quod.inference.perceptron import Layer as Layer
+    from quod.inference.perceptron import Perceptron as Perceptron
+    from quod.inference.prover import Inference as Inference
+    from quod.inference.prover import Prover as Prover
+    from quod.inference.statement import VerifyingKey as VerifyingKey
+    from quod.inference.statement import error_terms as error_terms
+    from quod.inference.verifier import verify as verify
+
+__all__ = [
+    "Activations",
+    "Inference",
+    "Layer",
+    "Perceptron",
+    "Prover",
+    "VerifyingKey",
+    "error_terms",
+    "run",
+    "verify",
+]
+
+_HOME = {
+    "Activations": "quod.inference.network",
+    "Inference": "quod.inference.prover",
+    "Layer": "quod.inference.perceptron",
+    "Perceptron": "quod.inference.perceptron",
+    "Prover": "quod.inference.prover",
+    "VerifyingKey": "quod.inference.statement",
+    "error_terms": "quod.inference.statement",
+    "run": "quod.inference.network",
+    "verify": "quod.inference.verifier",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,84 @@
+"""Runs a perceptron on a device: products of 8-bit numbers, added up in 32 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.written import not_written
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.inference.perceptron import Layer, Numbers, Perceptron, check_images, clamped, rescaled
+from quod.kernel import I8, I32, U32, Builder, Pointer, i32, kernel
+from quod.validation import instance
+
+_NOT_WRITTEN = -(1 << 31)
+
+
+@kernel
+def dense_sums(
+    k: Builder, n: U32, outputs: U32, inputs: U32, weights: Pointer[I8], images: Pointer[I8],
+    biases: Pointer[I32], sums: Pointer[I32],
+) -> None:  # fmt: skip
+    """sums[i], for n: the bias and the products of an image's numbers with an output's weights.
+
+    The output is i % outputs, the image i // outputs.
+    """
+    i = k.global_id()
+    with k.if_(i < n):
+        image, output = i // outputs, i % outputs
+        row, column = output * inputs, image * inputs
+        with k.range(0, inputs, carry=k.constant(0, i32)) as loop:
+            product = weights[row + loop.index] * images[column + loop.index]
+            loop.next(loop.carried + product)
+        sums[i] = biases[output] + loop.results
+
+
+@frozen(eq=False)
+class Activations:
+    """What a perceptron computes of some images: of each hidden layer the `quotients` and
+    `remainders` of its rescaled sums and the `outputs`, and the `logits`, a row an image."""
+
+    quotients: tuple[Numbers, ...]
+    remainders: tuple[Numbers, ...]
+    outputs: tuple[Numbers, ...]
+    logits: Numbers
+
+
+def run(device: DeviceChoice, perceptron: Perceptron, images: object) -> Activations:
+    """All activations and the logits of images, whole numbers of 0 to 127, one a row.
+
+    The same on every device. InputError for other images.
+    """
+    device = resolve_device(device)
+    instance("the perceptron", perceptron, Perceptron, "Perceptron.open reads one")
+    values = check_images(images, perceptron.layers[0].inputs)
+    quotients, remainders, outputs = [], [], []
+    for layer in perceptron.hidden:
+        assert layer.multipliers is not None
+        quotient, remainder = rescaled(_sums(device, layer, values), layer.multipliers)
+        values = clamped(quotient)
+        quotients.append(quotient)
+        remainders.append(remainder)
+        outputs.append(values)
+    logits = _sums(device, perceptron.layers[-1], values)
+    return Activations(tuple(quotients), tuple(remainders), tuple(outputs), logits)
+
+
+def _sums(device: AnyDevice, layer: Layer, values: Numbers) -> Numbers:
+    count = len(values) * layer.outputs
+    if count >= 1 << 31:
+        raise InputError(f"{len(values)} images at a time are too many")
+    own = device.compile(dense_sums)
+    found = device.upload(np.full(count, _NOT_WRITTEN, np.int32))
+    device.launch(
+        own, -(-count // own.lanes), count, layer.outputs, layer.inputs,
+        device.upload(layer.weights), device.upload(values.astype(np.int8)),
+        device.upload(layer.biases.astype(np.int32)), found,
+    )  # fmt: skip
+    sums = np.empty(count, np.int32)
+    device.download(found, sums)
+    if (sums == _NOT_WRITTEN).any():
+        raise not_written(device, "the sums of a layer")
+    return sums.astype(np.int64).reshape(len(values), layer.outputs)

@@ -1,0 +1,213 @@
+"""Perceptrons of 8-bit weights whose outputs are whole numbers on every device.
+
+A layer has the sums acc = W x + b. A hidden one rescales them by a multiplier a row and takes what
+is neither below 0 nor above 127:
+
+    x' = min(max((acc * m + 2**23) >> 24, 0), 127)
+
+The sums of the last layer are the logits. Files are GGUF (`quod.formats.Gguf`) with the tensors
+`layer.N.weight` (I8), `layer.N.bias` (I32) and, of hidden layers, `layer.N.multiplier` (I32).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.formats.gguf import Gguf
+from quod.formats.gguf_writer import write_gguf
+from quod.formats.source import Path
+from quod.frozen import frozen
+from quod.validation import plain_array
+
+Numbers = NDArray[np.int64]
+
+SHIFT = 24
+"""Bits by which products with multipliers are shifted."""
+
+HALF = 1 << (SHIFT - 1)
+
+MOST_ACTIVATION = 127
+
+MOST_WIDTH = 1 << 12
+MOST_LAYERS = 9
+MOST_TABLE_BITS = 16
+
+_MOST_SUM = 1 << 31
+_ARCHITECTURE = "general.architecture"
+_KIND = "quod-perceptron"
+
+
+@frozen(eq=False)
+class Layer:
+    """Weights as int8 of shape (outputs, inputs), a bias an output, and of a hidden layer a
+    multiplier an output, which the last one has not."""
+
+    weights: NDArray[np.int8]
+    biases: Numbers
+    multipliers: Numbers | None
+
+    @property
+    def outputs(self) -> int:
+        """How many sums it has."""
+        return int(self.weights.shape[0])
+
+    @property
+    def inputs(self) -> int:
+        """How many activations it takes."""
+        return int(self.weights.shape[1])
+
+    def largest_sums(self) -> Numbers:
+        """What no sum exceeds, whatever the activations are."""
+        rows: Numbers = np.abs(self.weights.astype(np.int64)).sum(axis=1)
+        rows = MOST_ACTIVATION * rows + np.abs(self.biases)
+        return rows
+
+
+@frozen(eq=False)
+class Perceptron:
+    """Layers, each of which takes the outputs of the one before it; at least one is hidden.
+
+    InputError for layers that do not fit together, and for rows whose sums could be as large as
+    2**31 or, rescaled, 2**15.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        layers = tuple(_checked(number, layer) for number, layer in enumerate(self.layers))
+        self.__dict__.update(layers=layers)
+        if not 2 <= len(layers) <= MOST_LAYERS:
+            raise InputError(f"a perceptron has 2 to {MOST_LAYERS} layers, not {len(layers)}")
+        for number, layer in enumerate(layers):
+            if (layer.multipliers is None) != (number == len(layers) - 1):
+                raise InputError(f"layer {number}: all layers but the last have multipliers")
+            if number and layer.inputs != layers[number - 1].outputs:
+                raise InputError(
+                    f"layer {number} takes {layer.inputs} activations; the one before it gives "
+                    f"{layers[number - 1].outputs}"
+                )
+            if (layer.largest_sums() >= _MOST_SUM).any():
+                raise InputError(f"layer {number}: a row's sums can be as large as 2^31")
+        if self.table_bits > MOST_TABLE_BITS:
+            raise InputError(
+                f"a rescaled sum can have {self.table_bits} bits, more than {MOST_TABLE_BITS}; "
+                "take smaller multipliers"
+            )
+
+    @property
+    def hidden(self) -> tuple[Layer, ...]:
+        """The layers but the last."""
+        return self.layers[:-1]
+
+    @property
+    def table_bits(self) -> int:
+        """Bits of the numbers, with their sign, that a rescaled sum can be."""
+        largest = 0
+        for layer in self.hidden:
+            assert layer.multipliers is not None
+            rescaled = (layer.largest_sums() * layer.multipliers + HALF) >> SHIFT
+            largest = max(largest, int(rescaled.max()))
+        return max(largest.bit_length() + 1, 8)
+
+    @classmethod
+    def open(cls, path: Path) -> Perceptron:
+        """Reads a GGUF file; InputError names the tensor that is missing or of another type."""
+        file = Gguf.open(path, owned=True)
+        if file.metadata.get(_ARCHITECTURE) != _KIND:
+            raise InputError(f"{file.path}: {_ARCHITECTURE} is not {_KIND}")
+        layers: list[Layer] = []
+        while f"layer.{len(layers)}.weight" in file.tensors and len(layers) < MOST_LAYERS:
+            name = f"layer.{len(layers)}"
+            multipliers = None
+            if f"{name}.multiplier" in file.tensors:
+                multipliers = _tensor(file, f"{name}.multiplier", "I32", 1)
+            weights = _tensor(file, f"{name}.weight", "I8", 2)
+            layers.append(Layer(weights, _tensor(file, f"{name}.bias", "I32", 1), multipliers))
+        try:
+            return cls(tuple(layers))
+        except InputError as error:
+            raise InputError(f"{file.path}: {error}") from None
+
+    def write(self, path: Path) -> None:
+        """Writes a GGUF file."""
+        tensors: dict[str, tuple[str, NDArray[Any]]] = {}
+        for number, layer in enumerate(self.layers):
+            tensors[f"layer.{number}.weight"] = "I8", layer.weights
+            tensors[f"layer.{number}.bias"] = "I32", layer.biases.astype(np.int32)
+            if layer.multipliers is not None:
+                multipliers = layer.multipliers.astype(np.int32)
+                tensors[f"layer.{number}.multiplier"] = "I32", multipliers
+        write_gguf(path, {_ARCHITECTURE: _KIND}, tensors)
+
+
+def rescaled(sums: Numbers, multipliers: Numbers) -> tuple[Numbers, Numbers]:
+    """The quotient and the remainder of sums times multipliers, rounded to nearest."""
+    products = sums * multipliers + HALF
+    return products >> SHIFT, products & ((1 << SHIFT) - 1)
+
+
+def clamped(quotients: Numbers) -> Numbers:
+    """The activations of rescaled sums."""
+    return np.clip(quotients, 0, MOST_ACTIVATION)
+
+
+def check_images(images: object, inputs: int) -> Numbers:
+    """Images as int64 of shape (images, inputs); InputError for other than numbers of 0 to 127."""
+    array = plain_array("the images", images)
+    if (
+        array.dtype.kind not in "iu"
+        or array.ndim != 2
+        or array.shape[1] != inputs
+        or not len(array)
+    ):
+        raise InputError(
+            f"images are whole numbers of shape (images, {inputs}), not {array.dtype} of "
+            f"{array.shape}"
+        )
+    if ((array < 0) | (array > MOST_ACTIVATION)).any():
+        raise InputError(f"images are of whole numbers from 0 to {MOST_ACTIVATION}")
+    return array.astype(np.int64)
+
+
+def _checked(number: int, layer: object) -> Layer:
+    if not isinstance(layer, Layer):
+        raise InputError(f"layer {number} is none; make one: Layer(weights, biases, multipliers)")
+    weights = plain_array(f"the weights of layer {number}", layer.weights)
+    if weights.dtype != np.int8 or weights.ndim != 2 or not weights.size:
+        raise InputError(
+            f"the weights of layer {number} are int8 of shape (outputs, inputs), not "
+            f"{weights.dtype} of {weights.shape}"
+        )
+    if max(weights.shape) > MOST_WIDTH:
+        raise InputError(f"layer {number} has more than {MOST_WIDTH} inputs or outputs")
+    biases = _row(f"the biases of layer {number}", layer.biases, len(weights), -(1 << 31))
+    multipliers = layer.multipliers
+    if multipliers is not None:
+        multipliers = _row(f"the multipliers of layer {number}", multipliers, len(weights), 0)
+    return Layer(np.ascontiguousarray(weights), biases, multipliers)
+
+
+def _row(what: str, given: object, count: int, least: int) -> Numbers:
+    array = plain_array(what, given)
+    if array.dtype.kind not in "iu" or array.shape != (count,):
+        raise InputError(f"{what} are {count} whole numbers, not {array.dtype} of {array.shape}")
+    found = array.astype(np.int64)
+    if (found < least).any() or (found >= 1 << 31).any():
+        raise InputError(f"{what} are from {least} to 2^31 - 1")
+    return found
+
+
+def _tensor(file: Gguf, name: str, kind: str, dimensions: int) -> NDArray[Any]:
+    tensor = file.tensors.get(name)
+    if tensor is None:
+        raise InputError(f"{file.path}: there is no tensor {name}")
+    if tensor.type.name != kind or len(tensor.shape) != dimensions:
+        raise InputError(
+            f"{file.path}: tensor {name} at offset {tensor.offset} is {tensor.type.name} of "
+            f"{len(tensor.shape)} dimensions, not {kind} of {dimensions}"
+        )
+    return tensor.array().copy()

@@ -1,0 +1,224 @@
+"""The protocol, told once: what is claimed at which point, and what of it is left to open.
+
+`Side` is the prover, who computes and writes each message, or the verifier, who reads it; either
+draws the same challenges and checks all that is said. The products of matrices are Thaler's ("Time-
+optimal interactive proofs for circuit evaluation", CRYPTO 2013): for random y and b
+
+    sum over rows j of eq(y, j) m_j (W x)_j  =  sum over columns k of A(k) X(b, k)
+    A(k)  =  sum over rows j of eq(y, j) m_j W(j, k)
+
+is a sumcheck over the columns, and A at its point another one over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from quod.commitment.scheme import Claim
+from quod.errors import VerificationError
+from quod.field.plain_extension import add, product, scaled, subtract
+from quod.inference.perceptron import HALF, MOST_ACTIVATION, SHIFT, Numbers
+from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT
+from quod.inference.statement import (
+    FIELD,
+    WEIGHT_OFFSET,
+    VerifyingKey,
+    limbs_statement,
+    pairs_statement,
+)
+from quod.lookup.statement import Statement as Lookup
+from quod.lookup.verifier import Reduced as LookupReduced
+from quod.lookup.verifier import range_at
+from quod.sumcheck.corners import equalities
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.verifier import Reduced
+from quod.sumcheck.verifier import Statement as Sumcheck
+from quod.transcript.elements import Plain
+from quod.transcript.transcript import Transcript
+
+Point = Sequence[Plain]
+
+PRODUCT = SumOfProducts.product(2)
+
+_ZERO: Plain = (0,) * FIELD.degree
+_ACTIVATION_BITS = MOST_ACTIVATION.bit_length()
+
+
+class Side(Protocol):
+    """The prover or the verifier."""
+
+    transcript: Transcript
+
+    def commit(self) -> None:
+        """The commitment to the columns of activations."""
+
+    def lookup(self, statement: Lookup) -> LookupReduced:
+        """What a lookup argument leaves."""
+
+    def values(self, point: Point, count: int) -> list[Plain]:
+        """What all columns are at a point."""
+
+    def inner(self, statement: Sumcheck, layer: int, rows: Point, images: Point) -> Reduced:
+        """The sum over a layer's columns."""
+
+    def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
+        """The sum over a hidden layer's rows, of their multipliers and weights."""
+
+    def open_columns(self, claims: Sequence[Claim]) -> None:
+        """What opens the columns."""
+
+    def open_weights(self, claims: Sequence[Claim]) -> None:
+        """What opens the weights."""
+
+
+class Conversation:
+    """One proof."""
+
+    def __init__(self, side: Side, key: VerifyingKey, images: Numbers, logits: Numbers) -> None:
+        self._side, self._key, self._images, self._logits = side, key, images, logits
+        self._places = key.places(len(images))
+        self._columns: list[Claim] = []
+        self._weights: list[Claim] = []
+
+    def run(self) -> None:
+        """VerificationError for logits that are not shown to be those of the images."""
+        side, places = self._side, self._places
+        layers = range(places.hidden)
+        side.commit()
+        pairs = side.lookup(pairs_statement(places))
+        limbs = side.lookup(limbs_statement(places))
+        if pairs.entry != pair_at(pairs.table_point):
+            raise VerificationError("the pairs of sums and activations are of another table")
+        self._at(pairs.point, {
+            places.column(layer, which): pairs.columns[layer][which]
+            for layer in layers for which in (QUOTIENT, OUTPUT)
+        })  # fmt: skip
+        self._at(limbs.point, {
+            places.column(layer, which): limbs.columns[2 * layer + half][0]
+            for layer in layers for half, which in enumerate((LOW, HIGH))
+        })  # fmt: skip
+        self._at(pairs.table_point, {places.pair_counts: pairs.multiplicity})
+        self._at(limbs.table_point, {places.limb_counts: limbs.multiplicity})
+        self._hidden_layers()
+        self._last_layer()
+        side.open_columns(self._columns)
+        side.open_weights(self._weights)
+
+    def _at(self, point: Point, wanted: dict[int, Plain]) -> list[Plain]:
+        """The columns' values at a point; they are as wanted, and one claim more is to open."""
+        places, side = self._places, self._side
+        whole = (*[_ZERO] * (places.log_block - len(point)), *point)
+        values = side.values(whole, 1 << places.log_blocks)
+        for column, value in wanted.items():
+            if values[column] != value:
+                raise VerificationError(f"column {column} of the activations has another value")
+        chosen = side.transcript.challenges(FIELD, places.log_blocks)
+        self._columns.append(Claim((*chosen, *whole), weighted(equalities(FIELD, chosen), values)))
+        return values
+
+    def _hidden_layers(self) -> None:
+        side, places, key = self._side, self._places, self._key
+        point = side.transcript.challenges(FIELD, places.log_activations)
+        images, rows = point[: places.log_images], point[places.log_images :]
+        values = self._at(point, {})
+        weights = equalities(FIELD, rows)
+        for layer in range(places.hidden):
+            # Quotient * 2^24 + remainder - 2^23 is the multiplier times the sum.
+            claim = _ZERO
+            for which, bits in ((QUOTIENT, SHIFT), (LOW, 0), (HIGH, LIMB_BITS)):
+                claim = add(
+                    FIELD, claim, scaled(FIELD, values[places.column(layer, which)], 1 << bits)
+                )
+            claim = subtract(FIELD, claim, _constant(HALF))
+            multipliers = key.multipliers[layer]
+            for weight, m, bias in zip(weights, multipliers, key.biases[layer], strict=False):
+                claim = subtract(FIELD, claim, scaled(FIELD, weight, m * bias))
+            reduced = self._inner(layer, claim, rows, images)
+            statement = Sumcheck(FIELD, PRODUCT, places.log_hidden, reduced.values[0], tuple(rows))
+            row = side.row(statement, layer, reduced.point)
+            if row.values[0] != weighted(equalities(FIELD, row.point), map(_constant, multipliers)):
+                raise VerificationError(f"the multipliers of layer {layer} are not the key's")
+            self._weight(layer, row.point, reduced.point, row.values[1])
+
+    def _last_layer(self) -> None:
+        side, places, key = self._side, self._places, self._key
+        last = places.hidden
+        point = side.transcript.challenges(FIELD, places.log_images + places.log_rows(last))
+        images, rows = point[: places.log_images], point[places.log_images :]
+        claim = matrix_at(self._logits, images, rows)
+        for weight, bias in zip(equalities(FIELD, rows), key.biases[last], strict=False):
+            claim = subtract(FIELD, claim, scaled(FIELD, weight, bias))
+        reduced = self._inner(last, claim, rows, images)
+        self._weight(last, rows, reduced.point, reduced.values[0])
+
+    def _inner(self, layer: int, claim: Plain, rows: Point, images: Point) -> Reduced:
+        """The sum over the columns, whose activations are those of the layer before."""
+        places = self._places
+        statement = Sumcheck(FIELD, PRODUCT, places.log_columns(layer), claim)
+        reduced = self._side.inner(statement, layer, rows, images)
+        activation = reduced.values[1]
+        if layer:
+            column = places.column(layer - 1, OUTPUT)
+            self._at((*images, *reduced.point), {column: activation})
+        elif matrix_at(self._images, images, reduced.point) != activation:
+            raise VerificationError("the activations of layer 0 are not the images")
+        return reduced
+
+    def _weight(self, layer: int, rows: Point, columns: Point, weight: Plain) -> None:
+        """A claim about the committed weights."""
+        places = self._places
+        size = places.log_weights_of(layer)
+        block, bits = places.weight_offsets[layer] >> size, places.log_weights - size
+        place = [_constant(block >> bit & 1) for bit in reversed(range(bits))]
+        value = add(FIELD, weight, _constant(WEIGHT_OFFSET))
+        self._weights.append(Claim((*place, *rows, *columns), value))
+
+
+def pair_at(point: Point) -> tuple[Plain, Plain]:
+    """The table of pairs at a point: whole numbers with their sign, from the least, and what they
+    are as activations.
+
+    Entries of the upper half are not negative: those with no bit but the lower seven are what they
+    are, the others 127.
+    """
+    bits = len(point)
+    number = subtract(FIELD, range_at(FIELD, point), _constant(1 << (bits - 1)))
+    small = _constant(1)
+    for coordinate in point[1 : bits - _ACTIVATION_BITS]:
+        small = product(FIELD, small, subtract(FIELD, _constant(1), coordinate))
+    least = product(FIELD, small, range_at(FIELD, point[bits - _ACTIVATION_BITS :]))
+    most = scaled(FIELD, subtract(FIELD, _constant(1), small), MOST_ACTIVATION)
+    return number, product(FIELD, point[0], add(FIELD, least, most))
+
+
+def matrix_at(numbers: Numbers, rows: Point, columns: Point) -> Plain:
+    """The multilinear polynomial of a matrix, its last row repeated, zeros behind its columns."""
+    weights = equalities(FIELD, rows)
+    count = len(numbers)
+    ends = _ZERO
+    for weight in weights[count - 1 :]:
+        ends = add(FIELD, ends, weight)
+    by_row = [*weights[: count - 1], ends]
+    total = _ZERO
+    across = equalities(FIELD, columns)[: numbers.shape[1]]
+    for weight, row in zip(by_row, numbers.tolist(), strict=True):
+        parts = [
+            sum(number * each[place] for number, each in zip(row, across, strict=True) if number)
+            for place in range(FIELD.degree)
+        ]
+        inner = tuple(part % FIELD.modulus.value for part in parts)
+        total = add(FIELD, total, product(FIELD, weight, inner))
+    return total
+
+
+def weighted(weights: Sequence[Plain], values: Iterable[Plain]) -> Plain:
+    """The sum of weights times values, as many as there are of the latter."""
+    total = _ZERO
+    for weight, value in zip(weights, values, strict=False):
+        total = add(FIELD, total, product(FIELD, weight, value))
+    return total
+
+
+def _constant(number: int) -> Plain:
+    return (number % FIELD.modulus.value, *([0] * (FIELD.degree - 1)))

@@ -1,0 +1,277 @@
+"""The prover of inferences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.commitment.rows import weighted_rows
+from quod.commitment.scheme import Claim
+from quod.device.buffer import Buffer
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field.array import Words, to_montgomery
+from quod.field.plain_extension import scaled
+from quod.frozen import frozen
+from quod.inference.network import Activations, run
+from quod.inference.perceptron import HALF, Numbers, Perceptron, clamped
+from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
+from quod.inference.protocol import PRODUCT, Conversation, Point, weighted
+from quod.inference.statement import (
+    FIELD,
+    LIMBS,
+    SCHEME,
+    WEIGHT_OFFSET,
+    WEIGHTS,
+    VerifyingKey,
+    begin,
+)
+from quod.inference.verifier import LENGTH_BYTES, together, verify
+from quod.lookup import prover as lookups
+from quod.lookup.committed import prove_committed
+from quod.lookup.statement import Statement as Lookup
+from quod.lookup.verifier import Reduced as LookupReduced
+from quod.sumcheck import prover as sumchecks
+from quod.sumcheck.corners import equalities
+from quod.sumcheck.run import elements_to_words
+from quod.sumcheck.verifier import Reduced
+from quod.sumcheck.verifier import Statement as Sumcheck
+from quod.transcript.elements import Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofWriter
+from quod.transcript.transcript import Transcript
+from quod.validation import instance
+
+
+@frozen(eq=False)
+class Inference:
+    """The logits of some images, a row an image, and the proof that they are."""
+
+    logits: Numbers
+    proof: bytes
+
+
+class Prover:
+    """Proves inferences of a perceptron, whose weights it has committed to, on a device.
+
+    `key` is what verifiers need. Proofs are checked before they are given away.
+    """
+
+    def __init__(self, device: DeviceChoice, perceptron: Perceptron) -> None:
+        self.device = resolve_device(device)
+        self.perceptron = instance(
+            "the perceptron", perceptron, Perceptron, "Perceptron.open reads one"
+        )
+        layers = perceptron.layers
+        widths = (layers[0].inputs, *(layer.outputs for layer in layers))
+        places = Places(widths, perceptron.table_bits, 1)
+        numbers = np.zeros(1 << places.log_weights, np.int64)
+        self._weights: list[Buffer] = []
+        self._turned: list[Buffer] = []
+        for number, layer in enumerate(layers):
+            shape = (1 << places.log_rows(number), 1 << places.log_columns(number))
+            padded = np.zeros(shape, np.int64)
+            padded[: layer.outputs, : layer.inputs] = layer.weights
+            offset = places.weight_offsets[number]
+            numbers[offset : offset + padded.size] = padded.reshape(-1)
+            self._weights.append(self.device.upload(_words(self.device, padded)))
+            self._turned.append(self.device.upload(_words(self.device, padded.T)))
+        committed = _words(self.device, numbers + WEIGHT_OFFSET)
+        self._committer = SCHEME.committer(self.device, FIELD, places.log_weights)
+        self._committed = self.device.upload(committed)
+        writer = ProofWriter(Transcript())
+        self._committer.commit(self._committed, writer)
+        shown = prove_committed(self.device, FIELD, [committed], WEIGHTS, scheme=SCHEME)
+        self.key = VerifyingKey(
+            widths,
+            perceptron.table_bits,
+            tuple(tuple(layer.biases.tolist()) for layer in layers),
+            tuple(tuple(layer.multipliers.tolist()) for layer in perceptron.hidden),  # type: ignore[union-attr]
+            writer.getvalue(),
+            shown,
+        )
+        self.key.check_weights()
+
+    def prove(self, images: object) -> Inference:
+        """The logits of images, whole numbers from 0 to 127 a row an image, and their proof.
+
+        InputError for other images; DeviceError for a device that made a wrong proof.
+        """
+        made = run(self.device, self.perceptron, images)
+        values = np.asarray(images).astype(np.int64)
+        transcript = begin(self.key, values, made.logits)
+        writer = _Writer(self, values, made, transcript)
+        try:
+            Conversation(writer, self.key, values, made.logits).run()
+            proof = writer.proof()
+            verify(self.key, values, made.logits, proof)
+        except (VerificationError, InputError) as error:
+            raise lookups.wrong_proof(self.device, error) from None
+        return Inference(made.logits, proof)
+
+
+class _Writer:
+    """The prover's side."""
+
+    def __init__(
+        self, prover: Prover, images: Numbers, made: Activations, transcript: Transcript
+    ) -> None:
+        self.transcript = transcript
+        self._prover, self._device = prover, prover.device
+        self._places = prover.key.places(len(images))
+        self._parts: list[bytes] = []
+        self._inputs = _padded(self._places, images, self._places.log_columns(0), 0)
+        self._columns = self._made(made)
+        self._limbs: Any = None
+        self._committer = SCHEME.committer(
+            self._device, FIELD, self._places.log_block + self._places.log_blocks
+        )
+
+    def _made(self, made: Activations) -> dict[int, Numbers]:
+        """The columns, each of all images and of all outputs that a layer could have."""
+        places, found = self._places, {}
+        for layer in range(places.hidden):
+            remainders = _padded(places, made.remainders[layer], places.log_hidden, HALF)
+            columns = {
+                QUOTIENT: _padded(places, made.quotients[layer], places.log_hidden, 0),
+                OUTPUT: _padded(places, made.outputs[layer], places.log_hidden, 0),
+                LOW: remainders & ((1 << LIMB_BITS) - 1),
+                HIGH: remainders >> LIMB_BITS,
+            }
+            for which, column in columns.items():
+                found[places.column(layer, which)] = column
+        return found
+
+    def proof(self) -> bytes:
+        """All parts, the length before each."""
+        return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self._parts)
+
+    def commit(self) -> None:
+        places, device = self._places, self._device
+        words = {at: _words(device, column) for at, column in self._columns.items()}
+        layers = range(places.hidden)
+        self._pairs = [
+            [words[places.column(layer, which)] for which in (QUOTIENT, OUTPUT)] for layer in layers
+        ]
+        self._limbs = [
+            words[places.column(layer, which)] for layer in layers for which in (LOW, HIGH)
+        ]
+        half = 1 << (places.table_bits - 1)
+        numbers = np.arange(-half, half)
+        self._table = [_words(device, numbers), _words(device, clamped(numbers))]
+        self._counts = {
+            places.pair_counts: lookups.multiplicities(device, FIELD, self._pairs, self._table),
+            places.limb_counts: lookups.multiplicities(device, FIELD, self._limbs, LIMBS),
+        }
+        table = np.zeros(
+            (1 << places.log_blocks, 1 << places.log_block, FIELD.modulus.words), np.uint32
+        )
+        for at, column in (words | self._counts).items():
+            table[at, : len(column)] = column
+        self._committed = device.upload(table.reshape(-1, FIELD.modulus.words))
+        # What has the same upper coordinates stands in a row, of all columns.
+        cut = table.reshape(len(table), -1, 1 << places.log_block // 2, FIELD.modulus.words)
+        turned = np.ascontiguousarray(cut.transpose(1, 0, 2, 3))
+        self._by_place = device.upload(turned.reshape(-1, FIELD.modulus.words))
+        writer = ProofWriter(self.transcript)
+        self._committer.commit(self._committed, writer)
+        self._parts.append(writer.getvalue())
+
+    def lookup(self, statement: Lookup) -> LookupReduced:
+        places = self._places
+        if statement.table == LIMBS:
+            found = lookups.prove(
+                self._device, FIELD, self._limbs, LIMBS, self._counts[places.limb_counts],
+                transcript=self.transcript,
+            )  # fmt: skip
+        else:
+            found = lookups.prove(
+                self._device, FIELD, self._pairs, self._table, self._counts[places.pair_counts],
+                transcript=self.transcript,
+            )  # fmt: skip
+        self._parts.append(found.data)
+        return found.reduced
+
+    def values(self, point: Point, count: int) -> list[Plain]:
+        low = self._places.log_block // 2
+        upper, lower = point[: len(point) - low], point[len(point) - low :]
+        rows = weighted_rows(
+            self._device, FIELD, self._by_place, equalities(FIELD, upper),
+            self._places.log_blocks + low,
+        )  # fmt: skip
+        weights = equalities(FIELD, lower)
+        found = [weighted(weights, rows[at << low : (at + 1) << low]) for at in range(count)]
+        writer = ProofWriter(self.transcript)
+        writer.elements(Label.VALUES, FIELD, found)
+        self._parts.append(writer.getvalue())
+        return found
+
+    def inner(self, statement: Sumcheck, layer: int, rows: Point, images: Point) -> Reduced:
+        places, device = self._places, self._device
+        weights = equalities(FIELD, rows)
+        if layer < places.hidden:
+            multipliers = self._prover.key.multipliers[layer]
+            padded = (*multipliers, *[0] * (len(weights) - len(multipliers)))
+            weights = [scaled(FIELD, w, m) for w, m in zip(weights, padded, strict=True)]
+        log_columns = places.log_columns(layer)
+        folded = weighted_rows(device, FIELD, self._prover._weights[layer], weights, log_columns)
+        taken = self._columns[places.column(layer - 1, OUTPUT)] if layer else self._inputs
+        activations = device.upload(_words(device, taken))
+        mixed = weighted_rows(device, FIELD, activations, equalities(FIELD, images), log_columns)
+        tables = [elements_to_words(FIELD, folded), elements_to_words(FIELD, mixed)]
+        return self._sumcheck(statement, tables)
+
+    def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
+        device, log_rows = self._device, self._places.log_rows(layer)
+        multipliers = np.zeros(1 << log_rows, np.int64)
+        own = self._prover.key.multipliers[layer]
+        multipliers[: len(own)] = own
+        weights = equalities(FIELD, columns)
+        mixed = weighted_rows(device, FIELD, self._prover._turned[layer], weights, log_rows)
+        tables = [_words(device, multipliers), elements_to_words(FIELD, mixed)]
+        return self._sumcheck(statement, tables)
+
+    def _sumcheck(self, statement: Sumcheck, tables: list[Words]) -> Reduced:
+        found = sumchecks.prove(
+            self._device, FIELD, PRODUCT, tables, point=statement.point, transcript=self.transcript
+        )
+        if found.statement != statement:
+            raise DeviceError(
+                f"{self._device.name} computed another sum than is claimed; its memory or its "
+                "driver may be faulty"
+            )
+        self._parts.append(found.data)
+        return found.reduced
+
+    def open_columns(self, claims: Sequence[Claim]) -> None:
+        self._open(self._committer, claims)
+
+    def open_weights(self, claims: Sequence[Claim]) -> None:
+        self._open(self._prover._committer, claims)
+
+    def _open(self, committer: Any, claims: Sequence[Claim]) -> None:
+        for some in together(claims):
+            writer = ProofWriter(self.transcript)
+            committer.open(some, writer)
+            self._parts.append(writer.getvalue())
+
+
+def _padded(places: Places, numbers: Numbers, log_columns: int, fill: int) -> Numbers:
+    """Rows of 2**log_columns, and the last one again up to a power of two of them."""
+    found = np.full((1 << places.log_images, 1 << log_columns), fill, np.int64)
+    found[: len(numbers), : numbers.shape[1]] = numbers
+    found[len(numbers) :] = found[len(numbers) - 1]
+    return found
+
+
+def _words(device: AnyDevice, numbers: Numbers) -> Words:
+    """Whole numbers below p in absolute value as elements in the form of memory, a row each."""
+    modulus = FIELD.modulus
+    flat = np.ascontiguousarray(numbers, np.int64).reshape(-1)
+    shifted = flat.astype(np.uint64)
+    shifted[flat < 0] += np.uint64(modulus.value)
+    words = shifted.view(np.uint32).reshape(-1, modulus.words)
+    return words if modulus.montgomery_radix == 1 else to_montgomery(device, modulus, words)

@@ -1,0 +1,183 @@
+"""What is shown of a perceptron: that logits are those of images, under committed weights."""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+
+import numpy as np
+
+from quod.commitment.ligero.scheme import Ligero
+from quod.commitment.ligero.verifier import LigeroCommitment
+from quod.errors import InputError, VerificationError
+from quod.field.named_extensions import EXTENSIONS
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.inference.perceptron import (
+    MOST_LAYERS,
+    MOST_TABLE_BITS,
+    MOST_WIDTH,
+    Numbers,
+    check_images,
+)
+from quod.inference.places import LIMB_BITS, Places
+from quod.lookup.committed import verify_committed
+from quod.lookup.statement import Range, Table
+from quod.lookup.statement import Statement as Lookup
+from quod.lookup.statement import error_terms as lookup_error_terms
+from quod.transcript.elements import most_likely
+from quod.transcript.hashes import Hash
+from quod.transcript.labels import Label
+from quod.transcript.transcript import Transcript
+from quod.validation import instance, plain_array, whole_number
+
+PROTOCOL = "quod inference 1"
+
+FIELD: FieldSpec = EXTENSIONS["goldilocks.2"]
+"""Of challenges. All numbers are of the prime field under it, in which none wraps around."""
+
+SCHEME = Ligero()
+"""Of the commitments."""
+
+LIMBS = Range(LIMB_BITS)
+
+WEIGHT_OFFSET = 128
+"""What is committed is each weight and this, a number of eight bits."""
+
+WEIGHTS = Range(8)
+
+ROOT_BYTES = 32
+
+
+@frozen
+class VerifyingKey:
+    """A perceptron without its weights, of which it has the commitment's `root`.
+
+    `widths` are those of the images and of each layer's outputs; `biases` and `multipliers` are
+    public, as those of `quod.inference.Layer`. `weights_proof` shows that what `root` binds is
+    numbers of eight bits; whoever has the key from somebody else calls `check_weights` once.
+    """
+
+    widths: tuple[int, ...]
+    table_bits: int
+    biases: tuple[tuple[int, ...], ...]
+    multipliers: tuple[tuple[int, ...], ...]
+    root: bytes
+    weights_proof: bytes
+
+    def __post_init__(self) -> None:
+        given: object = self.root
+        if type(given) is not bytes or len(given) != ROOT_BYTES:
+            raise InputError(f"the root of a key is {ROOT_BYTES} bytes")
+        widths: object = self.widths
+        if not isinstance(widths, tuple) or not 3 <= len(widths) <= MOST_LAYERS + 1:
+            raise InputError("the widths of a key are a tuple of three or more")
+        for width in widths:
+            whole_number("a width", width, 1, MOST_WIDTH)
+        whole_number("table_bits", self.table_bits, 8, MOST_TABLE_BITS)
+        rows = ("biases", self.biases, 1, -(1 << 31)), ("multipliers", self.multipliers, 2, 0)
+        for what, values, cut, least in rows:
+            kinds: object = values
+            if not isinstance(kinds, tuple) or len(kinds) != len(widths) - cut:
+                raise InputError(f"the {what} of a key are one tuple a layer")
+            for row, width in zip(values, widths[1:], strict=False):
+                given_row: object = row
+                if not isinstance(given_row, tuple) or len(given_row) != width:
+                    raise InputError(f"the {what} of a layer are a tuple of {width}")
+                for value in row:
+                    whole_number(f"one of the {what}", value, least, (1 << 31) - 1)
+
+    def places(self, images: int) -> Places:
+        """The sizes of a proof of so many images."""
+        return Places(self.widths, self.table_bits, images)
+
+    @property
+    def weights_statement(self) -> Lookup:
+        """What `weights_proof` is of."""
+        return Lookup(FIELD, 1, self.places(1).log_weights, WEIGHTS)
+
+    def check_weights(self) -> None:
+        """VerificationError unless `root` binds numbers of eight bits."""
+        proven = verify_committed(self.weights_statement, self.weights_proof, scheme=SCHEME)[0]
+        assert isinstance(proven, LigeroCommitment)
+        if proven.root != self.root:
+            raise VerificationError("the proof of the weights is of others than the key's")
+
+    @property
+    def digest(self) -> bytes:
+        """SHA3-256 of the key but for `weights_proof`."""
+        numbers = (*self.widths, self.table_bits)
+        parts = [" ".join(map(str, row)) for row in (numbers, *self.biases, *self.multipliers)]
+        return hashlib.sha3_256(self.root + "\n".join(parts).encode()).digest()
+
+    def weights(self) -> LigeroCommitment:
+        """The commitment to the weights."""
+        return LigeroCommitment(SCHEME.shape(FIELD, self.places(1).log_weights), self.root)
+
+
+def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
+    """The transcript that all challenges depend on."""
+    transcript = Transcript()
+    transcript.begin(PROTOCOL)
+    transcript.absorb(Label.PARAMETERS, f"{SCHEME.name} {SCHEME.parameters()}".encode())
+    transcript.absorb(Label.CIRCUIT, key.digest)
+    transcript.absorb(Label.INSTANCES, str(len(images)).encode())
+    for numbers in (images, logits):
+        data = np.ascontiguousarray(numbers, "<i8").tobytes()
+        transcript.absorb(Label.PUBLIC_INPUT, hashlib.sha3_256(data).digest())
+    return transcript
+
+
+def check_public(key: object, images: object, logits: object) -> tuple[Numbers, Numbers]:
+    """Images and their logits; InputError for what is none of the key's."""
+    checked = instance("the key", key, VerifyingKey, "make one: VerifyingKey.of(perceptron)")
+    values = check_images(images, checked.widths[0])
+    array = plain_array("the logits", logits)
+    if array.dtype.kind not in "iu" or array.shape != (len(values), checked.widths[-1]):
+        raise InputError(
+            f"the logits are whole numbers of shape {(len(values), checked.widths[-1])}, not "
+            f"{array.dtype} of {array.shape}"
+        )
+    if array.dtype == np.uint64 and (array >= 1 << 31).any():
+        raise InputError("a logit is not below 2^31")
+    found = array.astype(np.int64)
+    if (np.abs(found) >= 1 << 31).any() or (found == -(1 << 63)).any():
+        raise InputError("a logit is not below 2^31 in absolute value")
+    return values, found
+
+
+def pairs_statement(places: Places) -> Lookup:
+    """Each rescaled sum and its activation are in the table of pairs."""
+    table = Table(places.table_bits, 2)
+    return Lookup(FIELD, places.hidden, places.log_activations, table)
+
+
+def limbs_statement(places: Places) -> Lookup:
+    """Each limb is in its range."""
+    return Lookup(FIELD, 2 * places.hidden, places.log_activations, LIMBS)
+
+
+def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
+    """How likely wrong logits are accepted, by what goes wrong, with challenges by chance."""
+    instance("the key", key, VerifyingKey, "make one: VerifyingKey.of(perceptron)")
+    places, likely = key.places(whole_number("the images", images, 1)), most_likely(FIELD)
+    layers = range(places.hidden + 1)
+    rounds = 2 * sum(places.log_columns(each) for each in layers)
+    rounds += 3 * sum(places.log_rows(each) for each in layers[:-1])
+    points = places.log_activations + places.log_images + places.log_rows(places.hidden)
+    selected = (places.hidden + 5) * places.log_blocks
+    found = {
+        "rounds of sumchecks": rounds * likely,
+        "points of activations and logits": points * likely,
+        "columns combined": selected * likely,
+        "the hash": Fraction(1, 1 << Hash.SHA3_256.collision_bits),
+    }
+    lookups = {"pairs": pairs_statement(places), "limbs": limbs_statement(places)}
+    lookups["weights"] = key.weights_statement
+    for name, statement in lookups.items():
+        found[f"lookups of {name}"] = sum(lookup_error_terms(statement).values(), Fraction(0))
+    sizes = {"activations": places.log_block + places.log_blocks, "weights": places.log_weights}
+    for name, size in sizes.items():
+        terms = SCHEME.error_terms(FIELD, size).values()
+        found[f"the opening of {name}"] = sum(terms, Fraction(0))
+    return found

@@ -1,0 +1,119 @@
+"""The verifier of inferences, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from quod.commitment.scheme import Claim, Commitment
+from quod.errors import InputError
+from quod.inference.protocol import Conversation, Point
+from quod.inference.statement import FIELD, SCHEME, VerifyingKey, begin, check_public
+from quod.lookup import verifier as lookups
+from quod.lookup.statement import Statement as Lookup
+from quod.sumcheck import verifier as sumchecks
+from quod.transcript.elements import Plain
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+from quod.transcript.transcript import Transcript
+from quod.validation import shown_kind
+
+LENGTH_BYTES = 4
+"""Before each part of a proof, little-endian."""
+
+MOST_CLAIMS = 8
+"""That are opened together."""
+
+
+def verify(key: VerifyingKey, images: object, logits: object, proof: bytes) -> None:
+    """VerificationError unless logits are shown to be those of the images under the key's weights.
+
+    `images` are whole numbers from 0 to 127, a row an image; `logits` a row an image. InputError
+    for other arguments, and for bytes that are no proof, with their offset. What the key binds is
+    for whoever gives the key to say (`VerifyingKey.check_weights`).
+    """
+    values, sums = check_public(key, images, logits)
+    transcript = begin(key, values, sums)
+    reader = _Reader(key, proof, transcript, len(values))
+    Conversation(reader, key, values, sums).run()
+    reader.end()
+
+
+class _Reader:
+    """The verifier's side."""
+
+    def __init__(
+        self, key: VerifyingKey, proof: object, transcript: Transcript, images: int
+    ) -> None:
+        if type(proof) is not bytes:
+            raise InputError(f"a proof is bytes, not {shown_kind(proof)}")
+        self.transcript = transcript
+        self._key, self._parts = key, _parts_of(proof)
+        places = key.places(images)
+        self._log_columns = places.log_block + places.log_blocks
+        self._commitment: Commitment | None = None
+
+    def end(self) -> None:
+        """InputError where something follows."""
+        if next(self._parts, None) is not None:
+            raise InputError("there is more behind the last part of the proof")
+
+    def commit(self) -> None:
+        reader = self._reader()
+        self._commitment = SCHEME.read(reader, FIELD, self._log_columns)
+        reader.end()
+
+    def lookup(self, statement: Lookup) -> lookups.Reduced:
+        return lookups.verify(statement, self._part(), transcript=self.transcript)
+
+    def values(self, point: Point, count: int) -> list[Plain]:
+        reader = self._reader()
+        found = reader.elements(Label.VALUES, FIELD, count)
+        reader.end()
+        return found
+
+    def inner(
+        self, statement: sumchecks.Statement, layer: int, rows: Point, images: Point
+    ) -> sumchecks.Reduced:
+        return sumchecks.verify(statement, self._part(), transcript=self.transcript)
+
+    def row(self, statement: sumchecks.Statement, layer: int, columns: Point) -> sumchecks.Reduced:
+        return sumchecks.verify(statement, self._part(), transcript=self.transcript)
+
+    def open_columns(self, claims: Sequence[Claim]) -> None:
+        assert self._commitment is not None
+        self._check(self._commitment, claims)
+
+    def open_weights(self, claims: Sequence[Claim]) -> None:
+        self._check(self._key.weights(), claims)
+
+    def _check(self, commitment: Commitment, claims: Sequence[Claim]) -> None:
+        for some in together(claims):
+            reader = self._reader()
+            commitment.check(some, reader)
+            reader.end()
+
+    def _part(self) -> bytes:
+        found = next(self._parts, None)
+        if found is None:
+            raise InputError("the proof ends before its last part")
+        return found
+
+    def _reader(self) -> ProofReader:
+        return ProofReader(self._part(), self.transcript)
+
+
+def together(claims: Sequence[Claim]) -> Iterator[Sequence[Claim]]:
+    """Claims as they are opened."""
+    for start in range(0, len(claims), MOST_CLAIMS):
+        yield claims[start : start + MOST_CLAIMS]
+
+
+def _parts_of(proof: bytes) -> Iterator[bytes]:
+    offset = 0
+    while offset < len(proof):
+        start = offset + LENGTH_BYTES
+        end = start + int.from_bytes(proof[offset:start], "little")
+        if start > len(proof) or end > len(proof):
+            raise InputError(f"the proof ends within the part at offset {offset}")
+        yield proof[start:end]
+        offset = end

@@ -1,0 +1,283 @@
+"""Proofs of inferences: true ones are taken on every device, and no others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field.plain_extension import add, product
+from quod.inference import Activations, Prover, error_terms, prover, run, verify
+from quod.inference.perceptron import clamped
+from quod.inference.protocol import matrix_at, pair_at
+from quod.inference.statement import FIELD, VerifyingKey, begin
+from quod.sumcheck.corners import equalities
+from quod.transcript import Transcript
+from tests.inference.networks import image_rows, perceptron_of
+
+WIDTHS = (9, 5, 4, 3)
+COUNT = 3
+
+
+@pytest.fixture(scope="module")
+def known() -> Prover:
+    return Prover("cpu", perceptron_of(WIDTHS, seed=1))
+
+
+@pytest.fixture(scope="module")
+def images() -> Any:
+    return image_rows(COUNT, WIDTHS[0], seed=2)
+
+
+@pytest.fixture(scope="module")
+def logits(known: Prover, images: Any) -> Any:
+    return run("cpu", known.perceptron, images).logits
+
+
+@pytest.fixture(scope="module")
+def proof(known: Prover, images: Any) -> bytes:
+    return known.prove(images).proof
+
+
+def test_a_proof_is_taken(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+    verify(known.key, images, logits, proof)
+    known.key.check_weights()
+    assert sum(error_terms(known.key, COUNT).values()) < 2**-100
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_any_number_of_images(known: Prover, count: int) -> None:
+    given = image_rows(count, WIDTHS[0], seed=count)
+    made = known.prove(given)
+    verify(known.key, given, made.logits, made.proof)
+    with pytest.raises((VerificationError, InputError)):
+        verify(known.key, given[:1].repeat(2 * count, 0), made.logits.repeat(2, 0), made.proof)
+
+
+def test_one_hidden_layer_and_five() -> None:
+    for widths in ((2, 3, 2), (3, 2, 2, 3, 2, 3, 2)):
+        made = Prover("cpu", perceptron_of(widths, seed=5))
+        found = made.prove(image_rows(2, widths[0], seed=1))
+        verify(made.key, image_rows(2, widths[0], seed=1), found.logits, found.proof)
+
+
+def test_the_same_bytes_on_every_device(
+    gpu_device: AnyDevice, known: Prover, images: Any, proof: bytes
+) -> None:
+    if gpu_device.name == "emulated":
+        pytest.skip("takes an hour there; its kernels run there in tests of their own")
+    other = Prover(gpu_device, known.perceptron)
+    assert other.key == known.key
+    assert other.prove(images).proof == proof
+
+
+def test_other_images_and_logits(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+    for at in np.ndindex(images.shape):
+        wrong = images.copy()
+        wrong[at] ^= 1
+        with pytest.raises(VerificationError):
+            verify(known.key, wrong, logits, proof)
+        if at[0]:
+            break
+    for at in np.ndindex(logits.shape):
+        wrong = logits.copy()
+        wrong[at] += 1
+        with pytest.raises(VerificationError):
+            verify(known.key, images, wrong, proof)
+    with pytest.raises(VerificationError):
+        verify(known.key, images[::-1].copy(), logits, proof)
+
+
+def test_damaged_proofs(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+    generator = random.Random(1)
+    places = [*range(40), *generator.sample(range(len(proof)), 60)]
+    for place in places:
+        wrong = bytearray(proof)
+        wrong[place] ^= 1 << generator.randrange(8)
+        with pytest.raises((VerificationError, InputError)):
+            verify(known.key, images, logits, bytes(wrong))
+    for end in (0, 1, 3, 4, 36, len(proof) - 1):
+        with pytest.raises(InputError, match="the proof ends"):
+            verify(known.key, images, logits, proof[:end])
+    with pytest.raises(InputError, match="more behind the last part"):
+        verify(known.key, images, logits, proof + bytes(4))
+    with pytest.raises(InputError, match="ends within the part at offset"):
+        verify(known.key, images, logits, proof + b"\x01")
+
+
+def changed(made: Activations, what: str, at: tuple[int, ...], by: int) -> Activations:
+    """With one activation changed, and nothing that follows from it."""
+    if what == "logits":
+        logits = made.logits.copy()
+        logits[at] += by
+        return replace_in(made, logits=logits)
+    arrays = [array.copy() for array in getattr(made, what)]
+    arrays[0][at] += by
+    return replace_in(made, **{what: tuple(arrays)})
+
+
+def replace_in(made: Activations, **parts: Any) -> Activations:
+    names = ("quotients", "remainders", "outputs", "logits")
+    return Activations(*(parts.get(name, getattr(made, name)) for name in names))
+
+
+def shifted_quotient(made: Activations) -> Activations:
+    """A quotient one less, and its remainder as much more: the sum is right, the remainder is not
+    below 2^24."""
+    quotients, remainders = made.quotients[0].copy(), made.remainders[0].copy()
+    quotients[0, 0] -= 1
+    remainders[0, 0] += 1 << 24
+    return replace_in(
+        made,
+        quotients=(quotients, *made.quotients[1:]),
+        remainders=(remainders, *made.remainders[1:]),
+        outputs=(clamped(quotients), *made.outputs[1:]),
+    )
+
+
+CHEATS: dict[str, Callable[[Activations], Activations]] = {
+    "a logit": lambda made: changed(made, "logits", (0, 1), 1),
+    "an activation": lambda made: changed(made, "outputs", (1, 2), 1),
+    "a rescaled sum": lambda made: changed(made, "quotients", (2, 0), -1),
+    "a remainder": lambda made: changed(made, "remainders", (0, 3), 1),
+    "a remainder that is too large": shifted_quotient,
+    "a sum and its activation": lambda made: replace_in(
+        changed(made, "quotients", (0, 0), 1),
+        outputs=(clamped(changed(made, "quotients", (0, 0), 1).quotients[0]), *made.outputs[1:]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheating_prover(
+    name: str, known: Prover, images: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on as if what it claims were true; what comes of it is refused."""
+    lie = CHEATS[name](run("cpu", known.perceptron, images))
+    original = prover.lookups.multiplicities
+
+    def counted(*given: Any) -> Any:
+        """Lookups that are not in the table are not counted, as a cheat would leave them out."""
+        try:
+            return original(*given)
+        except InputError:
+            fine = run("cpu", known.perceptron, images)
+            honest = prover._Writer(known, images, fine, begin(known.key, images, fine.logits))
+            honest.commit()
+            table = given[3]
+            places = known.key.places(len(images))
+            return honest._counts[
+                places.limb_counts if table is prover.LIMBS else places.pair_counts
+            ]
+
+    monkeypatch.setattr(prover, "run", lambda *_: lie)
+    with pytest.raises((DeviceError, InputError)):
+        known.prove(images)  # its own check
+    taken: list[bytes] = []
+    monkeypatch.setattr(prover, "verify", lambda *given: taken.append(given[-1]))
+    monkeypatch.setattr(prover.lookups, "multiplicities", counted)
+    monkeypatch.setattr(prover._Writer, "_sumcheck", unchecked_sumcheck)
+    with pytest.raises((DeviceError, InputError, VerificationError)):
+        known.prove(images)
+        verify(known.key, images, lie.logits, taken[0])
+
+
+def unchecked_sumcheck(self: Any, statement: Any, tables: Any) -> Any:
+    """Whatever the sum is that was to be shown."""
+    found = prover.sumchecks.prove(
+        self._device, FIELD, prover.PRODUCT, tables, point=statement.point,
+        transcript=self.transcript,
+    )  # fmt: skip
+    self._parts.append(found.data)
+    return found.reduced
+
+
+def test_another_perceptron_under_the_same_key(known: Prover, images: Any) -> None:
+    """A weight, a bias, a multiplier: of each one that is not the key's."""
+    for part in ("weights", "biases", "multipliers"):
+        layers = list(known.perceptron.layers)
+        array = getattr(layers[1], part).copy()
+        array[(0,) * array.ndim] += -1 if array[(0,) * array.ndim] > 0 else 1
+        names = ("weights", "biases", "multipliers")
+        layers[1] = type(layers[1])(
+            *(array if name == part else getattr(layers[1], name) for name in names)
+        )
+        other = Prover("cpu", type(known.perceptron)(tuple(layers)))
+        assert other.key.digest != known.key.digest
+        found = other.prove(images)
+        with pytest.raises(VerificationError):
+            verify(known.key, images, found.logits, found.proof)
+        other.key = known.key
+        with pytest.raises(DeviceError):
+            other.prove(images)
+
+
+def test_weights_of_more_bits(known: Prover) -> None:
+    """A root that binds other numbers has no proof that they are of eight bits."""
+    other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key
+    mixed = replace(known.key, weights_proof=other.weights_proof)
+    with pytest.raises(VerificationError, match="is of others than the key's"):
+        mixed.check_weights()
+    damaged = bytearray(known.key.weights_proof)
+    damaged[100] ^= 1
+    with pytest.raises((VerificationError, InputError)):
+        replace(known.key, weights_proof=bytes(damaged)).check_weights()
+
+
+def test_the_table_of_pairs() -> None:
+    for bits in (8, 9, 12):
+        point = Transcript().challenges(FIELD, bits)
+        numbers = list(range(-(1 << (bits - 1)), 1 << (bits - 1)))
+        expected = []
+        for values in (numbers, clamped(np.array(numbers)).tolist()):
+            total = (0, 0)
+            for weight, value in zip(equalities(FIELD, point), values, strict=True):
+                value %= FIELD.modulus.value
+                total = add(FIELD, total, product(FIELD, weight, (value, 0)))
+            expected.append(total)
+        assert list(pair_at(point)) == expected
+
+
+def test_a_matrix_at_a_point() -> None:
+    numbers = np.array([[3, -1, 4], [1, -5, 9], [2, 6, -5]])
+    rows, columns = (Transcript().challenges(FIELD, 4)[at::2] for at in (0, 1))
+    whole = np.zeros((4, 4), np.int64)
+    whole[:3, :3] = numbers
+    whole[3] = whole[2]
+    total = (0, 0)
+    for weight, row in zip(equalities(FIELD, rows), whole.tolist(), strict=True):
+        for other, value in zip(equalities(FIELD, columns), row, strict=True):
+            entry = (value % FIELD.modulus.value, 0)
+            total = add(FIELD, total, product(FIELD, product(FIELD, weight, other), entry))
+    assert matrix_at(numbers, rows, columns) == total
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"root": b""}, {"root": 32}, {"widths": (2, 3)}, {"widths": [9, 5, 4, 3]}, {"table_bits": 7},
+     {"biases": ()}, {"biases": ((0,) * 5, (0,) * 4, (0,) * 2)}, {"multipliers": ((1,) * 5,)},
+     {"multipliers": ((-1,) * 5, (1,) * 4)}, {"widths": (9, 5, 4, 5000)}],
+)  # fmt: skip
+def test_keys_that_are_none(known: Prover, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        replace(known.key, **wrong)
+
+
+def test_arguments_that_are_refused(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+    key: VerifyingKey = known.key
+    wrong: list[tuple[Any, ...]] = [
+        (None, images, logits, proof), (key, images[:, 1:], logits, proof),
+        (key, images, logits[:1], proof), (key, images, logits.astype(float), proof),
+        (key, images, logits.astype(np.uint64) + np.uint64(1 << 63), proof),
+        (key, images, np.full_like(logits, -(1 << 63)), proof), (key, images, logits, None),
+        (key, images, logits, bytearray(proof)), (key, None, logits, proof),
+    ]  # fmt: skip
+    for given in wrong:
+        with pytest.raises(InputError):
+            verify(*given)
