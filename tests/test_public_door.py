@@ -18,6 +18,7 @@ from tests.doors import (
     circuits,
     devices,
     gadgets,
+    inferences,
     natives,
     points,
     proofs,
@@ -35,6 +36,7 @@ DOORS = (
     circuits,
     r1cs,
     gadgets,
+    inferences,
     transcripts,
     points,
     natives,
@@ -99,6 +101,8 @@ NOT_IN_IT = {
     # What circuits in Python are made of and say, whose operators tests/r1cs has.
     "Signal", "Failure", "Lint", "Profile", "Accepted",
     # What workers tell, and the protocol of a pool.
+    # Records of layers and of what is computed, which `Perceptron` and `Prover` look at and make.
+    "Layer", "Activations", "Inference",
     "WorkerPool", "WorkerStatus", "WorkerState", "Stage", "StageRecord",
 }  # fmt: skip
 
@@ -115,7 +119,11 @@ NOT_IN_IT = {
         "r1cs.native",
         "r1cs.gadgets",
         "sapling",
+<<<<<<< HEAD
         "tensor",
+=======
+        "inference",
+>>>>>>> 2df2c6e (quod.inference: tests, its rows, the page and an example that tells digits and proves it)
         "tensor.quantised",
     ],
 )

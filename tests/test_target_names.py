@@ -23,6 +23,7 @@ ALGORITHMS = (
     "circuit",
     "r1cs",
     "gkr",
+    "inference",
     "proving",
     "groth16",
     "sapling",

@@ -67,7 +67,7 @@ _HOME = {
 # Packages that are loaded when they are first named.
 _PACKAGES = (
     "msm", "ntt", "sumcheck", "transcript", "commitment", "ceremony", "lookup", "circuit", "gkr",
-    "groth16", "formats", "kernel", "device", "field", "curve", "witness", "service",
+    "groth16", "inference", "formats", "kernel", "device", "field", "curve", "witness", "service",
     "r1cs", "sapling", "tensor", "testing",
 )  # fmt: skip
 

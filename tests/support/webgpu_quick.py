@@ -22,6 +22,7 @@ PACKAGES = (
     "tests/ceremony/",
     "tests/commitment/",
     "tests/gkr/",
+    "tests/inference/test_proofs.py",
     "tests/lookup/",
     "tests/tensor/",
     "tests/transcript/",

@@ -21,7 +21,7 @@ from quod.formats.gguf import Gguf
 from quod.formats.gguf_writer import write_gguf
 from quod.formats.source import Path
 from quod.frozen import frozen
-from quod.validation import plain_array
+from quod.validation import plain_array, shown_kind
 
 Numbers = NDArray[np.int64]
 
@@ -78,7 +78,10 @@ class Perceptron:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
-        layers = tuple(_checked(number, layer) for number, layer in enumerate(self.layers))
+        given: object = self.layers
+        if not isinstance(given, tuple):
+            raise InputError(f"the layers are a tuple, not {shown_kind(given)}")
+        layers = tuple(_checked(number, layer) for number, layer in enumerate(given))
         self.__dict__.update(layers=layers)
         if not 2 <= len(layers) <= MOST_LAYERS:
             raise InputError(f"a perceptron has 2 to {MOST_LAYERS} layers, not {len(layers)}")

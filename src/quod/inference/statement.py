@@ -29,7 +29,7 @@ from quod.transcript.elements import most_likely
 from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, plain_array, whole_number
+from quod.validation import instance, plain_array, shown_kind, whole_number
 
 PROTOCOL = "quod inference 1"
 
@@ -75,6 +75,9 @@ class VerifyingKey:
         for width in widths:
             whole_number("a width", width, 1, MOST_WIDTH)
         whole_number("table_bits", self.table_bits, 8, MOST_TABLE_BITS)
+        given = self.weights_proof
+        if type(given) is not bytes:
+            raise InputError(f"the proof of the weights is bytes, not {shown_kind(given)}")
         rows = ("biases", self.biases, 1, -(1 << 31)), ("multipliers", self.multipliers, 2, 0)
         for what, values, cut, least in rows:
             kinds: object = values
