@@ -100,9 +100,9 @@ NOT_IN_IT = {
     "WitnessCheck", "FailedConstraint",
     # What circuits in Python are made of and say, whose operators tests/r1cs has.
     "Signal", "Failure", "Lint", "Profile", "Accepted",
-    # What workers tell, and the protocol of a pool.
     # Records of layers and of what is computed, which `Perceptron` and `Prover` look at and make.
     "Layer", "Activations", "Inference",
+    # What workers tell, and the protocol of a pool.
     "WorkerPool", "WorkerStatus", "WorkerState", "Stage", "StageRecord",
 }  # fmt: skip
 
@@ -119,11 +119,8 @@ NOT_IN_IT = {
         "r1cs.native",
         "r1cs.gadgets",
         "sapling",
-<<<<<<< HEAD
         "tensor",
-=======
         "inference",
->>>>>>> 2df2c6e (quod.inference: tests, its rows, the page and an example that tells digits and proves it)
         "tensor.quantised",
     ],
 )
