@@ -19,7 +19,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 # Each costs every proof about a millisecond: a name is added here when the work needs it, and what
 # only some runs need is imported where it is used.
 VERIFY = {
-    "cli": "entry groth16 guard outputs parameters quick streams terminal",
+    "cli": "entry groth16 guard outputs parameters quick spellings streams terminal",
     "curve": "affine array coordinates entries group groups lane_table membership named operations "
     "pairing pairing_exponent pairing_loop parameters point point_kernels shared_inversion",
     "curve.named": "bn254",

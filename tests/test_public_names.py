@@ -10,15 +10,9 @@ import pytest
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "ceremony",
     "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
-<<<<<<< HEAD
-    "groth16", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "r1cs.gadgets", "sapling",
-    "service.keys", "service.queue", "service.client", "service.worker", "sumcheck",
-    "tensor", "tensor.quantised", "transcript", "witness",
-=======
     "groth16", "inference", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "r1cs.gadgets",
     "sapling", "service.keys", "service.queue", "service.client", "service.worker", "sumcheck",
-    "tensor.quantised", "transcript", "witness",
->>>>>>> 2df2c6e (quod.inference: tests, its rows, the page and an example that tells digits and proves it)
+    "tensor", "tensor.quantised", "transcript", "witness",
 ))]  # fmt: skip
 
 
