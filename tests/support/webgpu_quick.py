@@ -22,7 +22,6 @@ PACKAGES = (
     "tests/ceremony/",
     "tests/commitment/",
     "tests/gkr/",
-    "tests/inference/test_proofs.py",
     "tests/lookup/",
     "tests/tensor/",
     "tests/transcript/",
