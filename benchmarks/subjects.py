@@ -16,6 +16,9 @@ _TWICE = ["--repeats", "2", "--seconds", "0"]
 _ONCE = ["--repeats", "1", "--seconds", "0"]
 # Long enough for a constant load.
 _LOADED = ["--repeats", "2", "--seconds", "3"]
+_AGAINST_COPY = ["--against", "copy"]
+
+QUANTISED = ("Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
 
 CPU: Commands = {
     "field": [[]],
@@ -139,7 +142,14 @@ CUDA: Commands = {
         ["--curve", "bn254", *(f"--constraints={n}" for n in (100_000, 800_000, 3_200_000))],
         ["--curve", "bls12_381", "--constraints", "800000"],
         ["--curve", "bn254", "--constraints", "16000000"],
+        *(["--circuit", name] for name in ("sapling-output", "masp-output")),
     ],
+    "setup": [["--power", "20", "--power", "22", *_ONCE]],
+    "ceremony": [
+        ["--log2", "16", "--log2", "20", "--step", "contribute", *_ONCE],
+        ["--log2", "12", "--log2", "16", "--log2", "20", "--step", "prepare", *_ONCE],
+    ],
+    "quant": [["--type", name, *_AGAINST_COPY] for name in QUANTISED],
     "serve-pipeline": [
         *(["--constraints", "16000", "--lanes", f"{n}", *_LOADED] for n in (1, 2, 3)),
         ["--constraints", "1000000", *_LOADED],
