@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,6 +102,45 @@ def test_what_runs_wild(changes: dict[str, str], kind: type[QuodError], message:
     assert str(caught.value).startswith("wild.wasm: ")
     assert message in str(caught.value)
     assert "778899" not in str(caught.value)
+
+
+# What Ray leaves behind when it shuts down in a process.
+_WITHOUT_HANDLERS = """
+import signal, sys
+from quod.errors import QuodError
+from quod.witness import WitnessCalculator
+from quod.witness.engine import engine
+from tests.witness.circuits import circuit
+
+engine()
+for number in (signal.SIGILL, signal.SIGTRAP, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV):
+    signal.signal(number, signal.SIG_DFL)
+try:
+    WitnessCalculator(circuit(set=sys.argv[1])).calculate({"a": 7})
+except QuodError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "kind"),
+    [
+        (failing(4), "CircuitError"),
+        ("unreachable", "CalculatorError"),
+        ("(call $endless)) (func $endless (call $endless)", "WitnessLimitError"),
+        ("(drop (i32.div_u (i32.const 1) (i32.const 0)))", "CalculatorError"),
+        ("(drop (i32.div_s (i32.const -2147483648) (i32.const -1)))", "CalculatorError"),
+        ("(drop (i32.trunc_f32_s (f32.const nan)))", "CalculatorError"),
+        ("(drop (i32.load (i32.const -1)))", "CalculatorError"),
+        ("(i32.store (i32.const 65533) (i32.const 1))", "CalculatorError"),
+    ],
+)
+def test_traps_need_no_handlers_of_signals(does: str, kind: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_HANDLERS, does],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"{kind}\n"), done.stderr
 
 
 @pytest.mark.parametrize(

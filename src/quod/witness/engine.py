@@ -2,6 +2,10 @@
 
 A thread counts epochs, ten a second, and a witness ends when its deadline's comes (wasmtime's
 `epoch_interruption`): cheaper than fuel, which takes a quarter of the time of a witness.
+
+Traps are checks in the code, not signals: handlers of signals belong to the whole process, and a
+library beside this one may replace them. Ray does, and leaves none, and a refused input killed
+the process.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ _OFF = (
     "wasm_memory64", "wasm_gc", "wasm_function_references", "wasm_exceptions",
     "wasm_stack_switching",
 )  # fmt: skip
-CONFIGURATION = f"epochs, stack {_STACK_BYTES}, without {' '.join(_OFF)}"
+CONFIGURATION = f"epochs, no signals, stack {_STACK_BYTES}, without {' '.join(_OFF)}"
 """What compiled code depends on beside the module and wasmtime."""
 
 
@@ -31,6 +35,7 @@ def new_engine() -> wasmtime.Engine:
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.max_wasm_stack = _STACK_BYTES
+    config.signals_based_traps = False
     for name in _OFF:
         setattr(config, name, False)
     return wasmtime.Engine(config)
