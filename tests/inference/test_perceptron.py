@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.device import CpuDevice
+from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.formats.gguf_writer import write_gguf
-from quod.inference import Layer, Perceptron, run
+from quod.inference import Layer, Perceptron, network, run
 from tests.inference.networks import image_rows, layer_of, perceptron_of
 
 
@@ -69,6 +70,24 @@ def test_the_largest_activations_and_weights() -> None:
     assert perceptron.table_bits == ((largest[1] * 100_000 + 2**23) >> 24).item().bit_length() + 1
 
 
+def test_it_stays_as_it_was_checked() -> None:
+    """Whatever becomes of the arrays that it was made of."""
+    first, last = layer_of(3, 4), layer_of(2, 3, last=True)
+    perceptron, images = Perceptron((first, last)), image_rows(2, 4, seed=1)
+    expected = run("cpu", perceptron, images).logits
+    first.weights[:] = 127
+    last.biases[:] = 1 << 40
+    assert (run("cpu", perceptron, images).logits == expected).all()
+    with pytest.raises(ValueError, match="read-only"):
+        perceptron.layers[0].weights[0, 0] = 1
+
+
+def test_more_numbers_than_a_kernel_counts() -> None:
+    images = np.broadcast_to(np.zeros(1, np.int64), (1 << 19, 1 << 12))
+    with pytest.raises(InputError, match="524288 images at a time are too many"):
+        network._sums(resolve_device("cpu"), layer_of(1, 1 << 12, last=True), images)
+
+
 def test_sums_that_were_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     perceptron = perceptron_of((4, 3, 2), seed=1)
     monkeypatch.setattr(CpuDevice, "launch", lambda *_, **__: None)
@@ -101,6 +120,10 @@ BIASES = "layer.0.bias", "I32", np.zeros(3, np.int32)
          "tensor layer.0.weight at offset [0-9]+ is I32 of 2 dimensions, not I8 of 2"),
         ("quod-perceptron", [WEIGHTS, ("layer.0.bias", "I32", np.zeros((3, 1), np.int32))],
          "is I32 of 2 dimensions, not I32 of 1"),
+        ("quod-perceptron", [WEIGHTS, BIASES, ("layer.2.weight", "I8", np.zeros((3, 2), np.int8))],
+         r"tensor layer\.2\.weight is of no perceptron of 1 layers"),
+        ("quod-perceptron", [WEIGHTS, BIASES, ("layer.0.scale", "I32", np.zeros(3, np.int32))],
+         r"tensor layer\.0\.scale is of no perceptron of 1 layers"),
     ],
 )  # fmt: skip
 def test_files_that_are_refused(

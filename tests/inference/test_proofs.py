@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import quod.inference.prover
+from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.plain_extension import add, product
@@ -17,7 +18,7 @@ from quod.frozen import replace
 from quod.inference import Activations, Prover, error_terms, run, verify
 from quod.inference.perceptron import clamped
 from quod.inference.protocol import matrix_at, pair_at
-from quod.inference.statement import FIELD, VerifyingKey, begin
+from quod.inference.statement import FIELD, SCHEME, VerifyingKey, begin
 from quod.sumcheck.corners import equalities
 from quod.transcript import Transcript
 from tests.inference.networks import image_rows, perceptron_of
@@ -222,12 +223,17 @@ def test_another_perceptron_under_the_same_key(known: Prover, images: Any) -> No
             other.prove(images)
 
 
-def test_weights_of_more_bits(known: Prover) -> None:
+def test_weights_of_more_bits(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
     """A root that binds other numbers has no proof that they are of eight bits."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key
     mixed = replace(known.key, weights_proof=other.weights_proof)
     with pytest.raises(VerificationError, match="is of others than the key's"):
         mixed.check_weights()
+    for _ in range(2):  # also when it was refused before
+        with pytest.raises(VerificationError, match="is of others than the key's"):
+            verify(mixed, images, logits, proof)
+    with pytest.raises(InputError, match="section weights_proof, offset 0: the proof ends"):
+        verify(replace(known.key, weights_proof=b""), images, logits, proof)
     damaged = bytearray(known.key.weights_proof)
     damaged[100] ^= 1
     with pytest.raises((VerificationError, InputError)):
@@ -272,11 +278,61 @@ def test_a_matrix_at_a_point() -> None:
     "wrong",
     [{"root": b""}, {"root": 32}, {"widths": (2, 3)}, {"widths": [9, 5, 4, 3]}, {"table_bits": 7},
      {"biases": ()}, {"biases": ((0,) * 5, (0,) * 4, (0,) * 2)}, {"multipliers": ((1,) * 5,)},
-     {"multipliers": ((-1,) * 5, (1,) * 4)}, {"widths": (9, 5, 4, 5000)}],
+     {"multipliers": ((-1,) * 5, (1,) * 4)}, {"widths": (9, 5, 4, 5000)}, {"widths": (1,) * 11}],
 )  # fmt: skip
 def test_keys_that_are_none(known: Prover, wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         replace(known.key, **wrong)
+
+
+def test_a_key_of_numbers_of_numpy(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+    """Products of such numbers would wrap around, or fail."""
+    key = known.key
+
+    def rows(given: Any) -> Any:
+        return tuple(tuple(np.int32(number) for number in row) for row in given)
+
+    same = replace(
+        key, widths=tuple(np.uint16(width) for width in key.widths),
+        table_bits=np.int8(key.table_bits), biases=rows(key.biases),
+        multipliers=rows(key.multipliers),
+    )  # fmt: skip
+    assert same == key
+    assert {type(n) for row in (same.widths, *same.biases, *same.multipliers) for n in row} == {int}
+    verify(same, images, logits, proof)
+
+
+def test_offsets_are_those_of_the_proof(
+    known: Prover, images: Any, logits: Any, proof: bytes
+) -> None:
+    """Of the second part, behind 4 + 32 bytes of the commitment and a length."""
+    wrong = bytearray(proof)
+    wrong[40:48] = bytes([255] * 8)
+    with pytest.raises(InputError, match="offset 40: coefficient 0 of element 0") as caught:
+        verify(known.key, images, logits, bytes(wrong))
+    assert caught.value.offset == 40
+
+
+@pytest.mark.parametrize("widths", [(2, 2, 2), (2,) * 6, (2,) * 10])
+def test_every_opening_is_among_the_errors(
+    widths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many layers, whose claims are opened eight at a time, and of the key's own proof."""
+    made, given = Prover("cpu", perceptron_of(widths, seed=5)), image_rows(1, 2, seed=1)
+    found = made.prove(given)
+    opened: list[int] = []
+    check = LigeroCommitment.check
+
+    def counted(self: LigeroCommitment, *arguments: Any) -> None:
+        opened.append(self.shape.log2_size)
+        check(self, *arguments)
+
+    monkeypatch.setattr(LigeroCommitment, "check", counted)
+    verify(replace(made.key), given, found.logits, found.proof)
+    terms = error_terms(made.key, 1)
+    expected = sum(sum(SCHEME.error_terms(FIELD, size).values()) for size in opened)
+    assert sum(terms[name] for name in terms if name.startswith("openings")) == expected
+    assert len(opened) == {3: 4, 6: 5, 10: 6}[len(widths)]
 
 
 def test_arguments_that_are_refused(known: Prover, images: Any, logits: Any, proof: bytes) -> None:

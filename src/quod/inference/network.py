@@ -68,7 +68,7 @@ def run(device: DeviceChoice, perceptron: Perceptron, images: object) -> Activat
 
 def _sums(device: AnyDevice, layer: Layer, values: Numbers) -> Numbers:
     count = len(values) * layer.outputs
-    if count >= 1 << 31:
+    if max(count, values.size) >= 1 << 31:
         raise InputError(f"{len(values)} images at a time are too many")
     own = device.compile(dense_sums)
     found = device.upload(np.full(count, _NOT_WRITTEN, np.int32))

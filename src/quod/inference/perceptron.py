@@ -11,7 +11,7 @@ The sums of the last layer are the logits. Files are GGUF (`quod.formats.Gguf`) 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from quod.formats.gguf_writer import write_gguf
 from quod.formats.source import Path
 from quod.frozen import frozen
 from quod.validation import plain_array, shown_kind
+
+T = TypeVar("T", bound=np.generic)
 
 Numbers = NDArray[np.int64]
 
@@ -39,6 +41,7 @@ MOST_TABLE_BITS = 16
 _MOST_SUM = 1 << 31
 _ARCHITECTURE = "general.architecture"
 _KIND = "quod-perceptron"
+_PARTS = ("weight", "bias", "multiplier")
 
 
 @frozen(eq=False)
@@ -72,7 +75,7 @@ class Perceptron:
     """Layers, each of which takes the outputs of the one before it; at least one is hidden.
 
     InputError for layers that do not fit together, and for rows whose sums could be as large as
-    2**31 or, rescaled, 2**15.
+    2**31 or, rescaled, 2**15. It has copies, which are read-only.
     """
 
     layers: tuple[Layer, ...]
@@ -130,6 +133,13 @@ class Perceptron:
                 multipliers = _tensor(file, f"{name}.multiplier", "I32", 1)
             weights = _tensor(file, f"{name}.weight", "I8", 2)
             layers.append(Layer(weights, _tensor(file, f"{name}.bias", "I32", 1), multipliers))
+        read = sum(3 if layer.multipliers is not None else 2 for layer in layers)
+        if read != len(file.tensors):
+            known = {f"layer.{n}.{part}" for n in range(len(layers)) for part in _PARTS}
+            other = next(name for name in file.tensors if name not in known)
+            raise InputError(
+                f"{file.path}: tensor {other} is of no perceptron of {len(layers)} layers"
+            )
         try:
             return cls(tuple(layers))
         except InputError as error:
@@ -191,7 +201,7 @@ def _checked(number: int, layer: object) -> Layer:
     multipliers = layer.multipliers
     if multipliers is not None:
         multipliers = _row(f"the multipliers of layer {number}", multipliers, len(weights), 0)
-    return Layer(np.ascontiguousarray(weights), biases, multipliers)
+    return Layer(_kept(weights), biases, multipliers)
 
 
 def _row(what: str, given: object, count: int, least: int) -> Numbers:
@@ -201,7 +211,14 @@ def _row(what: str, given: object, count: int, least: int) -> Numbers:
     found = array.astype(np.int64)
     if (found < least).any() or (found >= 1 << 31).any():
         raise InputError(f"{what} are from {least} to 2^31 - 1")
-    return found
+    return _kept(found)
+
+
+def _kept(array: NDArray[T]) -> NDArray[T]:
+    """A copy that stays as it was checked."""
+    own = np.array(array, order="C")
+    own.setflags(write=False)
+    return own
 
 
 def _tensor(file: Gguf, name: str, kind: str, dimensions: int) -> NDArray[Any]:

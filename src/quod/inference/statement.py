@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from quod.commitment.ligero.scheme import Ligero
+from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.errors import InputError, VerificationError
 from quod.field.named_extensions import EXTENSIONS
@@ -48,6 +50,8 @@ WEIGHTS = Range(8)
 
 ROOT_BYTES = 32
 
+_MAKE_A_KEY = "make one: Prover(device, perceptron).key"
+
 
 @frozen
 class VerifyingKey:
@@ -55,7 +59,7 @@ class VerifyingKey:
 
     `widths` are those of the images and of each layer's outputs; `biases` and `multipliers` are
     public, as those of `quod.inference.Layer`. `weights_proof` shows that what `root` binds is
-    numbers of eight bits; whoever has the key from somebody else calls `check_weights` once.
+    numbers of eight bits. `quod.inference.Prover` makes one.
     """
 
     widths: tuple[int, ...]
@@ -71,10 +75,10 @@ class VerifyingKey:
             raise InputError(f"the root of a key is {ROOT_BYTES} bytes")
         widths: object = self.widths
         if not isinstance(widths, tuple) or not 3 <= len(widths) <= MOST_LAYERS + 1:
-            raise InputError("the widths of a key are a tuple of three or more")
-        for width in widths:
-            whole_number("a width", width, 1, MOST_WIDTH)
-        whole_number("table_bits", self.table_bits, 8, MOST_TABLE_BITS)
+            raise InputError(f"the widths of a key are a tuple of 3 to {MOST_LAYERS + 1}")
+        widths = tuple(whole_number("a width", width, 1, MOST_WIDTH) for width in widths)
+        table_bits = whole_number("table_bits", self.table_bits, 8, MOST_TABLE_BITS)
+        self.__dict__.update(widths=widths, table_bits=table_bits)
         given = self.weights_proof
         if type(given) is not bytes:
             raise InputError(f"the proof of the weights is bytes, not {shown_kind(given)}")
@@ -83,12 +87,14 @@ class VerifyingKey:
             kinds: object = values
             if not isinstance(kinds, tuple) or len(kinds) != len(widths) - cut:
                 raise InputError(f"the {what} of a key are one tuple a layer")
+            found = []
             for row, width in zip(values, widths[1:], strict=False):
                 given_row: object = row
                 if not isinstance(given_row, tuple) or len(given_row) != width:
                     raise InputError(f"the {what} of a layer are a tuple of {width}")
-                for value in row:
-                    whole_number(f"one of the {what}", value, least, (1 << 31) - 1)
+                name, most = f"one of the {what}", (1 << 31) - 1
+                found.append(tuple(whole_number(name, value, least, most) for value in row))
+            self.__dict__[what] = tuple(found)
 
     def places(self, images: int) -> Places:
         """The sizes of a proof of so many images."""
@@ -99,12 +105,22 @@ class VerifyingKey:
         """What `weights_proof` is of."""
         return Lookup(FIELD, 1, self.places(1).log_weights, WEIGHTS)
 
-    def check_weights(self) -> None:
-        """VerificationError unless `root` binds numbers of eight bits."""
-        proven = verify_committed(self.weights_statement, self.weights_proof, scheme=SCHEME)[0]
+    @cached_property
+    def weights(self) -> LigeroCommitment:
+        """The commitment to the weights; raises what `check_weights` does."""
+        try:
+            proven = verify_committed(self.weights_statement, self.weights_proof, scheme=SCHEME)[0]
+        except InputError as error:
+            raise moved(error, section="weights_proof") from None
         assert isinstance(proven, LigeroCommitment)
         if proven.root != self.root:
             raise VerificationError("the proof of the weights is of others than the key's")
+        return proven
+
+    def check_weights(self) -> None:
+        """VerificationError unless `root` binds numbers of eight bits, InputError for a
+        `weights_proof` that is none. It is done once a key, by `verify` too."""
+        _ = self.weights
 
     @property
     def digest(self) -> bytes:
@@ -113,9 +129,13 @@ class VerifyingKey:
         parts = [" ".join(map(str, row)) for row in (numbers, *self.biases, *self.multipliers)]
         return hashlib.sha3_256(self.root + "\n".join(parts).encode()).digest()
 
-    def weights(self) -> LigeroCommitment:
-        """The commitment to the weights."""
-        return LigeroCommitment(SCHEME.shape(FIELD, self.places(1).log_weights), self.root)
+
+def moved(error: InputError, *, by: int = 0, section: str | None = None) -> InputError:
+    """An error about part of something, with the part's name and what is before it."""
+    if error.offset is None:
+        return error
+    message = str(error).removeprefix(f"offset {error.offset}: ")
+    return InputError(message, section=section, offset=by + error.offset)
 
 
 def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
@@ -133,7 +153,7 @@ def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
 
 def check_public(key: object, images: object, logits: object) -> tuple[Numbers, Numbers]:
     """Images and their logits; InputError for what is none of the key's."""
-    checked = instance("the key", key, VerifyingKey, "make one: VerifyingKey.of(perceptron)")
+    checked = instance("the key", key, VerifyingKey, _MAKE_A_KEY)
     values = check_images(images, checked.widths[0])
     array = plain_array("the logits", logits)
     if array.dtype.kind not in "iu" or array.shape != (len(values), checked.widths[-1]):
@@ -161,14 +181,18 @@ def limbs_statement(places: Places) -> Lookup:
 
 
 def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
-    """How likely wrong logits are accepted, by what goes wrong, with challenges by chance."""
-    instance("the key", key, VerifyingKey, "make one: VerifyingKey.of(perceptron)")
+    """How likely wrong logits are accepted, by what goes wrong, with challenges by chance.
+
+    What shows that the weights are of eight bits is among it.
+    """
+    instance("the key", key, VerifyingKey, _MAKE_A_KEY)
     places, likely = key.places(whole_number("the images", images, 1)), most_likely(FIELD)
     layers = range(places.hidden + 1)
     rounds = 2 * sum(places.log_columns(each) for each in layers)
     rounds += 3 * sum(places.log_rows(each) for each in layers[:-1])
     points = places.log_activations + places.log_images + places.log_rows(places.hidden)
-    selected = (places.hidden + 5) * places.log_blocks
+    column_claims, weight_claims = places.hidden + 5, places.hidden + 1
+    selected = column_claims * places.log_blocks
     found = {
         "rounds of sumchecks": rounds * likely,
         "points of activations and logits": points * likely,
@@ -179,8 +203,12 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
     lookups["weights"] = key.weights_statement
     for name, statement in lookups.items():
         found[f"lookups of {name}"] = sum(lookup_error_terms(statement).values(), Fraction(0))
-    sizes = {"activations": places.log_block + places.log_blocks, "weights": places.log_weights}
-    for name, size in sizes.items():
+    openings = {
+        "activations": (places.log_block + places.log_blocks, -(-column_claims // MOST_CLAIMS)),
+        "weights": (places.log_weights, -(-weight_claims // MOST_CLAIMS) + 1),
+        "counts of weights": (WEIGHTS.log2_size, 1),
+    }
+    for name, (size, count) in openings.items():
         terms = SCHEME.error_terms(FIELD, size).values()
-        found[f"the opening of {name}"] = sum(terms, Fraction(0))
+        found[f"openings of {name}"] = count * sum(terms, Fraction(0))
     return found

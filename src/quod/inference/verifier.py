@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.scheme import Claim, Commitment
 from quod.errors import InputError
 from quod.inference.protocol import Conversation, Point
-from quod.inference.statement import FIELD, SCHEME, VerifyingKey, begin, check_public
+from quod.inference.statement import FIELD, SCHEME, VerifyingKey, begin, check_public, moved
 from quod.lookup import verifier as lookups
 from quod.lookup.statement import Statement as Lookup
 from quod.sumcheck import verifier as sumchecks
@@ -20,22 +21,23 @@ from quod.validation import shown_kind
 LENGTH_BYTES = 4
 """Before each part of a proof, little-endian."""
 
-MOST_CLAIMS = 8
-"""That are opened together."""
-
 
 def verify(key: VerifyingKey, images: object, logits: object, proof: bytes) -> None:
     """VerificationError unless logits are shown to be those of the images under the key's weights.
 
     `images` are whole numbers from 0 to 127, a row an image; `logits` a row an image. InputError
-    for other arguments, and for bytes that are no proof, with their offset. What the key binds is
-    for whoever gives the key to say (`VerifyingKey.check_weights`).
+    for other arguments, and for bytes that are no proof, with their offset. A key is checked when
+    it is first used (`VerifyingKey.check_weights`).
     """
     values, sums = check_public(key, images, logits)
+    key.check_weights()
     transcript = begin(key, values, sums)
     reader = _Reader(key, proof, transcript, len(values))
-    Conversation(reader, key, values, sums).run()
-    reader.end()
+    try:
+        Conversation(reader, key, values, sums).run()
+        reader.end()
+    except InputError as error:
+        raise moved(error, by=reader.start) from None
 
 
 class _Reader:
@@ -51,6 +53,8 @@ class _Reader:
         places = key.places(images)
         self._log_columns = places.log_block + places.log_blocks
         self._commitment: Commitment | None = None
+        self.start = 0
+        """Where the part begins that was taken last."""
 
     def end(self) -> None:
         """InputError where something follows."""
@@ -84,7 +88,7 @@ class _Reader:
         self._check(self._commitment, claims)
 
     def open_weights(self, claims: Sequence[Claim]) -> None:
-        self._check(self._key.weights(), claims)
+        self._check(self._key.weights, claims)
 
     def _check(self, commitment: Commitment, claims: Sequence[Claim]) -> None:
         for some in together(claims):
@@ -96,7 +100,8 @@ class _Reader:
         found = next(self._parts, None)
         if found is None:
             raise InputError("the proof ends before its last part")
-        return found
+        self.start, part = found
+        return part
 
     def _reader(self) -> ProofReader:
         return ProofReader(self._part(), self.transcript)
@@ -108,12 +113,13 @@ def together(claims: Sequence[Claim]) -> Iterator[Sequence[Claim]]:
         yield claims[start : start + MOST_CLAIMS]
 
 
-def _parts_of(proof: bytes) -> Iterator[bytes]:
+def _parts_of(proof: bytes) -> Iterator[tuple[int, bytes]]:
+    """The parts, and where each begins."""
     offset = 0
     while offset < len(proof):
         start = offset + LENGTH_BYTES
         end = start + int.from_bytes(proof[offset:start], "little")
         if start > len(proof) or end > len(proof):
             raise InputError(f"the proof ends within the part at offset {offset}")
-        yield proof[start:end]
+        yield start, proof[start:end]
         offset = end
