@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ def layer_of(outputs: int, inputs: int, *, last: bool = False, seed: int = 0) ->
     weights = generator.integers(-128, 128, (outputs, inputs)).astype(np.int8)
     biases = generator.integers(-9999, 9999, outputs)
     return Layer(
-        weights, biases, None if last else generator.integers(0, 40_000 // inputs + 1, outputs)
+        weights,
+        biases,
+        None if last else generator.integers(0, 1_000_000, outputs) // isqrt(inputs),
     )
 
 

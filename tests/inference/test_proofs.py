@@ -95,8 +95,10 @@ def test_other_images_and_logits(known: Prover, images: Any, logits: Any, proof:
         wrong[at] += 1
         with pytest.raises(VerificationError):
             verify(known.key, images, wrong, proof)
-    with pytest.raises(VerificationError):
-        verify(known.key, images[::-1].copy(), logits, proof)
+    assert len(np.unique(logits, axis=0)) == COUNT
+    for others in ((images[::-1], logits), (images, logits[::-1]), (images[::-1], logits[::-1])):
+        with pytest.raises(VerificationError):
+            verify(known.key, *others, proof)
 
 
 def test_damaged_proofs(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
