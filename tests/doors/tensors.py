@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quod.tensor import layer_norm, quantised, rms_norm, softmax
+from quod.tensor import gemm, layer_norm, quantised, rms_norm, softmax
 from tests.doors.row import DEVICE, OPTIONAL, Row
 
 
 def rows() -> Iterator[tuple[str, Row]]:
     """Of all functions."""
     yield from rows_of_arrays()
+    yield from rows_of_products()
     yield from rows_of_quantised()
 
 
@@ -25,6 +26,17 @@ def rows_of_arrays() -> Iterator[tuple[str, Row]]:
     given = given | {"weight": vector, "epsilon": 1e-5}
     yield "rms_norm", Row(rms_norm, given, fine)
     yield "layer_norm", Row(layer_norm, given | {"bias": vector}, fine)
+
+
+def rows_of_products() -> Iterator[tuple[str, Row]]:
+    """Matrix products."""
+    matrix = np.ones((2, 2), np.float32)
+    given = {
+        "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "residual": None, "scale": 1.0,
+        "transpose_a": False, "transpose_b": False, "out": None,
+    }  # fmt: skip
+    fine = dict.fromkeys(("bias", "residual", "out"), OPTIONAL) | {"scale": ("a float", "huge")}
+    yield "gemm", Row(gemm, given, fine)
 
 
 def rows_of_quantised() -> Iterator[tuple[str, Row]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from quod.frozen import frozen
-from quod.kernel import Builder, Value, bf16, f16, f32, u32, u64
-from quod.kernel.types import HALVES, Type
+from quod.kernel import Builder, Value, f32, u32, u64
+from quod.kernel.types import Type
+from quod.tensor.elements import Elements
 from quod.tensor.plan import RowPlan
 
 Values = tuple[Value, ...]
@@ -37,7 +38,7 @@ class Row:
 
     def __init__(self, k: Builder, element: Type, plan: RowPlan, rows: Value, width: Value) -> None:
         self._k = k
-        self._element = element
+        self._elements = Elements(k, element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
         self._batch, self._whole = plan.batch, plan.whole
@@ -48,7 +49,7 @@ class Row:
             self._lane %= plan.threads
             self._inside = row < rows
             row = k.minimum(row, rows - 1)
-        self._first = row.cast(u64) * width.cast(u64) * self._words
+        self._first = row.cast(u64) * width.cast(u64) * self._elements.words
         several = plan.threads > k.subgroup_size
         self._room = k.shared(f32, -(-k.workgroup_size // k.subgroup_size)) if several else None
 
@@ -59,39 +60,17 @@ class Row:
 
     # --- memory
 
-    @property
-    def _paired(self) -> bool:
-        """Whether floats of 16 bits are read and written two in a word."""
-        return self._element in HALVES and self._vector > 1
-
-    @property
-    def _words(self) -> int:
-        """What an access has in memory: elements, or words."""
-        return self._vector // 2 if self._paired else self._vector
-
     def of(self, matrix: Value) -> Value:
         """The row of a matrix."""
         return self._k.pointer_add(self.vector(matrix), self._first)
 
     def vector(self, one: Value) -> Value:
         """A vector as long as a row, the same for all of them."""
-        return one.cast(u32) if self._paired else one
+        return self._elements.of(one)
 
     def load(self, pointer: Value, at: Value) -> Values:
         """The elements of one access, as f32, of what `of` or `vector` gives."""
-        k = self._k
-        found = k.load(pointer, at * self._words, self._words)
-        if not self._paired:
-            return found
-        unpack = k.unpack_f16 if self._element is f16 else k.unpack_bf16
-        return tuple(value for word in found for value in unpack(word))
-
-    def _store(self, pointer: Value, at: Value, values: Sequence[Value]) -> None:
-        k = self._k
-        if self._paired:
-            pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
-            values = [pack(*values[i : i + 2]) for i in range(0, self._vector, 2)]
-        k.store(pointer, at * self._words, *values)
+        return self._elements.load(pointer, at)
 
     # --- passes over the row
 
@@ -148,10 +127,10 @@ class Row:
             if self._inside is not None:
                 there = self._inside if there is None else there & self._inside
             if there is None:
-                self._store(target, access.at, values)
+                self._elements.store(target, access.at, values)
                 continue
             with k.if_(there):
-                self._store(target, access.at, values)
+                self._elements.store(target, access.at, values)
 
     # --- what all instances of the row have
 

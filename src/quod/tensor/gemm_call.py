@@ -1,0 +1,106 @@
+"""The function of matrix products: what it takes, and its launch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.frozen import replace
+from quod.tensor.arrays import Given, Tensor, like, result, tensor
+from quod.tensor.gemm_kernel import GEMM, GemmForm
+from quod.tensor.gemm_plan import plan_gemm
+from quod.validation import flag, shown
+
+_LARGEST = 3.4028234663852886e38
+
+
+def gemm(
+    device: DeviceChoice, a: Given, b: Given, *, bias: Given | None = None,
+    residual: Given | None = None, scale: float = 1.0, transpose_a: bool = False,
+    transpose_b: bool = False, out: Given | None = None,
+) -> Any:  # fmt: skip
+    """scale * (A B) + bias + residual; gives `out`, or what is made for it.
+
+    `a` has the shape (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n), or (n, k) with
+    `transpose_b`, for all products, or has the leading axes of `a`. `bias` is (n,), `residual` and
+    `out` are (..., m, n). All are of one type, f32, f16 or bf16, and contiguous in C order, as
+    `softmax` takes them; `out` may be `residual`, and no operand. Sums are f32, in a fixed order; a
+    result is rounded once to its type. A sum of nothing, where k is 0, is 0. InputError, with the
+    name of the argument, for what does not fit; DeviceError for memory that the device does not
+    reach.
+    """
+    device = resolve_device(device)
+    form = GemmForm(
+        flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), bias is not None,
+        residual is not None,
+    )  # fmt: skip
+    first, second = tensor(device, "a", a), tensor(device, "b", b)
+    shape, depth = _shape(first, second, form)
+    model = Tensor("c", first.memory, first.element, first.dtype, shape)
+    beside = {
+        "bias": None if bias is None else _of_shape(device, "bias", bias, first, shape[-1:]),
+        "residual": None
+        if residual is None
+        else _of_shape(device, "residual", residual, first, shape),
+    }
+    by = _number(scale)
+    target = result(device, a, model) if out is None else out
+    made = _of_shape(device, "out", target, first, shape)
+    if not math.prod(shape):
+        return target
+    m, n = shape[-2:]
+    batch = math.prod(shape[:-2])
+    operands = [first.memory, second.memory]
+    if depth == 0:
+        depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
+        operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
+    own = int(len(second.shape) > 2)
+    pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
+    plan = plan_gemm(device, first.element, (m, n, depth), pitches, batch)
+    compiled = device.compile(
+        GEMM[first.element], lanes=plan.lanes, element=first.element, plan=plan, form=form
+    )
+    # What is not added is not read either: any memory of the type is in its place.
+    memory = [*operands, *[operands[0] if x is None else x.memory for x in beside.values()]]
+    device.launch(
+        compiled, plan.groups(m, n) * batch, m, n, depth, own, by, *memory, made.memory
+    )  # fmt: skip
+    return target
+
+
+def _shape(a: Tensor, b: Tensor, form: GemmForm) -> tuple[tuple[int, ...], int]:
+    """The result's shape, and k."""
+    for one in (a, b):
+        if len(one.shape) < 2:
+            raise InputError(f"{one.name} is a matrix at least, and is {one.text}")
+    if a.element is not b.element:
+        raise InputError(f"b must be of {a.element}, as a is, not of {b.element}")
+    if b.shape[:-2] not in ((), a.shape[:-2]):
+        raise InputError(
+            f"b must have no leading axes, or those of a, {a.shape[:-2]}, not {b.shape[:-2]}"
+        )
+    m, depth = a.shape[-2:][:: -1 if form.transpose_a else 1]
+    inner, n = b.shape[-2:][:: -1 if form.transpose_b else 1]
+    if inner != depth:
+        raise InputError(f"b has {inner} elements along the axis that is summed, and a {depth}")
+    return (*a.shape[:-2], m, n), depth
+
+
+def _of_shape(
+    device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
+) -> Tensor:
+    wanted = Tensor("a", model.memory, model.element, model.dtype, shape)
+    return like(device, name, value, wanted)
+
+
+def _number(scale: object) -> float:
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)):
+        raise InputError(f"scale must be a number, not {shown(scale)}")
+    if not abs(scale) <= _LARGEST:
+        raise InputError(f"scale must be a number that f32 holds, not {shown(scale)}")
+    return float(scale)

@@ -1,0 +1,241 @@
+"""The matrix product: one function for every type, plan and device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.frozen import frozen
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.machine import Capability
+from quod.kernel.registry import register
+from quod.kernel.types import Type
+from quod.kernel.value import ParameterType
+from quod.tensor.elements import Elements
+from quod.tensor.gemm_plan import GemmPlan
+from quod.tensor.gemm_tiles import CachedTile, Edges, SharedTile
+
+Sums = tuple[Value, ...]
+
+_GROUP = 8
+"""Tiles below each other that workgroups take one after the other: what they read of both operands
+stays in the cache."""
+
+_SUBGROUP_ACROSS = 8
+"""Instances of a subgroup beside each other: eight by four read the least from shared memory."""
+
+
+@frozen
+class GemmForm:
+    """What a product is besides its sizes: operands that are transposed, and what is added."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    bias: bool = False
+    residual: bool = False
+
+
+def _gemm(
+    k: Builder, m: Value, n: Value, depth: Value, batches_of_b: Value, scale: Value, a: Value,
+    b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmPlan,
+    form: GemmForm,
+) -> None:  # fmt: skip
+    """C = scale * A B (+ bias, of each column) (+ residual), of some products beside each other.
+
+    Tiles of C are the workgroups'; `batches_of_b` is 1 where each product has its own B, else 0.
+    """
+    word = u64 if k.machine.has(Capability.U64) else u32
+    rows, columns = plan.tile
+    right = (n + (columns - 1)) // columns
+    down = (m + (rows - 1)) // rows
+    tile, batch = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
+    block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
+    height = k.minimum(down - block * _GROUP, _GROUP)
+    row = (block * _GROUP + inside % height) * rows
+    column = inside // height * columns
+
+    def part(matrix: Value, product: Value, x: Value, y: Value) -> Value:
+        size = x.cast(word) * y.cast(word)
+        return k.pointer_add(matrix, product.cast(word) * size)
+
+    result = _Result(
+        k, element, plan, form, (m, n), scale, bias, part(residual, batch, m, n),
+        part(c, batch, m, n),
+    )  # fmt: skip
+    a, b = part(a, batch, m, depth), part(b, batch * batches_of_b, n, depth)
+    of_a = Edges(a, row, m, depth, form.transpose_a)
+    of_b = Edges(b, column, n, depth, not form.transpose_b)
+    multiply = _in_cache if k.machine.has(Capability.VECTOR_LANES) else _in_shared_memory
+    multiply(k, element, plan, of_a, of_b, result)
+
+
+class _Result:
+    """The tile of C: what comes of sums, and where it goes."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: GemmPlan, form: GemmForm,
+        extents: tuple[Value, Value], scale: Value, bias: Value, residual: Value, c: Value,
+    ) -> None:  # fmt: skip
+        self._k, self._form, self._scale = k, form, scale
+        self._rows, self._columns = extents
+        self._vector = plan.c_vector
+        self._elements = Elements(k, element, self._vector)
+        self._bias, self._residual, self._c = map(self._elements.of, (bias, residual, c))
+        self._index = u64 if k.machine.has(Capability.U64) else u32
+
+    def store(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
+        """Stores some elements beside each other, where they are in the matrix."""
+        k, elements = self._k, self._elements
+        for start in range(0, len(sums), self._vector):
+            at = column + start
+            with k.if_((row < self._rows) & (at < self._columns)):
+                access = at // self._vector
+                pitch = self._columns // self._vector
+                place = row.cast(self._index) * pitch.cast(self._index)
+                source = k.pointer_add(self._residual, place * elements.words)
+                target = k.pointer_add(self._c, place * elements.words)
+                found = [value * self._scale for value in sums[start : start + self._vector]]
+                if self._form.bias:
+                    found = _plus(found, elements.load(self._bias, access))
+                if self._form.residual:
+                    found = _plus(found, elements.load(source, access))
+                elements.store(target, access, found)
+
+
+def _plus(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
+    return [x + y for x, y in zip(a, b, strict=True)]
+
+
+def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
+    """Sums of an instance with the products of one of K added."""
+    return tuple(
+        k.fma(x, y, sums[row * len(b) + column])
+        for row, x in enumerate(a)
+        for column, y in enumerate(b)
+    )
+
+
+def _in_shared_memory(
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: _Result
+) -> None:
+    """Sums stay in registers; the next tiles are on their way while these are multiplied."""
+    rows, columns = plan.tile
+    a = SharedTile(k, element, of_a, rows, plan.depth, plan.a_vector, plan.stages)
+    b = SharedTile(k, element, of_b, columns, plan.depth, plan.b_vector, plan.stages)
+    lane, group = k.local_id() % 32, k.local_id() // 32
+    across = plan.across // _SUBGROUP_ACROSS
+    own_column = group % across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
+    own_row = group // across * (32 // _SUBGROUP_ACROSS) + lane // _SUBGROUP_ACROSS
+
+    def step(stage: Value, at: Value, sums: Sums) -> Sums:
+        of_rows = a.fragment(stage, at, own_row, plan.rows, plan.lanes // plan.across, plan.vector)
+        of_columns = b.fragment(stage, at, own_column, plan.columns, plan.across, plan.vector)
+        return _products(k, of_rows, of_columns, sums)
+
+    def steps(stage: Value, count: Value | int, sums: Sums) -> Sums:
+        with k.range(k.constant(0, u32), count, carry=sums) as loop:
+            loop.next(step(stage, loop.index, loop.carried))
+        return tuple(loop.results)
+
+    zero = k.constant(0, u32)
+    a.write(a.read(zero), zero)
+    b.write(b.read(zero), zero)
+    k.barrier()
+    initial = tuple([k.constant(0.0, f32)] * (plan.rows * plan.columns))
+    whole = of_a.depth // plan.depth
+    with k.range(0, whole, carry=initial) as loop:
+        following = loop.index + 1
+        next_a, next_b = a.read(following * plan.depth), b.read(following * plan.depth)
+        stage = loop.index % plan.stages
+        sums = tuple(loop.carried)
+        if plan.unrolled:
+            for at in range(plan.depth):
+                sums = step(stage, k.constant(at, u32), sums)
+        else:
+            sums = steps(stage, plan.depth, sums)
+        if plan.stages == 1:
+            k.barrier()
+        a.write(next_a, following % plan.stages)
+        b.write(next_b, following % plan.stages)
+        k.barrier()
+        loop.next(sums)
+    sums = steps(whole % plan.stages, of_a.depth % plan.depth, tuple(loop.results))
+    for row in range(plan.rows):
+        below = (own_row + row // plan.vector * (plan.lanes // plan.across)) * plan.vector
+        for column in range(0, plan.columns, plan.vector):
+            place = (own_column + column // plan.vector * plan.across) * plan.vector
+            first = row * plan.columns + column
+            result.store(
+                of_a.first + below + row % plan.vector, of_b.first + place,
+                sums[first : first + plan.vector],
+            )  # fmt: skip
+
+
+def _in_cache(
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: _Result
+) -> None:
+    """Register tiles one after the other, of operands and sums that a processor's cache keeps."""
+    rows, columns = plan.tile
+    # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
+    filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
+    a = CachedTile(k, element, of_a, filled, plan.depth, filled, kept=not of_a.along)
+    b = CachedTile(k, element, of_b, columns, plan.depth, plan.panel[1], kept=False)
+    size = plan.rows * plan.columns * plan.lanes
+    room, lane = k.shared(f32, size * plan.down * plan.right), k.local_id()
+    with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as clear:
+        k.pointer_add(room, clear.index * plan.lanes)[lane] = k.constant(0.0, f32)
+    with k.range(k.constant(0, u32), of_a.depth, plan.depth) as outer:
+        count = k.minimum(of_a.depth - outer.index, plan.depth)
+        a.fill(outer.index, count)
+        b.fill(outer.index, count)
+        k.barrier()
+        with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
+            own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
+            places = [lane + at for at in range(0, size, plan.lanes)]
+            sums = tuple(own[place] for place in places)
+            with k.range(k.constant(0, u32), count, carry=sums) as loop:
+                of_rows = a.rows(tiles.index, loop.index, plan.rows)
+                of_columns = b.columns(panels.index, loop.index, plan.columns)
+                loop.next(_products(k, of_rows, of_columns, tuple(loop.carried)))
+            for place, value in zip(places, loop.results, strict=True):
+                own[place] = value
+        k.barrier()
+    with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
+        own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
+        for number in range(plan.rows * plan.columns):
+            at_row, at_column = divmod(number, plan.columns)
+            row = of_a.first + (tiles.index * plan.rows + at_row)
+            column = of_b.first + (panels.index * plan.panel[1] + at_column * plan.lanes)
+            result.store(row, column + lane, [own[lane + number * plan.lanes]])
+
+
+TYPES = (f32, f16, bf16)
+"""The types of elements; sums are f32."""
+
+
+def _kernel(element: Type) -> KernelDefinition:
+    parameters: dict[str, ParameterType] = dict.fromkeys(("m", "n", "depth", "batches_of_b"), u32)
+    parameters["scale"] = f32
+    parameters |= dict.fromkeys(("a", "b", "bias", "residual", "c"), pointer(element))
+    location = Location(_gemm.__code__.co_filename, _gemm.__code__.co_firstlineno)
+    return KernelDefinition(f"gemm_{element}", _gemm, parameters, location)
+
+
+GEMM = {element: _kernel(element) for element in TYPES}
+"""The kernel by the type of its elements."""
+
+for _element in (f32, bf16):
+    register(
+        f"tensor.gemm_{_element}", GEMM[_element], element=_element,
+        plan=GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4), form=GemmForm(bias=True),
+    )  # fmt: skip

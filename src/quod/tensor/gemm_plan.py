@@ -1,0 +1,107 @@
+"""How a matrix product is shared out: tiles of workgroups, register tiles, shared memory.
+
+Sizes of matrices are arguments of the kernel, so that few plans serve all of them.
+"""
+
+from __future__ import annotations
+
+from quod.device.protocol import AnyDevice
+from quod.frozen import frozen, replace
+from quod.kernel.machine import Capability
+from quod.kernel.types import Type
+
+_WIDEST = 16
+"""Bytes of the widest access."""
+
+
+@frozen
+class GemmPlan:
+    """A workgroup of `lanes` instances, `across` of them beside each other, has a tile of C.
+
+    An instance adds up `rows` by `columns` elements in registers. `down` by `right` such tiles of
+    the whole workgroup are one after the other in its tile: 1 by 1 where registers keep the sums,
+    more where the tile is what a cache holds. Of K `depth` are in shared memory at a time, `stages`
+    times. Elements are read `a_vector` and `b_vector` together, of C
+    `c_vector` stored, and `vector` from shared memory.
+    A step over K is `unrolled`, or a loop.
+    """
+
+    lanes: int
+    across: int
+    rows: int
+    columns: int
+    down: int
+    right: int
+    depth: int
+    stages: int
+    vector: int
+    a_vector: int = 1
+    b_vector: int = 1
+    c_vector: int = 1
+    unrolled: bool = False
+
+    @property
+    def panel(self) -> tuple[int, int]:
+        """Rows and columns that the workgroup adds up at a time."""
+        return self.lanes // self.across * self.rows, self.across * self.columns
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of C that a workgroup has."""
+        rows, columns = self.panel
+        return rows * self.down, columns * self.right
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product."""
+        rows, columns = self.tile
+        return -(-m // rows) * -(-n // columns)
+
+
+_LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
+"""128 by 128: what keeps the units of a GPU at work."""
+_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 16, 2, 4, unrolled=True)
+"""32 by 32, for matrices of few tiles."""
+_SHORT = GemmPlan(256, 16, 8, 8, 1, 1, 8, 1, 4)
+"""128 by 128 in the least memory that WebGPU promises, and as a loop."""
+_SHORT_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4)
+
+_WIDE_VECTORS = GemmPlan(16, 16, 8, 48 // 16, 16, 4, 128, 1, 1)
+"""24 of 32 vector registers are sums; the tile and its sums are 256 KB, which a cache keeps."""
+_VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
+"""12 of 16 registers."""
+
+
+def plan_gemm(
+    device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int = 1,
+) -> GemmPlan:  # fmt: skip
+    """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements."""
+    machine = device.machine(device.lanes)
+    if machine.has(Capability.VECTOR_LANES):
+        return _of_processor(device, sizes, batch)
+    short = machine.has(Capability.SHORT_KERNELS)
+    plan, small = (_SHORT, _SHORT_SMALL) if short else (_LARGE, _SMALL)
+    if plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors:
+        plan = small
+    vectors = [_widest(element, pitch) for pitch in pitches]
+    return replace(plan, a_vector=vectors[0], b_vector=vectors[1], c_vector=vectors[2])
+
+
+def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
+    wide = device.machine(8).has(Capability.IFMA52)
+    plan = _WIDE_VECTORS if wide else _VECTORS
+    # Every thread is to have tiles, and little of them is to lie beyond the matrix.
+    while plan.down > 1 and (
+        plan.groups(sizes[0], sizes[1]) * batch < 2 * device.multiprocessors
+        or plan.tile[0] >= 2 * sizes[0]
+    ):
+        plan = replace(plan, down=plan.down // 4 or 1)
+    return plan
+
+
+def _widest(element: Type, pitch: int) -> int:
+    """Elements of an access: rows begin at a multiple of it if their length is one."""
+    vector = min(_WIDEST // element.bytes, 4)
+    while pitch % vector:
+        vector //= 2
+    return vector

@@ -1,0 +1,219 @@
+"""Matrix products: against float64 at every edge of a tile, exact cases, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import bf16, f16, f32
+from quod.kernel.types import Type
+from quod.tensor import gemm
+from quod.tensor.gemm_kernel import GEMM, GemmForm
+from quod.tensor.gemm_plan import plan_gemm
+from tests.tensor.test_rows import _LEAST, _UNIT, TYPES, numbers, stored
+
+Array = np.ndarray[Any, Any]
+
+EDGES = [1, 7, 63, 64, 65, 127, 128, 129]
+WAYS = list(product((False, True), repeat=2))
+SIZES = [
+    *zip(EDGES, EDGES[3:] + EDGES[:3], EDGES[1:] + EDGES[:1], strict=True),
+    (129, 65, 260), (200, 3, 1), (1, 300, 130), (33, 1, 64), (260, 400, 17),
+]  # fmt: skip
+FEW = [(1, 7, 9), (65, 36, 63), (129, 129, 20)]
+
+
+def turned(matrix: Array, transposed: bool) -> Array:
+    return np.ascontiguousarray(np.swapaxes(matrix, -1, -2)) if transposed else matrix
+
+
+def multiply(device: AnyDevice, a: Array, b: Array, **options: Any) -> Array:
+    """A product into the middle of memory whose edges must stay, poisoned before."""
+    shape = (
+        *a.shape[:-2], a.shape[-1 if options.get("transpose_a") else -2],
+        b.shape[-2 if options.get("transpose_b") else -1],
+    )  # fmt: skip
+    size = int(np.prod(shape))
+    poison = 99 if a.dtype == np.uint16 else np.nan
+    guarded = np.full(size + 32, poison, a.dtype)
+    room = device.upload(guarded)
+    like = device.upload(np.zeros(shape, a.dtype))
+    out = room.slice(16 * a.itemsize, (16 + size) * a.itemsize).like(like)
+    given = {
+        name: device.upload(x) if isinstance(x, np.ndarray) else x for name, x in options.items()
+    }
+    assert gemm(device, device.upload(a), device.upload(b), out=out, **given) is out
+    device.download(room, guarded)
+    for edge in (guarded[:16], guarded[-16:]):
+        assert np.array_equal(edge, np.full(16, poison, a.dtype), equal_nan=poison != 99)
+    return guarded[16:-16].reshape(shape)
+
+
+def check(device: AnyDevice, element: Type, sizes: tuple[int, int, int], ways: Any) -> None:
+    m, n, depth = sizes
+    random = np.random.default_rng(sum(sizes))
+    a, b, bias, residual = (
+        stored(random.normal(0, 1, shape), element)
+        for shape in ((m, depth), (depth, n), (n,), (m, n))
+    )
+    found = multiply(
+        device, turned(a, ways[0]), turned(b, ways[1]), transpose_a=ways[0], transpose_b=ways[1],
+        bias=bias, residual=residual, scale=0.5,
+    )  # fmt: skip
+    a64, b64, bias64, residual64 = (numbers(x, element) for x in (a, b, bias, residual))
+    exact = 0.5 * (a64 @ b64) + bias64 + residual64
+    size = 0.5 * (np.abs(a64) @ np.abs(b64)) + np.abs(bias64) + np.abs(residual64)
+    unit = _UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * _LEAST[element]
+    error = np.abs(numbers(found, element) - exact)
+    bound = size * (depth + 3) * 2.0**-22 + unit
+    worst = np.unravel_index(np.argmax(error - bound), error.shape)
+    assert (error <= bound).all(), (sizes, ways, worst)
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_every_edge(device: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
+    few = device.kind == "webgpu"
+    if few and element is not f32 and ways != (False, True):
+        pytest.skip("a driver takes long for each")
+    for sizes in FEW if few else SIZES:
+        check(device, element, sizes, ways)
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+def test_every_edge_of_emulated_gpus(ways: tuple[bool, bool]) -> None:
+    with open_device("emulated:ptx") as device:
+        for sizes in FEW:
+            check(device, f32, sizes, ways)
+        check(device, bf16, (36, 40, 24), ways)
+        check(device, f16, (9, 7, 5), ways)
+
+
+def test_accesses_of_the_processor_are_in_bounds() -> None:
+    """The interpreter refuses what is beyond an array, not set, or a race."""
+    with open_device("cpu:checked") as device:
+        for ways in WAYS:
+            check(device, f32, (9, 5, 7), ways)
+
+
+def test_the_large_tile() -> None:
+    """128 by 128 of an emulated GPU, which matrices of many tiles take."""
+    with open_device("emulated:ptx") as device:
+        large = plan_gemm(device, f32, (1 << 14, 1 << 14, 64), (64, 1 << 14, 1 << 14))
+        assert large.tile == (128, 128)
+        random = np.random.default_rng(3)
+        a = random.integers(-3, 4, (130, 20)).astype(np.float32)
+        b = random.integers(-3, 4, (20, 132)).astype(np.float32)
+        memory = [device.upload(x) for x in (a, b, a, a, np.zeros((130, 132), np.float32))]
+        kernel = device.compile(
+            GEMM[f32], lanes=large.lanes, element=f32, plan=large, form=GemmForm()
+        )
+        device.launch(kernel, large.groups(130, 132), 130, 132, 20, 0, 1.0, *memory)
+        found = np.zeros((130, 132), np.float32)
+        device.download(memory[-1], found)
+        assert np.array_equal(found, a @ b)
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_registers_of_the_large_tile(element: Type) -> None:
+    with open_device("emulated:ptx") as device:
+        size = (1 << 14,) * 3
+        large = plan_gemm(device, element, size, size)
+    usage = GEMM[element].usage(
+        "sm_90a", workgroup=256, element=element, plan=large, form=GemmForm()
+    )
+    assert usage.registers is not None
+    assert usage.registers <= 168
+    assert not usage.spilled_bytes
+
+
+# --- exact results
+
+
+def test_integers_are_exact(device: AnyDevice) -> None:
+    random = np.random.default_rng(5)
+    a = random.integers(-3, 4, (130, 300)).astype(np.float32)
+    b = random.integers(-3, 4, (300, 70)).astype(np.float32)
+    first = multiply(device, a, b)
+    assert np.array_equal(first, a @ b)
+    assert np.array_equal(first, multiply(device, a, b))
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+def test_one_hot_names_the_element(ways: tuple[bool, bool]) -> None:
+    with open_device("cpu") as device:
+        b = np.arange(40 * 70, dtype=np.float32).reshape(40, 70)
+        a = np.zeros((40, 40), np.float32)
+        a[np.arange(40), (np.arange(40) * 7 + 3) % 40] = 1
+        found = gemm(
+            device, turned(a, ways[0]), turned(b, ways[1]), transpose_a=ways[0],
+            transpose_b=ways[1],
+        )  # fmt: skip
+        assert np.array_equal(found, b[(np.arange(40) * 7 + 3) % 40])
+
+
+def test_batches_and_what_is_empty(device: AnyDevice) -> None:
+    random = np.random.default_rng(8)
+    a = random.integers(-3, 4, (2, 3, 9, 8)).astype(np.float32)
+    own = random.integers(-3, 4, (2, 3, 8, 12)).astype(np.float32)
+    assert np.array_equal(multiply(device, a, own), a @ own)
+    assert np.array_equal(multiply(device, a, own[0, 1]), a @ own[0, 1])
+    bias = np.arange(4, dtype=np.float32)
+    nothing = multiply(
+        device, np.zeros((2, 5, 0), np.float32), np.zeros((2, 0, 4), np.float32), bias=bias
+    )
+    assert np.array_equal(nothing, np.broadcast_to(bias, (2, 5, 4)))
+    assert gemm("cpu", np.zeros((0, 3), np.float32), np.zeros((3, 2), np.float32)).shape == (0, 2)
+
+
+def test_what_is_no_number_stays_in_its_row() -> None:
+    with open_device("cpu") as device:
+        a, b = np.ones((20, 33), np.float32), np.ones((33, 50), np.float32)
+        a[3, 32], a[7, 0] = np.nan, np.inf
+        found = gemm(device, a, b)
+        assert np.isnan(found[3]).all()
+        assert np.isposinf(found[7]).all()
+        assert (np.delete(found, [3, 7], 0) == 33).all()
+
+
+def test_out_may_be_the_residual() -> None:
+    a, b, c = (np.full((5, 5), x, np.float32) for x in (1, 2, 3))
+    assert gemm("cpu", a, b, residual=c, out=c) is c
+    assert (c == 13).all()
+
+
+# --- bad input
+
+
+A, B = np.zeros((4, 6), np.float32), np.zeros((6, 5), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gemm("cpu", A[0], B), "a is a matrix at least"),
+        (lambda: gemm("cpu", A, B[0]), "b is a matrix at least"),
+        (lambda: gemm("cpu", A, A), "b has 4 elements along the axis that is summed, and a 6"),
+        (lambda: gemm("cpu", A, B, transpose_b=True), "b has 5 elements"),
+        (lambda: gemm("cpu", A.T, B), "a has strides"),
+        (lambda: gemm("cpu", A, B.astype(np.float16)), "b must be of f32, as a is, not of f16"),
+        (lambda: gemm("cpu", A, np.zeros((2, 6, 5), np.float32)), "b must have no leading axes"),
+        (lambda: gemm("cpu", A, B, bias=A), r"bias must be f32 of shape \(5,\)"),
+        (lambda: gemm("cpu", A, B, residual=A), r"residual must be f32 of shape \(4, 5\)"),
+        (lambda: gemm("cpu", A, B, out=A), r"out must be f32 of shape \(4, 5\)"),
+        (lambda: gemm("cpu", A, B, scale="half"), "scale must be a number"),
+        (lambda: gemm("cpu", A, B, scale=10**400), "scale must be a number that f32 holds"),
+        (lambda: gemm("cpu", A, B, scale=float("nan")), "scale must be a number that f32 holds"),
+        (lambda: gemm("cpu", A, B, transpose_a=1), "transpose_a"),
+    ],
+)
+def test_bad_input(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
