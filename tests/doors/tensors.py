@@ -35,9 +35,9 @@ def rows_of_products() -> Iterator[tuple[str, Row]]:
         "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "residual": None, "scale": 1.0,
         "transpose_a": False, "transpose_b": False, "out": None,
     }  # fmt: skip
-    fine = dict.fromkeys(("bias", "residual", "out"), OPTIONAL) | {
-        "scale": ("a float", "negative", "huge")
-    }
+    fine = dict.fromkeys(("bias", "residual", "out"), OPTIONAL)
+    fine |= dict.fromkeys(("transpose_a", "transpose_b"), ("true",))
+    fine["scale"] = ("a float", "negative", "huge")
     yield "gemm", Row(gemm, given, fine)
 
 

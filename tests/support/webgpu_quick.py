@@ -60,6 +60,8 @@ QUICK = (
     r"tests/tensor/test_rows\.py::test_every_edge\[webgpu-layer_norm-bf16\]",
     r"tests/tensor/test_rows\.py::test_every_edge_on_gpus\[webgpu:portable-softmax-f16\]",
     r"tests/tensor/test_rows\.py::test_two_runs_and_in_place\[webgpu\]",
+    r"tests/tensor/test_gemm\.py::test_every_edge\[webgpu-(f32|bf16)-\(False, True\)\]",
+    r"tests/tensor/test_gemm\.py::test_integers_are_exact\[webgpu\]",
     r"tests/sumcheck/test_prover\.py::test_agrees_with_the_model\[webgpu-m31\.4-product-6-.*",
     r"tests/sumcheck/test_prover\.py::test_rounds_on_large_\w+\[webgpu-1-True-m31\.4\]",
     r"tests/transcript/test_algebraic\.py::test_kernels_agree_\w+\[webgpu-1-(m31|baby_bear)\.4\]",
