@@ -6,7 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quod.tensor import gemm, layer_norm, quantised, rms_norm, softmax
+from quod.tensor import (
+    gelu,
+    gelu_backward,
+    gemm,
+    layer_norm,
+    quantised,
+    rms_norm,
+    silu,
+    silu_backward,
+    softmax,
+    swiglu,
+    swiglu_backward,
+)  # fmt: skip
 from tests.doors.row import DEVICE, OPTIONAL, Row
 
 
@@ -14,6 +26,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     """Of all functions."""
     yield from rows_of_arrays()
     yield from rows_of_products()
+    yield from rows_of_activations()
     yield from rows_of_quantised()
 
 
@@ -39,6 +52,21 @@ def rows_of_products() -> Iterator[tuple[str, Row]]:
     fine |= dict.fromkeys(("transpose_a", "transpose_b"), ("true",))
     fine["scale"] = ("a float", "negative", "huge")
     yield "gemm", Row(gemm, given, fine)
+
+
+def rows_of_activations() -> Iterator[tuple[str, Row]]:
+    """Functions of elements."""
+    x, fine = np.ones((3, 2), np.float32), {"out": OPTIONAL}
+    one = {"device": DEVICE, "x": x, "out": None}
+    slope = one | {"gradient": x}
+    form = {"approximate": "none"}
+    yield "silu", Row(silu, one, fine)
+    yield "silu_backward", Row(silu_backward, slope, fine)
+    yield "gelu", Row(gelu, one | form, fine)
+    yield "gelu_backward", Row(gelu_backward, slope | form, fine)
+    two = {"device": DEVICE, "gate": x, "up": x, "out": None}
+    yield "swiglu", Row(swiglu, two, fine)
+    yield "swiglu_backward", Row(swiglu_backward, two | {"gradient": x}, fine)
 
 
 def rows_of_quantised() -> Iterator[tuple[str, Row]]:

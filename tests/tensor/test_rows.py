@@ -15,30 +15,11 @@ from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor import layer_norm, rms_norm, softmax
 from quod.tensor.plan import plan_rows
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
 
-Array = np.ndarray[Any, Any]
-
-TYPES = [f32, f16, bf16]
 COLUMNS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097]
 FEW = [7, 65, 512]
 """Where a driver takes seconds to compile a plan."""
-_UNIT = {f32: 2.0**-23, f16: 2.0**-10, bf16: 2.0**-7}
-_LEAST = {f32: 2.0**-149, f16: 2.0**-24, bf16: 2.0**-133}
-
-
-def stored(values: Array, element: Type) -> Array:
-    """Numbers as elements, bf16 as their bits."""
-    if element is not bf16:
-        return values.astype(np.float32 if element is f32 else np.float16)
-    word = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((word + 0x7FFF + ((word >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def numbers(values: Array, element: Type) -> Array:
-    """Elements as f64."""
-    if element is bf16:
-        values = (values.astype(np.uint32) << 16).view(np.float32)
-    return values.astype(np.float64)
 
 
 def softmax64(x: Array) -> Array:
@@ -68,7 +49,7 @@ CASES: dict[str, Case] = {
 
 def allowed(name: str, x: Array, exact: Array, vectors: list[Array], element: Type) -> Array:
     """The error that arithmetic in f32 and one rounding to the element may make."""
-    unit = _UNIT[f32]
+    unit = UNIT[f32]
     depth = np.log2(x.shape[-1]) + 4
     if name == "softmax":
         arithmetic = exact * unit * (8 + 2 * np.abs(x - x.max(-1, keepdims=True)))
@@ -78,7 +59,7 @@ def allowed(name: str, x: Array, exact: Array, vectors: list[Array], element: Ty
             scale = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
         spread = (np.abs(x) + np.abs(x).mean(-1, keepdims=True) * depth) * scale
         arithmetic = unit * (16 * spread * np.abs(vectors[0]) + 2 * np.abs(exact))
-    bound: Array = arithmetic + _UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * _LEAST[element]
+    bound: Array = arithmetic + UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * LEAST[element]
     return bound
 
 
@@ -88,15 +69,9 @@ def check(device: AnyDevice, name: str, element: Type, rows: int, columns: int) 
     x = stored(random.normal(1, 4, (rows, columns)), element)
     vectors = [stored(random.normal(1, 0.5, columns), element) for _ in range(count)]
     memory = [device.upload(array) for array in (x, *vectors)]
-    guarded = np.full(rows * columns + 32, 99, x.dtype)
-    # A guard of 16 elements on each side begins at a multiple of 16 bytes.
-    room = device.upload(guarded)
-    part = room.slice(16 * x.itemsize, 16 * x.itemsize + x.nbytes).like(memory[0])
-    assert function(device, *memory, out=part) is part
-    device.download(room, guarded)
-    assert (guarded[:16] == 99).all()
-    assert (guarded[-16:] == 99).all()
-    found = numbers(guarded[16:-16].reshape(rows, columns), element)
+    room = Guarded(device, x)
+    assert function(device, *memory, out=room.memory) is room.memory
+    found = numbers(room.array(), element)
     given = [numbers(vector, element) for vector in vectors]
     wanted = exact64(numbers(x, element), *given)
     error = np.abs(found - wanted)
@@ -230,7 +205,7 @@ def test_large_logits(device: AnyDevice, element: Type) -> None:
     found = np.empty_like(given)
     device.download(softmax(device, device.upload(given)), found)
     wanted = softmax64(numbers(given, element))
-    assert np.abs(numbers(found, element) - wanted).max() <= _UNIT[element]
+    assert np.abs(numbers(found, element) - wanted).max() <= UNIT[element]
 
 
 def test_a_variance_far_from_zero(device: AnyDevice) -> None:

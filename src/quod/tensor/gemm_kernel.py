@@ -21,7 +21,7 @@ from quod.kernel.machine import Capability
 from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
-from quod.tensor.elements import Elements
+from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_plan import GemmPlan
 from quod.tensor.gemm_tiles import CachedTile, Edges, SharedTile
 
@@ -89,27 +89,27 @@ class _Result:
         self._k, self._form, self._scale = k, form, scale
         self._rows, self._columns = extents
         self._vector = plan.c_vector
-        self._elements = Elements(k, element, self._vector)
-        self._bias, self._residual, self._c = map(self._elements.of, (bias, residual, c))
+        self._accesses = Accesses(k, element, self._vector)
+        self._bias, self._residual, self._c = map(self._accesses.of, (bias, residual, c))
         self._index = u64 if k.machine.has(Capability.U64) else u32
 
     def store(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
         """Stores some elements beside each other, where they are in the matrix."""
-        k, elements = self._k, self._elements
+        k, accesses = self._k, self._accesses
         for start in range(0, len(sums), self._vector):
             at = column + start
             with k.if_((row < self._rows) & (at < self._columns)):
                 access = at // self._vector
                 pitch = self._columns // self._vector
                 place = row.cast(self._index) * pitch.cast(self._index)
-                source = k.pointer_add(self._residual, place * elements.words)
-                target = k.pointer_add(self._c, place * elements.words)
+                source = k.pointer_add(self._residual, place * accesses.words)
+                target = k.pointer_add(self._c, place * accesses.words)
                 found = [value * self._scale for value in sums[start : start + self._vector]]
                 if self._form.bias:
-                    found = _plus(found, elements.load(self._bias, access))
+                    found = _plus(found, accesses.load(self._bias, access))
                 if self._form.residual:
-                    found = _plus(found, elements.load(source, access))
-                elements.store(target, access, found)
+                    found = _plus(found, accesses.load(source, access))
+                accesses.store(target, access, found)
 
 
 def _plus(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:

@@ -10,7 +10,7 @@ from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
 from quod.kernel.machine import Capability
 from quod.kernel.types import Type
-from quod.tensor.elements import Elements
+from quod.tensor.accesses import Accesses
 
 Staged = list[tuple[Value, ...]]
 
@@ -33,7 +33,7 @@ class _Tile:
         self._k, self._pointer, self._along = k, operand.pointer, operand.along
         self._first, self._extent, self._depth = operand.first, operand.extent, operand.depth
         self._width, self._at_once, self._vector = width, depth, vector
-        self._elements = Elements(k, element, vector)
+        self._accesses = Accesses(k, element, vector)
         self._index = u64 if k.machine.has(Capability.U64) else u32
 
     def _place(self, line: Value, at: Value) -> Value:
@@ -62,7 +62,7 @@ class SharedTile(_Tile):
         own = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
         self._lines = [access // per_line for access in own]
         self._places = [access % per_line for access in own]
-        self._source = self._elements.of(self._pointer)
+        self._source = self._accesses.of(self._pointer)
 
     def read(self, start: Value) -> Staged:
         """The instance's accesses of the tile whose K begins at `start`.
@@ -79,7 +79,7 @@ class SharedTile(_Tile):
                 most = self._depth // self._vector - 1
                 at = k.minimum(start // self._vector + place, most)
                 where = self._place(k.minimum(self._first + line, self._extent - 1), at)
-            found.append(self._elements.load(self._source, where))
+            found.append(self._accesses.load(self._source, where))
         return found
 
     def write(self, staged: Staged, stage: Value) -> None:

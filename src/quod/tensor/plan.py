@@ -24,6 +24,10 @@ _LANES = 8
 """Lanes of a vector where the device would take one."""
 _STEPS = 4
 """Accesses of a lane in each step of a loop over a row."""
+_STEPS_OF_A_PROCESSOR = 64
+"""Steps of a workgroup through a tensor: 2048 elements, which hide what a workgroup costs."""
+_IN_FLIGHT = 32
+"""Elements that an instance of a GPU has of all tensors together."""
 
 
 @frozen
@@ -74,3 +78,27 @@ def _widest(element: Type, columns: int) -> int:
     while columns % vector:
         vector //= 2
     return vector
+
+
+@frozen
+class FlatPlan:
+    """What an instance has of a tensor whose elements are all alike: `batch` accesses of `vector`
+    elements, in each of `steps` steps; neighbours of the `lanes` in a workgroup are side by side.
+    """
+
+    lanes: int
+    vector: int
+    batch: int
+    steps: int
+
+    def groups(self, elements: int) -> int:
+        """Workgroups of a launch."""
+        return -(-elements // (self.vector * self.lanes * self.batch * self.steps))
+
+
+def plan_elements(device: AnyDevice, widest: Type, elements: int, tensors: int) -> FlatPlan:
+    """The plan for so many elements of several tensors, the widest of which are of a type."""
+    if device.machine(device.lanes).has(Capability.VECTOR_LANES):
+        return FlatPlan(max(device.lanes, _LANES), 1, _STEPS, _STEPS_OF_A_PROCESSOR)
+    vector = _widest(widest, elements)
+    return FlatPlan(device.lanes, vector, max(1, _IN_FLIGHT // (vector * tensors)), 1)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f16, f32, pointer, u32
+from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f32, pointer, u32
 from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
+from quod.tensor.accesses import Values
+from quod.tensor.flat import TYPES
 from quod.tensor.plan import RowPlan
-from quod.tensor.rows import LOG2_E, Access, Row, Values, counted, summed
+from quod.tensor.rows import LOG2_E, Access, Row, counted, summed
 
 _LEAST = -3.4028234663852886e38
 """The least f32: WGSL has no infinity."""
@@ -119,9 +121,6 @@ def _kernel(body: Any, element: Type, numbers: list[str], memory: str) -> Kernel
     location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
     return KernelDefinition(name, body, parameters, location)
 
-
-TYPES = (f32, f16, bf16)
-"""The types of elements; arithmetic is that of f32."""
 
 SOFTMAX = {element: _kernel(_softmax, element, [], "x y") for element in TYPES}
 RMS_NORM = {element: _kernel(_rms_norm, element, ["epsilon"], "x weight y") for element in TYPES}

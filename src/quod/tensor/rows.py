@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
 from quod.kernel.types import Type
-from quod.tensor.elements import Elements
+from quod.tensor.accesses import Accesses, Values
 from quod.tensor.plan import RowPlan
-
-Values = tuple[Value, ...]
 
 LOG2_E = 1.4426950408889634
 
@@ -38,7 +36,7 @@ class Row:
 
     def __init__(self, k: Builder, element: Type, plan: RowPlan, rows: Value, width: Value) -> None:
         self._k = k
-        self._elements = Elements(k, element, plan.vector)
+        self._accesses = Accesses(k, element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
         self._batch, self._whole = plan.batch, plan.whole
@@ -49,7 +47,7 @@ class Row:
             self._lane %= plan.threads
             self._inside = row < rows
             row = k.minimum(row, rows - 1)
-        self._first = row.cast(u64) * width.cast(u64) * self._elements.words
+        self._first = row.cast(u64) * width.cast(u64)
         several = plan.threads > k.subgroup_size
         self._room = k.shared(f32, -(-k.workgroup_size // k.subgroup_size)) if several else None
 
@@ -62,15 +60,15 @@ class Row:
 
     def of(self, matrix: Value) -> Value:
         """The row of a matrix."""
-        return self._k.pointer_add(self.vector(matrix), self._first)
+        return self._accesses.of(matrix, self._first)
 
     def vector(self, one: Value) -> Value:
         """A vector as long as a row, the same for all of them."""
-        return self._elements.of(one)
+        return self._accesses.of(one)
 
     def load(self, pointer: Value, at: Value) -> Values:
-        """The elements of one access, as f32, of what `of` or `vector` gives."""
-        return self._elements.load(pointer, at)
+        """The elements of one access of what `of` or `vector` gives; of floats as f32."""
+        return self._accesses.load(pointer, at)
 
     # --- passes over the row
 
@@ -127,10 +125,10 @@ class Row:
             if self._inside is not None:
                 there = self._inside if there is None else there & self._inside
             if there is None:
-                self._elements.store(target, access.at, values)
+                self._accesses.store(target, access.at, values)
                 continue
             with k.if_(there):
-                self._elements.store(target, access.at, values)
+                self._accesses.store(target, access.at, values)
 
     # --- what all instances of the row have
 
