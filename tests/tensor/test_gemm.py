@@ -17,9 +17,7 @@ from quod.kernel.types import Type
 from quod.tensor import gemm
 from quod.tensor.gemm_kernel import GEMM, GemmForm
 from quod.tensor.gemm_plan import plan_gemm
-from tests.tensor.test_rows import _LEAST, _UNIT, TYPES, numbers, stored
-
-Array = np.ndarray[Any, Any]
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, numbers, stored
 
 EDGES = [1, 7, 63, 64, 65, 127, 128, 129]
 WAYS = list(product((False, True), repeat=2))
@@ -70,7 +68,7 @@ def check(device: AnyDevice, element: Type, sizes: tuple[int, int, int], ways: A
     a64, b64, bias64, residual64 = (numbers(x, element) for x in (a, b, bias, residual))
     exact = 0.5 * (a64 @ b64) + bias64 + residual64
     size = 0.5 * (np.abs(a64) @ np.abs(b64)) + np.abs(bias64) + np.abs(residual64)
-    unit = _UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * _LEAST[element]
+    unit = UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * LEAST[element]
     error = np.abs(numbers(found, element) - exact)
     bound = size * (depth + 3) * 2.0**-22 + unit
     worst = np.unravel_index(np.argmax(error - bound), error.shape)
