@@ -27,6 +27,7 @@ from quod.kernel import (
 )
 from quod.kernel.parse import parse
 from quod.kernel.text import to_text
+from quod.kernel.verify import verify
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses
 
@@ -75,6 +76,30 @@ def test_a_checked_device(capsys: pytest.CaptureFixture[str]) -> None:
     place = f"{__file__}:{line_of(halve, '# the assertion')}"
     assert str(caught.value) == f"{place}: an odd number (instance 1 of workgroup 0)"
     assert isinstance(caught.value, KernelError)
+
+
+def test_items_are_printed_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    @kernel
+    def several(k: Builder, n: U32, x: Pointer[U32]) -> None:
+        i = k.global_id()
+        with k.if_(i < n):
+            k.print(i, "of", n, "{is}", x[i], "{}")
+            k.print()
+            k.assert_(x[i] < 9)
+
+    message = r": this does not hold \(instance 1 of work"
+    with (
+        open_device("cpu:checked") as device,
+        pytest.raises(AssertionFailure, match=message),
+    ):
+        several.on(device, lanes=2)(2, np.array([7, 9], np.uint32))
+    found = [line.rpartition("group 0: ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert found == ["0 of 2 {is} 7 {}", "1 of 2 {is} 9 {}", "", ""]
+    traced = several.trace(CHECKING)
+    assert to_text(parse(to_text(traced))) == to_text(traced)
+    for wrong in ("{} of {} {{is}}", "{} of {} {{is}} {} {{}} {}", "{} of {} {is} {} {{}}"):
+        with pytest.raises(KernelError, match=r"a \{\} for each of its numbers"):
+            verify(parse(to_text(traced).replace("{} of {} {{is}} {} {{}}", wrong)))
 
 
 @pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "emulated:wgsl"])
@@ -129,7 +154,7 @@ def test_what_is_refused() -> None:
 
     in_text = "a text has a kernel value in it, which is no number yet while the kernel is traced; "
     item = in_text + "give the value as an item of its own: k.print('x is', x)"
-    words = "of a field element print field.to_words(a)"
+    words = "of a field element print *field.to_words(a)"
     for body, message in (
         (element, f"k.print takes texts and kernel values, not an int; {words}"),
         (pointer, f"k.print takes texts and kernel values, not a Value; {words}"),

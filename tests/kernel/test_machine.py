@@ -31,8 +31,8 @@ def test_what_is_none_is_refused() -> None:
     machine = Machine("llvm", 1, frozenset())
     with pytest.raises(KernelError, match="has the capability 'carry64'; did you mean carry"):
         machine.has("carry64")
-    with pytest.raises(KernelError, match="has the capability 'tensors'; take one of u64, carry,"):
-        Machine("llvm", 1, frozenset({"tensors"}))
+    with pytest.raises(KernelError, match="has the capability 'photons'; take one of u64, carry,"):
+        Machine("llvm", 1, frozenset({"photons"}))
     with pytest.raises(KernelError, match="did you mean subgroup"):
         replace(machine, features=frozenset({"subgroups"}))
 

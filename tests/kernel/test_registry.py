@@ -55,13 +55,17 @@ def test_find() -> None:
     assert found.trace(FOUR).workgroup_size == 4
 
 
+LISTED = "`quod kernel list` shows the names, and a kernel of a file is path.py:name"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("examples.saxpi", "there is no kernel examples.saxpi; did you mean examples.saxpy?"),
         ("saxpy", "there is no kernel saxpy; did you mean examples.saxpy?"),
-        ("zzzzzz", "there is no kernel zzzzzz; `quod kernel list` shows the names"),
-        ("", "there is no kernel ; `quod kernel list` shows the names"),
+        ("zzzzzz", f"there is no kernel zzzzzz; {LISTED}"),
+        ("mine.py", f"there is no kernel mine.py; {LISTED}"),
+        ("", f"there is no kernel ; {LISTED}"),
     ],
 )
 def test_unknown_names(name: str, message: str) -> None:

@@ -12,15 +12,21 @@ from quod.kernel.ops import OPS
 
 Rule = TypeVar("Rule")
 
+_PLAIN_COPIES = "copies are done where they begin; load and store in a branch"
+
 _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
     "LLVM": {
         Capability.EXP2: "processors have no such instruction; write k.exp2(a)",
         Capability.BF16: "few processors have such an instruction; write k.pack_bf16(a, b)",
+        Capability.ASYNC_COPIES: _PLAIN_COPIES,
+        Capability.TENSOR_CORES: "processors differ in what they have; add products up",
     },
     "PTX": {},
     "WGSL": {
         Capability.F16: "it leaves rounding open; write k.pack_f16(a, b) or k.unpack_f16(word)",
         Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
+        Capability.ASYNC_COPIES: _PLAIN_COPIES,
+        Capability.TENSOR_CORES: "its subgroup matrices are a draft; add products up",
     },
 }
 """Why a target has no rule for the ops of a capability."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from quod.kernel.tracer import FunctionBody, Tracer
 from quod.kernel.types import Space, Type
 from quod.kernel.value import Operand, Value
 from quod.names import nearest
+from quod.validation import offers, whole_number
 
 _BESIDE_ELEMENT = (
     ": an element goes with elements and integers; write field.load(pointer, index) for a number "
@@ -75,6 +76,8 @@ class Builder(ValueBuilder):
 
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Records an op of the table, folded and shared where it is pure."""
+        if type(name) is not str or not isinstance(operands, (tuple, list)):
+            raise TraceError("emit takes the name of an op and a tuple of its operands")
         definition = OPS.get(name)
         if definition is None:
             close = nearest(name, OPS)
@@ -113,10 +116,10 @@ class Builder(ValueBuilder):
         if not isinstance(number, (bool, int, float)):
             raise TraceError(
                 f"{an(type(number).__name__)} cannot stand beside a value of {type_}"
-                + (_BESIDE_ELEMENT if hasattr(number, "flatten") else "")
+                + (_BESIDE_ELEMENT if offers(number, "flatten") else "")
             )
+        check_type(type_)
         if type_ not in types.SCALARS:
-            check_type(type_)
             raise TraceError(f"there are no constants of type {type_}")
         return self._tracer.constant(_fitting(number, type_), type_)
 
@@ -207,7 +210,8 @@ class Builder(ValueBuilder):
     def shared(self, element: Type, count: int) -> Value:
         """An array of `count` elements in the memory of the workgroup, at first unset."""
         array = self._declared("shared", element, count)
-        self._tracer.shared_bytes += element.bytes * count
+        assert array.op is not None
+        self._tracer.shared_bytes += element.bytes * array.op.attributes["count"]
         return array
 
     def private(self, element: Type, count: int) -> Value:
@@ -226,6 +230,9 @@ class Builder(ValueBuilder):
         if element in types.HALVES:
             raise TraceError(f"there are no tables of {element}; make one of f32")
         holder = types.loaded_type(element)
+        if not isinstance(numbers, Iterable):
+            raise TraceError(f"a table is a list of numbers, not {an(type(numbers).__name__)}")
+        numbers = list(numbers)
         for number in numbers:
             if not isinstance(number, (int, float, np.number)):
                 raise TraceError(
@@ -257,6 +264,7 @@ class Builder(ValueBuilder):
             raise TraceError(
                 f"{what} is declared at the top of a kernel, outside any region or function"
             )
+        count = whole_number(f"the elements of {what}", count, error=TraceError)
         if count < 1:
             raise TraceError(f"{what} holds at least one element, not {count}")
         result = types.pointer(element, space)

@@ -9,21 +9,27 @@ from quod.kernel.errors import TraceError, an
 from quod.kernel.tracer import Tracer
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Operand, Value
+from quod.validation import flag, offers, whole_number
+
+_MOST = (1 << 31) - 1
+_MOST_LOADED = 1 << 16
 
 
-def check_value(value: object, name: str) -> None:
+def check_value(value: object, name: str, takes: str = "takes kernel values") -> None:
     """TraceError for what an op cannot take, such as an element of a field."""
     if not isinstance(value, Value):
-        hint = "; field.to_words(a) are those of an element" if hasattr(value, "flatten") else ""
+        hint = "; field.to_words(a) are those of an element" if offers(value, "flatten") else ""
         given = an(type(value).__name__)
-        raise TraceError(f"{name} takes kernel values, not {given}{hint}")
+        raise TraceError(f"{name} {takes}, not {given}{hint}")
 
 
 def check_type(given: object) -> None:
     """TraceError for what is no type, such as the annotation of one."""
     if not isinstance(given, Type):
-        of = getattr(given, "__metadata__", ("",))[0]
-        hint = f"; write {of}, for U32 and its like are annotations" if of else ""
+        hint = ""
+        if offers(given, "__metadata__"):
+            of = given.__metadata__[0]  # type: ignore[attr-defined]
+            hint = f"; write {of}, for U32 and its like are annotations"
         raise TraceError(f"this is no type of the language{hint or ', such as quod.kernel.u32'}")
 
 
@@ -49,6 +55,7 @@ class MemoryBuilder(ABC):
         """The 16 bits of the element nearest to an f32."""
 
     def _element(self, pointer: Value, use: str) -> Type:
+        check_value(pointer, f"what is {use}", "is a pointer")
         if not isinstance(pointer.type, PointerType):
             raise TraceError(f"only a pointer can be {use}, not {an(pointer.type)}")
         return pointer.type.element
@@ -69,6 +76,7 @@ class MemoryBuilder(ABC):
     def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]:
         """`count` consecutive elements from pointer[index] on."""
         result = types.loaded_type(self._element(pointer, "loaded from"))
+        count = whole_number("the count of a load", count, None, _MOST_LOADED, error=TraceError)
         if count < 1:
             raise TraceError(f"a load gives at least one value, not {count}")
         element = self._element(pointer, "loaded from")
@@ -140,18 +148,25 @@ class MemoryBuilder(ABC):
         self._tracer.record("fence", (), ())
 
     def copy_async(
-        self, shared: Value, to: Operand, source: Value, start: Operand, count: int = 1
-    ) -> None:
+        self, shared: Value, to: Operand, source: Value, start: Operand, count: int = 1, *,
+        where: Value | None = None,
+    ) -> None:  # fmt: skip
         """Begins to copy `count` elements from source[start] in global memory to shared[to].
 
         They are 4, 8 or 16 bytes in all, and both places begin at a multiple of that. They are
         there for this instance after `copy_async_commit` and `copy_async_wait`, and for the others
-        after a barrier behind that.
+        after a barrier behind that. Where the condition `where` does not hold, zeros come instead
+        and nothing is read: for machines with the capability ``async_copies``.
         """
         self._element(shared, "copied to")
         self._element(source, "copied from")
-        operands = (shared, self._index(to), source, self._index(start))
-        self._tracer.record("copy_async", operands, (), {"count": count})
+        count = whole_number("the count of a copy", count, 1, 16, error=TraceError)
+        operands: tuple[Value, ...] = (shared, self._index(to), source, self._index(start))
+        name = "copy_async"
+        if where is not None:
+            check_value(where, name)
+            name, operands = "copy_async_or_zero", (*operands, where)
+        self._tracer.record(name, operands, (), {"count": count})
 
     def copy_async_commit(self) -> None:
         """Makes one group of the copies that this instance began since the last group."""
@@ -159,7 +174,23 @@ class MemoryBuilder(ABC):
 
     def copy_async_wait(self, pending: int = 0) -> None:
         """Waits until all groups of copies of this instance but the last `pending` are done."""
+        pending = whole_number("pending", pending, error=TraceError)
         self._tracer.record("copy_async_wait", (), (), {"pending": pending})
+
+    def load_matrices(
+        self, pointer: Value, index: Operand, *, transposed: bool = False
+    ) -> tuple[Value, ...]:
+        """The instance's words of four matrices of 8 by 8 floats of 16 bits, in shared memory.
+
+        pointer[index], of u32, is where a row of four words begins: that of instance i is row
+        i % 8 of matrix i // 8. They are in registers as `mma` takes them; `transposed` where rows
+        in memory are its columns. For machines with the capability ``tensor_cores``; legal where
+        all instances of the workgroup come.
+        """
+        transposed = flag("transposed", transposed, error=TraceError)
+        name = "load_matrices_transposed" if transposed else "load_matrices"
+        self._element(pointer, "loaded from")
+        return self._tracer.record(name, (pointer, self._index(index)), [types.u32] * 4)
 
     def pointer_add(self, pointer: Value, index: Operand) -> Value:
         """The address `index` elements after a pointer."""
@@ -171,4 +202,5 @@ class MemoryBuilder(ABC):
     def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
         """Hints that `count` elements from pointer[index] on will be loaded soon."""
         self._element(pointer, "prefetched")
+        count = whole_number("the count of a prefetch", count, 1, _MOST, error=TraceError)
         self._tracer.record("prefetch", (pointer, self._index(index)), (), {"count": count})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from quod.kernel import semantics, types
-from quod.kernel.builder_memory import MemoryBuilder, check_type
+from quod.kernel.builder_memory import MemoryBuilder, check_type, check_value
 from quod.kernel.control import check_condition
 from quod.kernel.errors import TraceError, an
 from quod.kernel.machine import Capability, Machine
@@ -27,6 +27,10 @@ class ValueBuilder(MemoryBuilder):
     @abstractmethod
     def emit(self, name: str, operands: Sequence[Value]) -> Value:
         """Records an op of the table that has one result, folded and shared where it is pure."""
+
+    @abstractmethod
+    def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Records an op of the table."""
 
     @abstractmethod
     def constant(self, number: int | float | bool, type_: Type) -> Value:
@@ -56,10 +60,12 @@ class ValueBuilder(MemoryBuilder):
 
     def minimum(self, a: Value, b: Operand) -> Value:
         """The smaller of two values."""
+        check_value(a, "k.minimum")
         return self.emit("min", (a, self.operand(b, a.type)))
 
     def maximum(self, a: Value, b: Operand) -> Value:
         """The larger of two values."""
+        check_value(a, "k.maximum")
         return self.emit("max", (a, self.operand(b, a.type)))
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
@@ -72,6 +78,7 @@ class ValueBuilder(MemoryBuilder):
 
     def cast(self, value: Value, target: Type) -> Value:
         """A number as another scalar type, or a pointer with another element type."""
+        check_value(value, "k.cast")
         if value.type is target:
             return value
         check_type(target)
@@ -91,6 +98,7 @@ class ValueBuilder(MemoryBuilder):
 
     def bitcast(self, value: Value, target: Type) -> Value:
         """The same bits as another type of the same width."""
+        check_value(value, "k.bitcast")
         check_type(target)
         if value.type not in types.NUMBERS or target not in types.NUMBERS:
             raise TraceError(f"cannot take the bits of {value.type} as {target}")
@@ -152,6 +160,7 @@ class ValueBuilder(MemoryBuilder):
 
     def unpack_f16(self, word: Value) -> tuple[Value, Value]:
         """The two f16 in a u32 as f32, the one in its low half first."""
+        check_value(word, "k.unpack_f16")
         if self.machine.has(Capability.F16):
             return self.emit("unpack_f16_low", (word,)), self.emit("unpack_f16_high", (word,))
         low, high = (self._half("f16_value", half) for half in (word & 0xFFFF, word >> 16))
@@ -159,6 +168,7 @@ class ValueBuilder(MemoryBuilder):
 
     def unpack_bf16(self, word: Value) -> tuple[Value, Value]:
         """The two bf16 in a u32 as f32, the one in its low half first."""
+        check_value(word, "k.unpack_bf16")
         return self.bitcast(word << 16, types.f32), self.bitcast(word & 0xFFFF0000, types.f32)
 
     def pack_f16(self, low: Value, high: Value) -> Value:
@@ -190,26 +200,29 @@ class ValueBuilder(MemoryBuilder):
     # --- on devices that check
 
     def print(self, *items: Value | str) -> None:
-        """Prints texts and numbers with the line, the workgroup and the instance.
+        """Prints texts and numbers, as they are given, with the line, workgroup and instance.
 
         On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
         """
-        labels = [item for item in items if isinstance(item, str)]
-        for label in labels:
-            _refuse_values(label, "give the value as an item of its own: k.print('x is', x)")
-        numbers = [item for item in items if not isinstance(item, str)]
-        for number in numbers:
-            given: object = number
-            if not isinstance(given, Value) or given.type not in types.SCALARS:
+        texts, numbers = [], []
+        for item in items:
+            given: object = item
+            if isinstance(given, str):
+                _refuse_values(given, "give the value as an item of its own: k.print('x is', x)")
+                texts.append(given.replace("{", "{{").replace("}", "}}"))
+            elif isinstance(given, Value) and given.type in types.SCALARS:
+                texts.append("{}")
+                numbers.append(given)
+            else:
                 raise TraceError(
                     f"k.print takes texts and kernel values, not {an(type(given).__name__)}; of a "
-                    "field element print field.to_words(a)"
+                    "field element print *field.to_words(a)"
                 )
         if self.machine.has(Capability.CHECKS):
-            self._tracer.record("print", numbers, (), {"label": " ".join(labels)})
+            self._tracer.record("print", numbers, (), {"text": " ".join(texts)})
 
-    def assert_(self, condition: Value, message: str) -> None:
-        """AssertionFailure, with the line and the instance, where the condition does not hold.
+    def assert_(self, condition: Value, message: str = "this does not hold") -> None:
+        """AssertionFailure, with `message`, the line and the instance, where `condition` is false.
 
         On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
         """
@@ -268,6 +281,26 @@ class ValueBuilder(MemoryBuilder):
         _ = self.subgroup_size
         return self.emit(name, (value,))
 
+    def mma(
+        self, element: Type, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """The product of small matrices that the subgroup's registers hold, plus another one.
+
+        A is 16 by 16, in 4 words, and B 16 by 8, in 2, of f16 or bf16; with f32 they are 16 by 8
+        and 8 by 8, rounded toward zero to 10 bits behind the point (tf32). C and the result are 16
+        by 8 of f32, in 4 values; what an instance has of each the op ``mma_f16`` says. For machines
+        with the capability ``tensor_cores``; legal where all instances of the workgroup come.
+        """
+        check_type(element)
+        if element not in _PRODUCTS:
+            raise TraceError(f"k.mma multiplies f16, bf16 and f32, not {element}")
+        for name, given, wanted in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
+            if not isinstance(given, (list, tuple)):
+                raise TraceError(f"{name} is a list of values, not {an(type(given).__name__)}")
+            if len(given) != wanted:
+                raise TraceError(f"an instance has {wanted} values of {name}, not {len(given)}")
+        return self.emit_many(_PRODUCTS[element], (*a, *b, *c))
+
     def uniform(self, value: Value) -> Value:
         """The same value, with the promise that every instance of the workgroup has it.
 
@@ -276,6 +309,8 @@ class ValueBuilder(MemoryBuilder):
         """
         return self.emit("uniform", (value,))
 
+
+_PRODUCTS = {types.f16: "mma_f16", types.bf16: "mma_bf16", types.f32: "mma_tf32"}
 
 # What `Value.__repr__` writes, in elements as well.
 _VALUE = re.compile(r"<\S+ value[ >]")

@@ -237,7 +237,7 @@ class KernelDefinition:
         if math.prod(self.shape) != machine.workgroup_size:
             raise TraceError(
                 f"the kernel {self.name} has workgroups of {' * '.join(map(str, self.shape))} "
-                f"instances, not of {machine.workgroup_size}; compile it without lanes",
+                f"instances, not of {machine.workgroup_size}; leave out how many, or say the same",
                 self.location,
             )
         return self.shape

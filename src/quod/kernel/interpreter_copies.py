@@ -43,9 +43,12 @@ class PendingCopies:
 
     def begin(
         self, source: Buffer, starts: Array, target: SharedBuffer, offsets: Array, lanes: Array,
-        element: Type, count: int, place: Place,
+        element: Type, count: int, place: Place, where: Array | None = None,
     ) -> None:  # fmt: skip
-        """A copy of `count` elements for each of the lanes, between byte offsets."""
+        """A copy of `count` elements for each of the lanes, between byte offsets.
+
+        `where` says which lanes read; the others get zeros.
+        """
         size = element.bytes * count
         for buffer, places in ((source, starts), (target, offsets)):
             unaligned = places % size != 0
@@ -57,10 +60,12 @@ class PendingCopies:
                     f"multiple of {size}",
                 )
         word = _BYTE[element.bytes]
-        parts = source.load(starts, lanes, word, count, place)
+        reading = np.ones(len(lanes), np.bool_) if where is None else where
+        parts = source.load(starts[reading], lanes[reading], word, count, place)
         target.locate(offsets, lanes, word, count, "copies to", place)
         target.begin_copy(offsets, lanes, size, place)
-        data = np.ascontiguousarray(np.stack(parts, axis=1)).view(np.uint8)
+        data = np.zeros((len(lanes), size), np.uint8)
+        data[reading] = np.ascontiguousarray(np.stack(parts, axis=1)).view(np.uint8)
         self._pending.append(_Copy(target, offsets, lanes, data, self._committed[lanes]))
 
     def commit(self, active: Array) -> None:

@@ -20,6 +20,7 @@ from quod.kernel.types import Type
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _NOBODY, _MANY, _ATOMIC = -1, -2, -3
 _SHARED_ALIGNMENT = 16
+_ROW_BYTES = 16  # of a matrix of 8 by 8 halves
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
 
 
@@ -276,6 +277,27 @@ class SharedBuffer(Buffer):
             place,
         )
         self._record_readers(places, who)
+
+    def load_rows(self, offsets: Array, lanes: Array, place: Place) -> Array:
+        """Four words for each lane, which others of its subgroup get too: an array each."""
+        unaligned = offsets % _ROW_BYTES != 0
+        if unaligned.any():
+            at = int(np.argmax(unaligned))
+            raise place.error(
+                int(lanes[at]),
+                f"loads a row of a matrix at byte {offsets[at]} of {self.name}, which is not a "
+                f"multiple of {_ROW_BYTES}",
+            )
+        rows = np.stack(self.load(offsets, lanes, types.u32, _ROW_BYTES // 4, place), axis=1)
+        places = self._places(offsets, lanes, _ROW_BYTES)
+        self._refuse(
+            self._writer[places] != _NOBODY,
+            lanes,
+            f"loads for others from {self.name} what it stored; a barrier is needed between",
+            place,
+        )
+        self._reader[places] = _MANY
+        return rows
 
     def _record_readers(self, places: Array, who: Array) -> None:
         known = self._reader[places]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from quod.kernel import matrices
 from quod.kernel.errors import AssertionFailure, InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers, PrivateBuffer, SharedBuffer
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
@@ -156,13 +157,13 @@ def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def shown(op: Op, operands: list[int], results: list[int]) -> Step:
-    label = op.attributes["label"]
+    text = op.attributes["text"]
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         numbers = [array(frame[operand]).tolist() for operand in operands]
         for lane in mask.lanes.tolist():
             group, instance = divmod(lane, run.width)
-            told = " ".join([*([label] if label else []), *(str(one[lane]) for one in numbers)])
+            told = text.format(*(one[lane] for one in numbers))
             sys.stdout.write(
                 f"{op.location}: instance {instance} of workgroup {run.first + group}: {told}\n"
             )
@@ -190,18 +191,19 @@ def checked(op: Op, operands: list[int], results: list[int]) -> Step:
 
 def copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
     element, count = _element(op.operands[0]), int(op.attributes["count"])
-    shared, to, source, start = operands
+    shared, to, source, start, *condition = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         targets = _addresses(frame, shared, to, element.bytes)
         origins = _addresses(frame, source, start, element.bytes)
+        where = array(frame[condition[0]]) if condition else mask.bits
         for origin, some in origins.each(mask.lanes):
             for target, lanes in targets.each(some):
                 room = run.buffers[target]
                 assert isinstance(room, SharedBuffer)
                 run.copies.begin(
                     run.buffers[origin], origins.offset[lanes], room, targets.offset[lanes],
-                    lanes, element, count, run.place(op.location),
+                    lanes, element, count, run.place(op.location), where[lanes],
                 )  # fmt: skip
 
     return step
@@ -313,6 +315,44 @@ def combined(op: Op, operands: list[int], results: list[int]) -> Step:
             rows = np.where(other < width, both, rows)
         # Others may have had no partner.
         frame[results[0]] = np.repeat(rows[:, 0], width)
+
+    return step
+
+
+def load_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
+    return _load_matrices(op, operands, results, transposed=False)
+
+
+def load_matrices_transposed(op: Op, operands: list[int], results: list[int]) -> Step:
+    return _load_matrices(op, operands, results, transposed=True)
+
+
+def _load_matrices(op: Op, operands: list[int], results: list[int], *, transposed: bool) -> Step:
+    pointer, index = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _check_together(op, run, mask)
+        addresses = _addresses(frame, pointer, index, 4)
+        found = np.zeros((4, run.lanes), np.uint32)
+        for number, lanes in addresses.each(mask.lanes):
+            room = run.buffers[number]
+            assert isinstance(room, SharedBuffer)
+            rows = room.load_rows(addresses.offset[lanes], lanes, run.place(op.location))
+            found[:, lanes] = matrices.words_of_rows(rows, transposed=transposed)
+        for slot, words in zip(results, found, strict=True):
+            frame[slot] = words
+
+    return step
+
+
+def mma(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = op.name.removeprefix("mma_")
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _check_together(op, run, mask)
+        made = matrices.multiply_add(element, [array(frame[slot]) for slot in operands])
+        for slot, values in zip(results, made, strict=True):
+            frame[slot] = values
 
     return step
 

@@ -56,6 +56,12 @@ class Capability(StrEnum):
     BF16 = "bf16"
     """An instruction rounds f32 to bf16."""
 
+    ASYNC_COPIES = "async_copies"
+    """Copies to shared memory go on while instances compute, or write zeros in their place."""
+
+    TENSOR_CORES = "tensor_cores"
+    """Subgroups of 32 multiply small matrices that their registers hold together."""
+
     SHORT_KERNELS = "short_kernels"
     """The driver copies functions to wherever they are called, and takes long over large kernels:
     a loop is better than its steps one after the other, and a program over a private array than

@@ -141,8 +141,11 @@ def atomic(op: Op) -> None:
 
 
 def copy_async(op: Op) -> None:
-    _counts(op, 4, 0)
-    shared, to, source, start = types_of(op.operands)
+    """A copy, perhaps with the condition that it is made on."""
+    _counts(op, len(op.definition.operands), 0)
+    shared, to, source, start, *condition = types_of(op.operands)
+    if any(kind is not types.bool_ for kind in condition):
+        raise _fail(op, f"the condition of {op.name} must be bool, not {condition[0]}")
     if not (
         isinstance(shared, PointerType)
         and isinstance(source, PointerType)
@@ -161,6 +164,18 @@ def copy_async(op: Op) -> None:
         raise _fail(
             op, f"copy_async copies 4, 8 or 16 bytes, not {count} elements of {shared.element}"
         )
+
+
+def load_matrices(op: Op) -> None:
+    _counts(op, 2, 4)
+    pointer, index = types_of(op.operands)
+    if pointer is not types.pointer(types.u32, "shared") or index is not types.u32:
+        raise _fail(
+            op, f"{op.name} takes a pointer to u32 in shared memory and a u32, not "
+            f"{names_of((pointer, index))}",
+        )  # fmt: skip
+    if any(result.type is not types.u32 for result in op.results):
+        raise _fail(op, f"{op.name} gives u32, not {names_of(types_of(op.results))}")
 
 
 def copy_async_wait(op: Op) -> None:
@@ -212,6 +227,10 @@ def shown(op: Op) -> None:
     for operand in op.operands:
         if operand.type not in types.SCALARS:
             raise _fail(op, f"print shows numbers, not {operand.type}")
+    text = op.attributes.get("text")
+    bare = text.replace("{{", "").replace("}}", "").split("{}") if isinstance(text, str) else []
+    if len(bare) != len(op.operands) + 1 or any(brace in "".join(bare) for brace in "{}"):
+        raise _fail(op, "the text of print has a {} for each of its numbers, and {{ for a brace")
 
 
 def call(op: Op) -> None:

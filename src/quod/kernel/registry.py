@@ -127,7 +127,11 @@ def find(name: str) -> RegisteredKernel:
     _import_kernels()
     if name not in _registered:
         close = nearest(name, _registered, 0.5)
-        hint = f"did you mean {close}?" if close else "`quod kernel list` shows the names"
+        hint = (
+            f"did you mean {close}?"
+            if close
+            else ("`quod kernel list` shows the names, and a kernel of a file is path.py:name")
+        )
         raise InputError(f"there is no kernel {name}; {hint}")
     return _registered[name]
 

@@ -17,6 +17,10 @@ MOST_PRIVATE_BYTES = 8192
 """Of an instance: what WGSL has everywhere (its section "Limits")."""
 
 
+_OF_SUBGROUPS = {Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores"}
+"""What ops need that instances of a subgroup do together, in words."""
+
+
 def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     """Raises VerificationFailure, naming the Python line, if the kernel breaks a rule.
 
@@ -209,15 +213,28 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
 def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
     """Subgroups are there if they are used, and cut the workgroup evenly."""
     blocks = (kernel.block, *(function.block for function in kernel.functions))
-    ops = (op for block in blocks for op in walk(block))
-    first = next((op for op in ops if op.definition.capability is Capability.SUBGROUPS), None)
-    if first is None:
+    first: dict[Capability, Op] = {}
+    for block in blocks:
+        for op in walk(block):
+            needed = op.definition.capability
+            if needed in _OF_SUBGROUPS:
+                first.setdefault(needed, op)
+    if not first:
         return
     size = kernel.subgroup_size
-    if machine is not None and not machine.has(Capability.SUBGROUPS):
+    for needed, op in first.items():
+        if machine is not None and not machine.has(needed):
+            raise VerificationFailure(
+                f"{op.name} needs {_OF_SUBGROUPS[needed]}, which the machine for {machine.target} "
+                "has not",
+                op.location,
+            )
+    if Capability.TENSOR_CORES in first and (size != 32 or kernel.workgroup_size % 32):
+        op = first[Capability.TENSOR_CORES]
         raise VerificationFailure(
-            f"{first.name} needs subgroups, which the machine for {machine.target} has not",
-            first.location,
+            f"{op.name} is for whole subgroups of 32, not for a workgroup of "
+            f"{kernel.workgroup_size} in subgroups of {size}",
+            op.location,
         )
     if not 1 <= size <= MAXIMUM_SUBGROUP_SIZE:
         raise VerificationFailure(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from quod.codegen.ptx import carries, control, memory, rules, subgroups
+from quod.codegen.ptx import carries, control, matrices, memory, rules, subgroups
 from quod.codegen.ptx.body import BodyEmitter
 from quod.codegen.ptx.facts import BASE_ALIGNMENT
 from quod.codegen.ptx.inline import inlined_functions
@@ -29,7 +29,7 @@ from quod.kernel.types import PointerType, Type
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
 
-TABLES = (rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, control.RULES)
+TABLES = (rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, matrices.RULES, control.RULES)
 """How each op is written."""
 
 _RULES = {name: rule for table in TABLES for name, rule in table.items()}

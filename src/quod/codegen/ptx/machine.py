@@ -17,8 +17,9 @@ FEATURES = frozenset((
     Capability.EXP2,
 ))  # fmt: skip
 
-_OF_HALVES = frozenset((Capability.F16, Capability.BF16))
-_FIRST_WITH_HALVES = 80
+_SINCE_80 = frozenset((
+    Capability.F16, Capability.BF16, Capability.ASYNC_COPIES, Capability.TENSOR_CORES,
+))  # fmt: skip
 
 
 @frozen
@@ -96,7 +97,7 @@ def ptx_machine(
     A limit above 48 KiB is memory that the launch has to ask for.
     """
     row = architecture(arch)
-    features = FEATURES | _OF_HALVES if row.capability >= _FIRST_WITH_HALVES else FEATURES
+    features = FEATURES | _SINCE_80 if row.capability >= 80 else FEATURES
     most = row.shared_bytes
     limit = most if shared_bytes_limit is None else min(most, shared_bytes_limit)
     return Machine(

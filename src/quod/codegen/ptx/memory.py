@@ -218,13 +218,15 @@ def _fence(body: BodyEmitter, op: Op) -> None:
 
 def _copy_async(body: BodyEmitter, op: Op) -> None:
     """16 bytes go past the first level of the cache, since each is read once."""
-    target, at, source, start = op.operands
+    target, at, source, start, *condition = op.operands
     body.require(op, (7, 0), 80)
     size = _pointer_type(source).element.bytes * int(op.attributes["count"])
     to = address_of(body, target, at).text()
     from_ = address_of(body, source, start).text()
     cache = "cg" if size == WIDEST else "ca"
-    body.line(f"cp.async.{cache}.shared.global {to}, {from_}, {size};")
+    # Bytes beyond those that are read are zeros.
+    read = [body.fresh("r", "selp.b32", f"{size}, 0, {body.get(c)}") for c in condition]
+    body.line(f"cp.async.{cache}.shared.global {', '.join([to, from_, str(size), *read])};")
 
 
 def _copy_async_commit(body: BodyEmitter, op: Op) -> None:
@@ -298,6 +300,7 @@ RULES: dict[str, Rule] = {
     "atomic_compare_exchange": _atomic("cas.b"),
     "fence": _fence,
     "copy_async": _copy_async,
+    "copy_async_or_zero": _copy_async,
     "copy_async_commit": _copy_async_commit,
     "copy_async_wait": _copy_async_wait,
     "prefetch": _prefetch,

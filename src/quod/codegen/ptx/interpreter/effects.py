@@ -13,6 +13,7 @@ from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, w
 from quod.codegen.ptx.interpreter.instructions import elements
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
+from quod.kernel import matrices
 
 
 class Run(Protocol):
@@ -181,16 +182,20 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
         case ("async", "ca" | "cg" as level, "shared" | "shared:cta", "global", *rest) if all(
             part.startswith("L2:") for part in rest
         ):
-            operands.count(3)
+            operands.count(3, 4)
             (to, to_by), (start, start_by) = map(operands.address, instruction.operands[:2])
             size = operands.number(instruction.operands[2])
+            read = [operands.source(text, "u32") for text in instruction.operands[3:]]
             if size not in ((16,) if level == "cg" else (4, 8, 16)):
                 raise instruction.error(f"cannot copy {size} bytes")
 
             def begin(run: Run, frame: Frame, mask: Array) -> None:
+                given = frame[read[0]] if read else np.full(len(mask), size)
+                if not np.isin(given[mask], (0, size)).all():
+                    raise instruction.error(f"reads neither nothing nor {size} bytes")
                 run.memory.begin_copy(
                     instruction, address_in(frame[to], np.uint64(to_by)),
-                    frame[start] + np.uint64(start_by), mask, size,
+                    frame[start] + np.uint64(start_by), mask, size, given != 0,
                 )  # fmt: skip
 
             return effect(begin)
@@ -373,6 +378,69 @@ def reduce(instruction: Instruction, operands: Operands) -> Code:
     return effect(act)
 
 
+def load_matrices(instruction: Instruction, operands: Operands) -> Code:
+    """ldmatrix: four matrices of 8 by 8 halves, a row of each by the address of a lane."""
+    match instruction.opcode[1:]:
+        case ("sync", "aligned", "m8n8", "x4", *trans, "shared", "b16") if trans in ([], ["trans"]):
+            operands.count(2)
+        case _:
+            raise instruction.error("is no load of matrices that is known here")
+    target, source = instruction.operands
+    slots = [operands.target(part, "b32") for part in _parts(target, 4, instruction)]
+    base, offset = operands.address(source)
+    by, transposed = np.uint64(offset), bool(trans)
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
+        rows = run.memory.load_rows(instruction, address_in(frame[base], by), mask)
+        found = matrices.words_of_rows(rows, transposed=transposed)
+        for slot, words in zip(slots, found, strict=True):
+            frame[slot] = where(mask, _spread(words, mask), frame[slot])
+
+    return effect(act)
+
+
+def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
+    """mma: the product of two matrices of a warp, plus a third."""
+    match instruction.opcode[1:]:
+        case ("sync", "aligned", "m16n8k16", "row", "col", "f32", a, b, "f32") if a == b and a in (
+            "f16",
+            "bf16",
+        ):
+            operands.count(4)
+        case ("sync", "aligned", "m16n8k8", "row", "col", "f32", "tf32" as a, "tf32", "f32"):
+            operands.count(4)
+        case _:
+            raise instruction.error("is no product of matrices that is known here")
+    target, *texts = instruction.operands
+    slots = [operands.target(part, "f32") for part in _parts(target, 4, instruction)]
+    sources = [
+        operands.source(part, type_)
+        for text, count, type_ in zip(texts, (4, 2, 4), ("b32", "b32", "f32"), strict=True)
+        for part in _parts(text, count, instruction)
+    ]
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
+        words = [frame[slot][mask].view(np.uint32) for slot in sources]
+        given = [*words[:6], *(word.view(np.float32) for word in words[6:])]
+        for slot, values in zip(slots, matrices.multiply_add(a, given), strict=True):
+            old = frame[slot]
+            frame[slot] = where(mask, _spread(values, mask).view(old.dtype), old)
+
+    return effect(act)
+
+
+_WARP = 0xFFFF_FFFF
+
+
+def _spread(values: Array, mask: Array) -> Array:
+    """Values of the lanes of a mask at their places among all."""
+    found = np.zeros(len(mask), values.dtype)
+    found[mask] = values
+    return found
+
+
 EFFECTS: dict[str, Decoder] = {
     "ld": load,
     "st": store,
@@ -387,8 +455,10 @@ EFFECTS: dict[str, Decoder] = {
     "shfl": shuffle,
     "vote": vote,
     "redux": reduce,
+    "ldmatrix": load_matrices,
+    "mma": multiply_matrices,
 }
 """The decoders of the instructions that reach beyond the registers of a lane."""
 
-TOGETHER = ("bar", "barrier", "shfl", "vote", "redux")
+TOGETHER = ("bar", "barrier", "shfl", "vote", "redux", "ldmatrix", "mma")
 """Instructions that lanes execute together."""

@@ -367,7 +367,7 @@ class Run:
 
     def _all_here(self, instruction: Instruction, mask: Array) -> bool:
         missing = self.live & ~mask
-        of_warp = instruction.opcode[0] in ("shfl", "vote", "redux") or "warp" in instruction.opcode
+        of_warp = instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode
         numbers = self.warps if of_warp else self.groups
         return not (missing & self.touched(numbers, mask)[numbers]).any()
 

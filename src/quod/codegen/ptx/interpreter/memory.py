@@ -130,6 +130,13 @@ class Memory:
                 result[who] = part
         return results
 
+    def load_rows(self, instruction: Instruction, addresses: Array, mask: Array) -> Array:
+        """The 16 bytes of a matrix's row, as words, of each lane of the mask."""
+        lanes = np.flatnonzero(mask)
+        offsets = addresses[lanes].astype(np.int64) - SHARED_START
+        self._inside(instruction, offsets, lanes)
+        return self.shared.load_rows(offsets, lanes, self.place(instruction.location))
+
     def store(
         self, instruction: Instruction, space: str, addresses: Array, mask: Array,
         bits: int, values: list[Array],
@@ -170,17 +177,21 @@ class Memory:
     # --- asynchronous copies
 
     def begin_copy(
-        self, instruction: Instruction, to: Array, start: Array, mask: Array, size: int
+        self, instruction: Instruction, to: Array, start: Array, mask: Array, size: int, read: Array
     ) -> None:
-        """Copies `size` bytes, from global memory to shared memory, for each lane."""
+        """Copies `size` bytes, from global memory to shared memory, for each lane.
+
+        Lanes that do not `read` get zeros.
+        """
         lanes = np.flatnonzero(mask)
         place = self.place(instruction.location)
         targets = to.astype(np.int64) - SHARED_START
         self._inside(instruction, targets[lanes], lanes)
         for _, buffer, who, starts in self._each(instruction, "global", start[lanes], lanes):
             self._copies.begin(
-                buffer, starts, self.shared, targets[who], who, types.u32, size // 4, place
-            )
+                buffer, starts, self.shared, targets[who], who, types.u32, size // 4, place,
+                read[who],
+            )  # fmt: skip
 
     def commit(self, mask: Array) -> None:
         self._copies.commit(mask)

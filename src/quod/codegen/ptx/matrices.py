@@ -1,0 +1,48 @@
+"""PTX rules of the matrices that a warp holds together."""
+
+from __future__ import annotations
+
+from quod.codegen.ptx.body import BodyEmitter, Rule
+from quod.codegen.ptx.memory import address_of
+from quod.codegen.ptx.types import register_kind
+from quod.kernel.ir import Op
+
+
+def _load(modifier: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        place = address_of(body, *op.operands).text()
+        words = _results(body, op)
+        body.line(f"ldmatrix.sync.aligned.m8n8.x4{modifier}.shared.b16 {words}, {place};")
+
+    return rule
+
+
+def _multiply(shape: str, element: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        body.require(op, (7, 0), 80)
+        registers = [body.register(operand) for operand in op.operands]
+        a, b, c = (_vector(registers[at]) for at in (slice(4), slice(4, 6), slice(6, 10)))
+        name = f"mma.sync.aligned.{shape}.row.col.f32.{element}.{element}.f32"
+        body.line(f"{name} {_results(body, op)}, {a}, {b}, {c};")
+
+    return rule
+
+
+def _results(body: BodyEmitter, op: Op) -> str:
+    """Registers of the results."""
+    for result in op.results:
+        body.names[result] = body.new(register_kind(result.type))
+    return _vector([body.names[result] for result in op.results])
+
+
+def _vector(registers: list[str]) -> str:
+    return f"{{{', '.join(registers)}}}"
+
+
+RULES: dict[str, Rule] = {
+    "load_matrices": _load(""),
+    "load_matrices_transposed": _load(".trans"),
+    "mma_f16": _multiply("m16n8k16", "f16"),
+    "mma_bf16": _multiply("m16n8k16", "bf16"),
+    "mma_tf32": _multiply("m16n8k8", "tf32"),
+}

@@ -1,0 +1,68 @@
+"""Matrices that the registers of a subgroup hold together: who has which element, and products.
+
+Of a matrix of 8 by 8 elements of 16 bits, instance i has two of row i // 4, those of columns
+2 * (i % 4) and the next, in one word. Larger ones are made of such. Source: PTX ISA 9.0, "Matrix
+Fragments for mma.m16n8k16" and "ldmatrix".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.kernel.semantics import Array
+
+_GROUP, _PART = np.arange(32) // 4, np.arange(32) % 4
+
+
+def words_of_rows(rows: Array, *, transposed: bool) -> Array:
+    """What 32 lanes each get of four matrices whose rows they have: a row of the result a matrix.
+
+    `rows` has four words of each lane: row i % 8 of matrix i // 8.
+    """
+    halves = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, 4, 8, 8)
+    if transposed:
+        halves = np.swapaxes(halves, 2, 3)
+    words = np.ascontiguousarray(halves).view(np.uint32).reshape(-1, 4, 32)
+    return np.swapaxes(words, 0, 1).reshape(4, -1)
+
+
+def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
+    """The four values of A B + C of each lane, of its four words of A, two of B, four of C.
+
+    `element` is f16, bf16 or tf32. Sums are of double precision, rounded once.
+    """
+    a, b = ([_numbers(element, words) for words in part] for part in (operands[:4], operands[4:6]))
+    each = a[0].shape[2]
+    count, depth = len(a[0]), 8 * each
+    left, right = np.empty((count, 16, depth)), np.empty((count, depth, 8))
+    for number, values in enumerate(a):
+        for place in range(each):
+            at = each * _PART + place + (number >> 1) * depth // 2
+            left[:, _GROUP + 8 * (number & 1), at] = values[:, :, place]
+    for number, values in enumerate(b):
+        for place in range(each):
+            at = each * _PART + place + number * depth // 2
+            right[:, at, _GROUP] = values[:, :, place]
+    product = left @ right
+    return [
+        (
+            values.astype(np.float64).reshape(-1, 32)
+            + product[:, _GROUP + 8 * (number >> 1), 2 * _PART + (number & 1)]
+        )
+        .reshape(-1)
+        .astype(np.float32)
+        for number, values in enumerate(operands[6:])
+    ]
+
+
+def _numbers(element: str, words: Array) -> Array:
+    """The elements in the words of each subgroup's lanes."""
+    lanes = np.ascontiguousarray(words).reshape(-1, 32, 1)
+    if element == "tf32":
+        return (lanes & np.uint32(0xFFFFE000)).view(np.float32)
+    halves = lanes.view(np.uint16)
+    if element == "f16":
+        return halves.view(np.float16)
+    return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)
