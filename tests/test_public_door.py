@@ -10,6 +10,7 @@ import inspect
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import quod
@@ -63,6 +64,19 @@ def test_wrong_arguments_are_errors_of_ours(name: str) -> None:
             with pytest.raises(QuodError) as refused:
                 call(**right | {argument: value})
             assert "\n" not in str(refused.value), (argument, kind)
+
+
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if inspect.isclass(row.call)])
+def test_records_have_plain_numbers(name: str) -> None:
+    """Those of NumPy wrap around, and neither JSON nor a database takes them."""
+    call, right, _ = TABLE[name]
+    for argument, value in right.items():
+        if type(value) is int and not value >> 62:
+            try:
+                made = call(**right | {argument: np.int64(value)})
+            except QuodError:
+                continue  # It takes none of NumPy's.
+            assert type(getattr(made, argument, value)) is int, argument
 
 
 NOT_IN_IT = {

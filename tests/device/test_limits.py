@@ -31,6 +31,9 @@ def test_the_h200_as_measured() -> None:
     assert "measured" in found.source
     assert "132" in found.source
     assert "1980 MHz" in found.source
+    # NVIDIA gives 67 and 989 TFLOP/s, these at a lower clock than the highest.
+    assert found.flop_per_second["f32"] == pytest.approx(67e12, rel=0.01)
+    assert found.flop_per_second["bf16"] == pytest.approx(989e12 * 1980 / 1830, rel=0.01)
 
 
 def test_the_derivation_finds_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,15 +7,27 @@ from collections.abc import Iterator
 import numpy as np
 
 from quod.tensor import (
+    adamw,
+    clip_gradients,
+    cross_entropy,
+    embedding,
+    embedding_backward,
     gelu,
     gelu_backward,
     gemm,
+    gradient_norm,
     layer_norm,
+    layer_norm_backward,
     quantised,
     rms_norm,
+    rms_norm_backward,
+    rope,
+    rope_backward,
+    rope_table,
     silu,
     silu_backward,
     softmax,
+    softmax_backward,
     swiglu,
     swiglu_backward,
 )  # fmt: skip
@@ -27,7 +39,29 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from rows_of_arrays()
     yield from rows_of_products()
     yield from rows_of_activations()
+    yield from rows_of_losses()
+    yield from rows_of_training()
+    yield from rows_of_positions()
     yield from rows_of_quantised()
+
+
+def rows_of_positions() -> Iterator[tuple[str, Row]]:
+    """Embeddings and rotary positions."""
+    picks = {"device": DEVICE, "indices": np.zeros(3, np.int32), "out": None}
+    matrix, fine = np.ones((3, 2), np.float32), {"out": OPTIONAL}
+    yield "embedding", Row(embedding, picks | {"table": matrix}, fine)
+    slopes = picks | {"gradient": matrix, "rows": 1}
+    yield "embedding_backward", Row(embedding_backward, slopes, fine)
+    yield "rope_table", Row(rope_table, {"positions": 3, "size": 2, "base": 100.0}, {
+        "base": ("a float", "huge")
+    })  # fmt: skip
+    given = {
+        "device": DEVICE, "x": np.ones((3, 2), np.float32), "table": rope_table(3, 2),
+        "pairs": "halves", "axis": -2, "out": None,
+    }  # fmt: skip
+    yield "rope", Row(rope, given, {"out": OPTIONAL})
+    slope = {name if name != "x" else "gradient": value for name, value in given.items()}
+    yield "rope_backward", Row(rope_backward, slope, {"out": OPTIONAL})
 
 
 def rows_of_arrays() -> Iterator[tuple[str, Row]]:
@@ -39,6 +73,11 @@ def rows_of_arrays() -> Iterator[tuple[str, Row]]:
     given = given | {"weight": vector, "epsilon": 1e-5}
     yield "rms_norm", Row(rms_norm, given, fine)
     yield "layer_norm", Row(layer_norm, given | {"bias": vector}, fine)
+    slope = given | {"gradient": given["x"]}
+    yield "rms_norm_backward", Row(rms_norm_backward, slope, fine)
+    yield "layer_norm_backward", Row(layer_norm_backward, slope, fine)
+    slope = {"device": DEVICE, "y": given["x"], "gradient": given["x"], "out": None}
+    yield "softmax_backward", Row(softmax_backward, slope, fine)
 
 
 def rows_of_products() -> Iterator[tuple[str, Row]]:
@@ -67,6 +106,38 @@ def rows_of_activations() -> Iterator[tuple[str, Row]]:
     two = {"device": DEVICE, "gate": x, "up": x, "out": None}
     yield "swiglu", Row(swiglu, two, fine)
     yield "swiglu_backward", Row(swiglu_backward, two | {"gradient": x}, fine)
+
+
+def rows_of_losses() -> Iterator[tuple[str, Row]]:
+    """The cross-entropy."""
+    given = {
+        "device": DEVICE, "logits": np.ones((3, 2), np.float32),
+        "targets": np.zeros(3, np.int32), "ignore_index": -100, "reduction": "mean",
+        "gradient": None, "gradient_scale": 1.0, "check": True, "out": None,
+    }  # fmt: skip
+    fine = dict.fromkeys(("gradient", "out"), OPTIONAL) | {
+        "gradient_scale": ("a float", "negative", "huge"), "ignore_index": ("negative",),
+        "check": ("true",),
+    }  # fmt: skip
+    yield "cross_entropy", Row(cross_entropy, given, fine)
+
+
+def rows_of_training() -> Iterator[tuple[str, Row]]:
+    """The norm of gradients, and AdamW."""
+    x, numbers = np.ones(3, np.float32), ("a float", "huge")
+    some = {"device": DEVICE, "gradients": [x], "out": None}
+    yield "gradient_norm", Row(gradient_norm, some, {"out": OPTIONAL})
+    fine = {"out": OPTIONAL, "max_norm": numbers}
+    yield "clip_gradients", Row(clip_gradients, some | {"max_norm": 1.0}, fine)
+    given = {
+        "device": DEVICE, "parameter": x, "gradient": x.copy(), "first_moment": np.zeros_like(x),
+        "second_moment": np.ones_like(x), "step": 1, "learning_rate": 1e-3, "beta1": 0.9,
+        "beta2": 0.99, "epsilon": 1e-8, "weight_decay": 0.1, "gradient_scale": 1.0,
+        "max_norm": 1.0, "norm": np.ones(1, np.float32),
+    }  # fmt: skip
+    fine = dict.fromkeys(("learning_rate", "epsilon", "weight_decay", "max_norm"), numbers)
+    fine["gradient_scale"] = (*numbers, "negative")
+    yield "adamw", Row(adamw, given, fine)
 
 
 def rows_of_quantised() -> Iterator[tuple[str, Row]]:

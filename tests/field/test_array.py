@@ -13,9 +13,23 @@ from quod.errors import InputError
 from quod.field import array
 from quod.field.moduli import MODULI, NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS, M31_3
+from quod.field.spec import FieldSpec
 from tests.field.models import hostile_integers, random_integers
 
 EVERY = pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
+
+
+@pytest.mark.parametrize(
+    ("field", "shape"),
+    [(M31_3, (4,)), (M31_3, (2, 2)), (NAMED["goldilocks"], (2, 3)), (NAMED["goldilocks"], (3,))],
+    ids=str,
+)
+def test_words_that_are_no_whole_elements(field: FieldSpec, shape: tuple[int, ...]) -> None:
+    words = np.zeros(shape, np.uint32)
+    message = f"elements of {field.name} are {field.words} words of uint32 each, not uint32 of"
+    for read in (array.to_integers, array.words_to_integers):
+        with pytest.raises(InputError, match=message):
+            read(field, words)  # type: ignore[call-overload]
 
 
 @EVERY

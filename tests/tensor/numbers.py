@@ -34,12 +34,15 @@ def numbers(values: Array, element: Type) -> Array:
 
 
 class Guarded:
-    """Memory for a result like an array, poisoned, with a guard of 16 elements on each side."""
+    """Memory for a result like an array, with a guard of 16 elements on each side: what the array
+    has with `holds`, else poisoned."""
 
-    def __init__(self, device: AnyDevice, like: Array) -> None:
+    def __init__(self, device: AnyDevice, like: Array, *, holds: bool = False) -> None:
         self._device, self._like = device, like
         # 16 elements begin at a multiple of 16 bytes.
         self._host = np.full(like.size + 32, 99, like.dtype)
+        if holds:
+            self._host[16:-16] = like.reshape(-1)
         self._room = device.upload(self._host)
         begin = 16 * like.itemsize
         self.memory = self._room.slice(begin, begin + like.nbytes).like(device.upload(like))

@@ -173,11 +173,11 @@ X = np.zeros((4, 6), np.float32)
     [
         (lambda d: silu(d, X.astype(np.float64)), "x is of float64"),
         (lambda d: silu(d, X.T), "x has strides"),
-        (lambda d: silu(d, X, out=X[:2].copy()), r"out must be f32 of shape \(4, 6\), as x is"),
-        (lambda d: silu_backward(d, X[:2], X), r"gradient must be f32 of shape \(4, 6\), as x is"),
+        (lambda d: silu(d, X, out=X[:2].copy()), r"out must be f32 of shape \(4, 6\) to go with x"),
+        (lambda d: silu_backward(d, X[:2], X), r"gradient must be f32 of shape \(4, 6\) to go"),
         (lambda d: gelu(d, X, approximate="erf"), 'approximate must be "none" or "tanh", not'),
         (lambda d: gelu_backward(d, X, X, approximate=None), "approximate must be"),
-        (lambda d: swiglu(d, X.astype(np.float16), X), "gate must be f32 .* as up is, not f16"),
+        (lambda d: swiglu(d, X.astype(np.float16), X), "gate must be f32 .* to go with up"),
         (lambda d: swiglu_backward(d, X, X, X, out=X), "out must be two tensors, for gate and up"),
         (
             lambda d: swiglu_backward(d, X, X, X, out=(X.copy(), X[0])),

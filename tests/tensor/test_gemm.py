@@ -16,7 +16,7 @@ from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor import gemm
 from quod.tensor.gemm_kernel import GEMM, GemmForm
-from quod.tensor.gemm_plan import plan_gemm
+from quod.tensor.gemm_plan import GemmPlan, plan_gemm
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, numbers, stored
 
 EDGES = [1, 7, 63, 64, 65, 127, 128, 129]
@@ -125,10 +125,11 @@ def test_registers_of_the_large_tile(element: Type) -> None:
         size = (1 << 14,) * 3
         large = plan_gemm(device, element, size, size)
     usage = GEMM[element].usage(
-        "sm_90a", workgroup=256, element=element, plan=large, form=GemmForm()
+        "sm_90a", workgroup=large.lanes, element=element, plan=large, form=GemmForm()
     )
     assert usage.registers is not None
-    assert usage.registers <= 168
+    # On tensor cores one workgroup has all registers of a multiprocessor.
+    assert usage.registers <= (168 if isinstance(large, GemmPlan) else 255)
     assert not usage.spilled_bytes
 
 

@@ -30,19 +30,19 @@ def softmax64(x: Array) -> Array:
 Case = tuple[Callable[..., Any], Callable[..., Array], int]
 
 
-def _rms64(x: Array, weight: Array) -> Array:
+def rms64(x: Array, weight: Array) -> Array:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight
 
 
-def _layer64(x: Array, weight: Array, bias: Array) -> Array:
+def layer64(x: Array, weight: Array, bias: Array) -> Array:
     scale = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
     return (x - x.mean(-1, keepdims=True)) * scale * weight + bias
 
 
 CASES: dict[str, Case] = {
     "softmax": (softmax, softmax64, 0),
-    "rms_norm": (rms_norm, _rms64, 1),
-    "layer_norm": (layer_norm, _layer64, 2),
+    "rms_norm": (rms_norm, rms64, 1),
+    "layer_norm": (layer_norm, layer64, 2),
 }
 """The function, the same of f64, and how many vectors it takes."""
 
@@ -216,7 +216,7 @@ def test_a_variance_far_from_zero(device: AnyDevice) -> None:
     out = layer_norm(device, *map(device.upload, (x, ones, zeros)))
     found = np.empty_like(x)
     device.download(out, found)
-    exact = _layer64(x.astype(np.float64), ones, zeros)
+    exact = layer64(x.astype(np.float64), ones, zeros)
     # The mean is off by units of 1e4 at most; E[x*x] - E[x]**2 is off by 8.
     assert np.abs(found - exact).max() < 0.004
 
@@ -278,14 +278,16 @@ ROW = np.zeros(6, np.float32)
         (lambda d: softmax(d, Buffer.zeros(64)), "x is a buffer of bytes"),
         (
             lambda d: softmax(d, X, out=np.zeros((4, 5), np.float32)),
-            r"out must be f32 of shape \(4, 6\), as x is, not f32 of shape \(4, 5\)",
+            r"out must be f32 of shape \(4, 6\) to go with x, not f32 of shape \(4, 5\)",
         ),
         (lambda d: softmax(d, X, out=X.astype(np.float16)), "out must be f32 .* not f16"),
         (lambda d: rms_norm(d, X, ROW[:5]), r"weight must be f32 of shape \(6,\)"),
         (lambda d: rms_norm(d, X, ROW.astype(np.float16)), "weight must be f32"),
         (lambda d: layer_norm(d, X, ROW, X), "bias must be f32 of shape"),
         (lambda d: rms_norm(d, X, ROW, epsilon=-1), "epsilon must be at least 0"),
-        (lambda d: rms_norm(d, X, ROW, epsilon=float("nan")), "epsilon must be at least 0"),
+        (lambda d: rms_norm(d, X, ROW, epsilon=float("nan")), "epsilon must be a number that f32"),
+        (lambda d: rms_norm(d, X, ROW, epsilon=10**400), "epsilon must be a number that f32"),
+        (lambda d: rms_norm(d, X, ROW, epsilon=-(10**9000)), "epsilon must be a number that f32"),
         (lambda d: rms_norm(d, X, ROW, epsilon="small"), "epsilon must be a number"),
     ],
 )

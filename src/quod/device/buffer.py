@@ -245,6 +245,18 @@ def host_bytes(memory: Buffer | Array) -> Array:
     return (memory if isinstance(memory, Buffer) else Buffer.wrap(memory)).view(np.uint8)
 
 
+def overlap(one: Buffer | Array, other: Buffer | Array) -> bool:
+    """Whether two pieces of contiguous memory have bytes in common."""
+    first, second = (
+        piece if isinstance(piece, Buffer) else Buffer.wrap(piece) for piece in (one, other)
+    )
+    return (
+        first.space is second.space
+        and first.address < second.address + second.nbytes
+        and second.address < first.address + first.nbytes
+    )
+
+
 def check_same_size(source: Buffer, target: Buffer) -> None:
     """DeviceError unless both are buffers, and all bytes of one fit the other exactly."""
     for given in (source, target):

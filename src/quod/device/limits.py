@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from quod.frozen import frozen
 
+_UNKNOWN: Mapping[str, float] = MappingProxyType({})
+
 
 @frozen
 class Limits:
-    """Two ceilings. `source` says where they come from, in a few words."""
+    """Two ceilings. `source` says where they come from, in a few words.
+
+    `flop_per_second` are floating-point operations by the type of operands, sums being f32, where
+    they are known: a multiply-add is two.
+    """
 
     bytes_per_second: float
     multiply_adds_per_second: float
     source: str
+    flop_per_second: Mapping[str, float] = _UNKNOWN
+
+    def of_floats(self, element: str) -> Limits | None:
+        """The ceilings of multiply-adds of floats of a type; None where they are not known."""
+        flop = self.flop_per_second.get(element)
+        return None if flop is None else Limits(self.bytes_per_second, flop / 2, self.source)
 
     @property
     def ridge(self) -> float:

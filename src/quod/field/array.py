@@ -1,9 +1,10 @@
 """Arrays of field elements on the host.
 
-An array of n elements is uint32 of shape (n, words), little-endian words; in Montgomery form unless
-said otherwise (see `quod.field.moduli`). An element of an extension is one coefficient after the
-other, on the host a tuple of int (see `quod.field.spec`). Conversions of integers go through one
-long byte string; arrays are brought to and from Montgomery form by a device.
+An array of n elements is uint32 of shape (n, words), little-endian words; unless said otherwise as
+elements are stored, in Montgomery form or, where `Modulus.is_plain`, as the integers that they are
+(see `quod.field.moduli`). An element of an extension is one coefficient after the other, on the
+host a tuple of int (see `quod.field.spec`). Conversions of integers go through one long byte
+string; arrays are brought to and from Montgomery form by a device.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ def from_integers(field: Modulus, integers: Iterable[int]) -> Words: ...
 @overload
 def from_integers(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
 def from_integers(field: FieldSpec, integers: Integers) -> Words:
-    """Montgomery form of any integers, taken modulo p; InputError for what is no int or tuple.
+    """Elements as they are stored of any integers, taken modulo p: uint32 of shape (n, words).
 
-    They come in an order: a set, a mapping and text are refused.
+    That is Montgomery form, or the integers themselves where `Modulus.is_plain`. Of an extension an
+    element is a tuple of as many int as its degree, in shape (n, degree * words). InputError for
+    what is no int or tuple; they come in an order, so a set, a mapping and text are refused.
     """
     check_field(field)
     modulus = field.modulus
@@ -54,10 +57,14 @@ def to_integers(field: Modulus, array: Words) -> list[int]: ...
 @overload
 def to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
 def to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
-    """The integers below p that elements in Montgomery form stand for."""
+    """The integers below p that stored elements stand for; tuples of them for an extension.
+
+    `array` is what `from_integers` makes. InputError for another type, or words that are no whole
+    elements.
+    """
     check_field(field)
     modulus = field.modulus
-    return _grouped(field, [modulus.from_montgomery(stored) for stored in _raw(modulus, array)])
+    return _grouped(field, [modulus.from_montgomery(stored) for stored in _raw(field, array)])
 
 
 @overload
@@ -65,7 +72,10 @@ def integers_to_words(field: Modulus, integers: Iterable[int]) -> Words: ...
 @overload
 def integers_to_words(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
 def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
-    """Integers below p as words, not in Montgomery form; InputError for anything else."""
+    """Integers below p as words, as scalars are given: never in Montgomery form.
+
+    uint32 of shape (n, words); InputError for anything else than int from 0 to p - 1.
+    """
     check_field(field)
     modulus = field.modulus
 
@@ -109,7 +119,7 @@ def words_to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: 
 def words_to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
     """The integers that words hold, whatever they stand for; InputError for other arrays."""
     check_field(field)
-    return _grouped(field, _raw(field.modulus, array))
+    return _grouped(field, _raw(field, array))
 
 
 def check_field(field: object) -> None:
@@ -121,20 +131,28 @@ def check_field(field: object) -> None:
         )
 
 
-def check_words(modulus: Modulus, array: object) -> Words:
-    """The array; InputError unless it is whole numbers of a modulus in uint32 words."""
+def check_words(field: FieldSpec, array: object) -> Words:
+    """The array; InputError unless it is whole elements of a field in uint32 words.
+
+    No number is in two rows: the last of several axes has whole numbers, one or more.
+    """
     given = plain_array("elements", array)
-    if given.dtype.newbyteorder("=") != np.uint32 or given.size % modulus.words:
+    row = given.shape[-1] if given.ndim > 1 else 0
+    if (
+        given.dtype.newbyteorder("=") != np.uint32
+        or given.size % field.words
+        or row % field.modulus.words
+    ):
         raise InputError(
-            f"elements of {modulus.name} are {modulus.words} words of uint32 each, "
+            f"elements of {field.name} are {field.words} words of uint32 each, "
             f"not {given.dtype} of shape {given.shape}"
         )
     return given
 
 
-def _raw(modulus: Modulus, array: Words) -> list[int]:
-    raw = np.ascontiguousarray(check_words(modulus, array), "<u4").tobytes()
-    size = modulus.bytes
+def _raw(field: FieldSpec, array: Words) -> list[int]:
+    raw = np.ascontiguousarray(check_words(field, array), "<u4").tobytes()
+    size = field.modulus.bytes
     return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]
 
 

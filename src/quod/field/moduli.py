@@ -162,20 +162,23 @@ PALLAS_FR = Modulus.known(
 )
 CURVE25519_FQ = Modulus.known("curve25519.fq", (1 << 255) - 19)
 
-MODULI: dict[str, Modulus] = {
-    modulus.name: modulus
-    for modulus in (
-        BN254_FQ, BN254_FR, BLS12_381_FQ, BLS12_381_FR, BLS12_377_FQ, BLS12_377_FR,
-    )
-}  # fmt: skip
-"""The fields of the curves with pairings, whose kernels are registered."""
-
+_OF_PAIRINGS = (BN254_FQ, BN254_FR, BLS12_381_FQ, BLS12_381_FR, BLS12_377_FQ, BLS12_377_FR)
 _OTHERS = (
     M31, BABY_BEAR, KOALA_BEAR, GOLDILOCKS, M61, SECP256K1_FQ, SECP256K1_FR, PALLAS_FQ, PALLAS_FR,
     CURVE25519_FQ,
 )  # fmt: skip
 
 NAMED: dict[str, Modulus] = NameTable(
-    "quod.field.NAMED", "a field", MODULI | {modulus.name: modulus for modulus in _OTHERS}
+    "quod.field.NAMED", "a field", {modulus.name: modulus for modulus in (*_OF_PAIRINGS, *_OTHERS)}
 )
 """Every field with a name here."""
+
+
+def _elsewhere(name: str) -> str | None:
+    return "quod.field.NAMED has it" if name in NAMED else None
+
+
+MODULI: dict[str, Modulus] = NameTable(
+    "quod.field.MODULI", "a field", {modulus.name: modulus for modulus in _OF_PAIRINGS}, _elsewhere
+)
+"""The fields of the curves with pairings, whose kernels are registered."""

@@ -1,9 +1,11 @@
 """Tensor kernels: what neural networks are made of, of f32, f16 or bf16.
 
 `softmax`, `rms_norm` and `layer_norm` are functions of rows, `silu`, `gelu` and `swiglu` of
-elements, these with their gradients, and `gemm` multiplies matrices. All take arrays of NumPy,
-buffers of devices and arrays of other libraries in place (docs/tensors.md); `quod.tensor.quantised`
-has weights in the blocks of GGUF files. The names below load on first use (PEP 562).
+elements, all with their gradients, `gemm` multiplies matrices, and `cross_entropy` is a loss with
+its gradient. `embedding` picks rows, and `rope` turns pairs by positions. `adamw` takes a step of
+training, and `clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and
+arrays of other libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the
+blocks of GGUF files. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -19,24 +21,48 @@ if TYPE_CHECKING:
     from quod.tensor.activations import silu_backward as silu_backward
     from quod.tensor.activations import swiglu as swiglu
     from quod.tensor.activations import swiglu_backward as swiglu_backward
+    from quod.tensor.embeddings import embedding as embedding
+    from quod.tensor.embeddings import embedding_backward as embedding_backward
     from quod.tensor.functions import layer_norm as layer_norm
     from quod.tensor.functions import rms_norm as rms_norm
     from quod.tensor.functions import softmax as softmax
     from quod.tensor.gemm_call import gemm as gemm
+    from quod.tensor.gradients import clip_gradients as clip_gradients
+    from quod.tensor.gradients import gradient_norm as gradient_norm
+    from quod.tensor.loss import cross_entropy as cross_entropy
+    from quod.tensor.optimiser import adamw as adamw
+    from quod.tensor.rotary import rope as rope
+    from quod.tensor.rotary import rope_backward as rope_backward
+    from quod.tensor.rotary import rope_table as rope_table
+    from quod.tensor.row_gradients import layer_norm_backward as layer_norm_backward
+    from quod.tensor.row_gradients import rms_norm_backward as rms_norm_backward
+    from quod.tensor.row_gradients import softmax_backward as softmax_backward
 
 _ACTIVATIONS = (
     "gelu", "gelu_backward", "silu", "silu_backward", "swiglu", "swiglu_backward",
 )  # fmt: skip
 
+_ROPE = ("rope", "rope_backward", "rope_table")
+_GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
+
 __all__ = [
-    "gelu", "gelu_backward", "gemm", "layer_norm", "rms_norm", "silu", "silu_backward", "softmax",
-    "swiglu", "swiglu_backward",
+    "adamw", "clip_gradients", "cross_entropy", "embedding", "embedding_backward", "gelu",
+    "gelu_backward", "gemm", "gradient_norm", "layer_norm", "layer_norm_backward", "rms_norm",
+    "rms_norm_backward", "rope", "rope_backward", "rope_table", "silu", "silu_backward", "softmax",
+    "softmax_backward", "swiglu", "swiglu_backward",
 ]  # fmt: skip
 
 _HOME = (
     dict.fromkeys(__all__, "quod.tensor.functions")
     | dict.fromkeys(_ACTIVATIONS, "quod.tensor.activations")
-    | {"gemm": "quod.tensor.gemm_call"}
-)
+    | dict.fromkeys(("embedding", "embedding_backward"), "quod.tensor.embeddings")
+    | dict.fromkeys(_ROPE, "quod.tensor.rotary")
+    | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
+    | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
+    | {
+        "adamw": "quod.tensor.optimiser", "cross_entropy": "quod.tensor.loss",
+        "gemm": "quod.tensor.gemm_call",
+    }
+)  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

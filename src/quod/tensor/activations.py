@@ -9,7 +9,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.tensor.activation_kernels import ACTIVATIONS
-from quod.tensor.arrays import Given, like, result, tensor
+from quod.tensor.arrays import Given, check_apart, like, result, results, tensor
 from quod.tensor.flat_launch import launch_flat
 from quod.validation import shown
 
@@ -65,9 +65,7 @@ def swiglu_backward(
 
     `out` takes the two, and may be two of what is given.
     """
-    pair: object = out
-    if out is not None and (not isinstance(pair, (tuple, list)) or len(pair) != 2):
-        raise InputError(f"out must be two tensors, for gate and up, not {shown(out)}")
+    results("gate and up", 2, out)
     given = {"gradient": gradient, "gate": gate, "up": up}
     names = ("out[0]", "out[1]")
     first, second = _run(resolve_device(device), "swiglu_backward", given, names, out)
@@ -97,5 +95,8 @@ def _run(
     ]
     targets = [result(device, model_value, model) for _ in names] if outs is None else list(outs)
     made = [like(device, *pair, model) for pair in zip(names, targets, strict=True)]
+    for each in made:
+        check_apart(each, *read, same=True)
+    check_apart(*made)
     launch_flat(device, ACTIVATIONS[name][model.element], [], [*read, *made])
     return targets

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from quod.device.array_protocols import ForeignArray
-from quod.device.buffer import Array, Buffer, base_array
+from quod.device.buffer import Array, Buffer, base_array, overlap
 from quod.device.foreign import in_place
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
-from quod.kernel.types import Type, bf16, f16, f32
+from quod.kernel.types import Type, bf16, f16, f32, u32
+from quod.validation import shown
 
 Given: TypeAlias = "Array | Buffer | ForeignArray"
 """A tensor of the caller's."""
@@ -48,18 +50,30 @@ class Tensor:
 
 def tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
     """A tensor of at least one axis, contiguous in C order; InputError, with its name, if not."""
+    return _described(
+        device, name, value, _element, "tensors are of float32, float16 or bfloat16, the last of "
+        "which NumPy knows as the uint16 of its bits or by ml_dtypes",
+    )  # fmt: skip
+
+
+def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
+    """The same of int32 or uint32, of which kernels see the bits."""
+    return _described(device, name, value, _index, "indices are of int32 or uint32")
+
+
+def _described(
+    device: AnyDevice, name: str, value: Given, kind: Callable[[np.dtype[Any]], Type | None],
+    wanted: str,
+) -> Tensor:  # fmt: skip
     memory = _memory(device, name, value)
     dtype, shape = memory.dtype, memory.shape
     if dtype is None or shape is None:
         raise InputError(
             f"{name} is a buffer of bytes: one that was uploaded from an array has a type"
         )
-    element = _element(np.dtype(dtype))
+    element = kind(np.dtype(dtype))
     if element is None:
-        raise InputError(
-            f"{name} is of {dtype}; tensors are of float32, float16 or bfloat16, the last of which "
-            "NumPy knows as the uint16 of its bits or by ml_dtypes"
-        )
+        raise InputError(f"{name} is of {dtype}; {wanted}")
     if not shape:
         raise InputError(f"{name} is one number; a tensor has an axis at least")
     if isinstance(memory, np.ndarray) and not memory.flags.c_contiguous:
@@ -94,6 +108,10 @@ def _element(dtype: np.dtype[Any]) -> Type | None:
     return bf16 if dtype == np.uint16 or (dtype.kind == "V" and dtype.itemsize == 2) else None
 
 
+def _index(dtype: np.dtype[Any]) -> Type | None:
+    return u32 if dtype in (np.int32, np.uint32) else None
+
+
 def like(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
     """Another tensor of a tensor's type and shape; InputError if it is of another."""
     return _fitting(tensor(device, name, value), model, model.shape)
@@ -104,18 +122,90 @@ def row_of(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
     return _fitting(tensor(device, name, value), model, (model.columns,))
 
 
+def of_shape(
+    device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
+) -> Tensor:
+    """A tensor of a tensor's type and of a shape; InputError if it is of another."""
+    return _fitting(tensor(device, name, value), model, shape)
+
+
+def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of f32 of a shape; InputError if it is of another."""
+    found = tensor(device, name, value)
+    if found.element is not f32 or found.shape != shape:
+        raise InputError(f"{name} must be f32 of shape {shape}, not {found.text}")
+    return found
+
+
 def _fitting(found: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
     if found.element is not model.element or found.shape != shape:
         wanted = f"{model.element} of shape {shape}"
-        raise InputError(f"{found.name} must be {wanted}, as {model.name} is, not {found.text}")
+        raise InputError(f"{found.name} must be {wanted} to go with {model.name}, not {found.text}")
     return found
+
+
+def check_apart(out: Tensor, *others: Tensor | None, same: bool = False) -> None:
+    """InputError where a result would be stored to memory that something else is in.
+
+    Kernels would read there what they have stored already. With `same` all of the memory may be
+    that of the other, but no part of it.
+    """
+    for each in others:
+        if each is None or not overlap(out.memory, each.memory):
+            continue
+        if not same:
+            raise InputError(f"{out.name} is in the memory of {each.name}; take other memory")
+        if _begin(out) != _begin(each) or out.shape != each.shape:
+            raise InputError(
+                f"{out.name} is in a part of the memory of {each.name}; take all of it, or other "
+                "memory"
+            )
+
+
+def in_order_of_memory(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors that are not empty, in which those that overlap are neighbours if any do."""
+    return sorted((each for each in tensors if math.prod(each.shape)), key=_begin)
+
+
+def _begin(found: Tensor) -> int:
+    memory = found.memory
+    return int(memory.address if isinstance(memory, Buffer) else memory.ctypes.data)
 
 
 def result(device: AnyDevice, given: Given, model: Tensor) -> Any:
     """Memory for a result like a tensor: an array of its caller's library, if that gives one."""
+    return shaped(device, given, model, model.shape)
+
+
+def shaped(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+    """The same of another shape."""
     make: Any = getattr(given, "new_empty", None)
     if make is not None and not isinstance(given, (Buffer, np.ndarray)):
-        return make(model.shape)
-    if isinstance(model.memory, Buffer):
-        return device.allocate(model.memory.nbytes, zero=False).like(model.memory)
-    return np.empty(model.shape, model.dtype)
+        return make(shape)
+    return _made(device, model, shape, model.dtype)
+
+
+def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+    """Memory for f32 of a shape, where a tensor is; of its caller's library, if that makes f32."""
+    make: Any = getattr(given, "new_empty", None)
+    own = make is not None and not isinstance(given, (Buffer, np.ndarray))
+    if own and model.element is f32:
+        return make(shape)
+    if own and hasattr(given, "float"):
+        return make(shape).float()
+    return _made(device, model, shape, np.dtype(np.float32))
+
+
+def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    if not isinstance(model.memory, Buffer):
+        return np.empty(shape, dtype)
+    found = device.allocate(math.prod(shape) * dtype.itemsize, zero=False)
+    found.dtype, found.shape = dtype, shape
+    return found
+
+
+def results(whose: str, number: int, out: object) -> None:
+    """InputError unless `out` is None or several tensors, for what `whose` says."""
+    if out is not None and (not isinstance(out, (tuple, list)) or len(out) != number):
+        how = {2: "two", 3: "three"}[number]
+        raise InputError(f"out must be {how} tensors, for {whose}, not {shown(out)}")

@@ -32,15 +32,17 @@ in the order of the tensors."""
 
 def flat_kernel(
     name: str, function: Function, numbers: str, read: Mapping[str, Type],
-    stored: Mapping[str, Type],
+    stored: Mapping[str, Type], *, held: str = "",
 ) -> KernelDefinition:  # fmt: skip
     """The kernel that stores a function of each element; `read` and `stored` give the types of
-    tensors by their names, and a tensor may be in both."""
+    tensors by their names, and a tensor may be in both. Numbers that are `held` are in memory, an
+    f32 each."""
     memory = {**read, **stored}
 
     def body(k: Builder, count: Value, *rest: Value, plan: FlatPlan) -> None:
-        scalars = rest[: len(numbers.split())]
-        pointers = dict(zip(memory, rest[len(scalars) :], strict=True))
+        begin = len(numbers.split()) + len(held.split())
+        scalars = [each[0] if each.type is pointer(f32) else each for each in rest[:begin]]
+        pointers = dict(zip(memory, rest[begin:], strict=True))
         size = plan.lanes * plan.batch
         base = k.workgroup_id() * (size * plan.steps)
         tensors = {each: _Tensor(k, pointers[each], plan.vector, base) for each in memory}
@@ -69,6 +71,8 @@ def flat_kernel(
     parameters: dict[str, ParameterType] = {"count": u32}
     for each in numbers.split():
         parameters[each] = f32
+    for each in held.split():
+        parameters[each] = pointer(f32)
     for each, element in memory.items():
         parameters[each] = pointer(element)
     location = Location(function.__code__.co_filename, function.__code__.co_firstlineno)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -11,10 +10,10 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import KernelDefinition
 from quod.kernel.types import Type
-from quod.tensor.arrays import Given, Tensor, like, result, row_of, tensor
+from quod.tensor.arrays import Given, Tensor, check_apart, like, result, row_of, tensor
 from quod.tensor.plan import plan_rows
 from quod.tensor.row_kernels import LAYER_NORM, RMS_NORM, SOFTMAX
-from quod.validation import shown
+from quod.tensor.scalars import real
 
 
 def softmax(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
@@ -40,7 +39,7 @@ def rms_norm(
 
     `weight` is a vector of the same type, as long as the axis.
     """
-    return _run(device, RMS_NORM, x, out, (_positive(epsilon),), {"weight": weight})
+    return _run(device, RMS_NORM, x, out, (not_negative(epsilon),), {"weight": weight})
 
 
 def layer_norm(
@@ -53,15 +52,15 @@ def layer_norm(
     the elements themselves: its sum of squares is divided by their number.
     """
     vectors = {"weight": weight, "bias": bias}
-    return _run(device, LAYER_NORM, x, out, (_positive(epsilon),), vectors)
+    return _run(device, LAYER_NORM, x, out, (not_negative(epsilon),), vectors)
 
 
-def _positive(epsilon: object) -> float:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
-        raise InputError(f"epsilon must be a number, not {shown(epsilon)}")
-    if not 0 <= epsilon < math.inf:
-        raise InputError(f"epsilon must be at least 0 and finite, not {epsilon}")
-    return float(epsilon)
+def not_negative(epsilon: object) -> float:
+    """An epsilon as a float; InputError if it is no number of f32 that is at least 0."""
+    found = real("epsilon", epsilon)
+    if found < 0:
+        raise InputError(f"epsilon must be at least 0, not {found}")
+    return found
 
 
 def _run(
@@ -73,17 +72,20 @@ def _run(
     beside = [row_of(device, name, value, source) for name, value in vectors.items()]
     target = result(device, x, source) if out is None else out
     made = like(device, "out", target, source)
+    check_apart(made, source, same=True)
+    check_apart(made, *beside)
     if source.rows and source.columns:
-        _launch(device, kernels[source.element], [source, *beside, made], numbers)
+        memory = [each.memory for each in [source, *beside, made]]
+        launch_rows(device, kernels[source.element], source, numbers, memory)
     return target
 
 
-def _launch(
-    device: AnyDevice, kernel: KernelDefinition, tensors: list[Tensor], numbers: tuple[float, ...]
-) -> None:
-    x = tensors[0]
-    plan = plan_rows(device, x.element, x.columns)
+def launch_rows(
+    device: AnyDevice, kernel: KernelDefinition, x: Tensor, numbers: tuple[float, ...],
+    memory: Sequence[Any], at_once: int = 1,
+) -> None:  # fmt: skip
+    """Runs a kernel over the rows of `x`, which holds rows of several tensors at once."""
+    plan = plan_rows(device, x.element, x.columns, at_once)
     compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan)
-    memory = [each.memory for each in tensors]
     width = x.columns // plan.vector
     device.launch(compiled, plan.groups(x.rows), x.rows, width, *numbers, *memory)

@@ -11,12 +11,11 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import replace
-from quod.tensor.arrays import Given, Tensor, like, result, tensor
+from quod.tensor.arrays import Given, Tensor, check_apart, like, result, tensor
 from quod.tensor.gemm_kernel import GEMM, GemmForm
 from quod.tensor.gemm_plan import plan_gemm
-from quod.validation import flag, shown
-
-_LARGEST = 3.4028234663852886e38
+from quod.tensor.scalars import real
+from quod.validation import flag
 
 
 def gemm(
@@ -48,9 +47,11 @@ def gemm(
         if residual is None
         else _of_shape(device, "residual", residual, first, shape),
     }
-    by = _number(scale)
+    by = real("scale", scale)
     target = result(device, a, model) if out is None else out
     made = _of_shape(device, "out", target, first, shape)
+    check_apart(made, first, second, beside["bias"])
+    check_apart(made, beside["residual"], same=True)
     if not math.prod(shape):
         return target
     m, n = shape[-2:]
@@ -96,11 +97,3 @@ def _of_shape(
 ) -> Tensor:
     wanted = Tensor("a", model.memory, model.element, model.dtype, shape)
     return like(device, name, value, wanted)
-
-
-def _number(scale: object) -> float:
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)):
-        raise InputError(f"scale must be a number, not {shown(scale)}")
-    if not abs(scale) <= _LARGEST:
-        raise InputError(f"scale must be a number that f32 holds, not {shown(scale)}")
-    return float(scale)

@@ -22,7 +22,8 @@ from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
-from quod.tensor.gemm_plan import GemmPlan
+from quod.tensor.gemm_cores import multiply_in_cores
+from quod.tensor.gemm_plan import CorePlan, GemmPlan
 from quod.tensor.gemm_tiles import CachedTile, Edges, SharedTile
 
 Sums = tuple[Value, ...]
@@ -47,7 +48,7 @@ class GemmForm:
 
 def _gemm(
     k: Builder, m: Value, n: Value, depth: Value, batches_of_b: Value, scale: Value, a: Value,
-    b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmPlan,
+    b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmPlan | CorePlan,
     form: GemmForm,
 ) -> None:  # fmt: skip
     """C = scale * A B (+ bias, of each column) (+ residual), of some products beside each other.
@@ -75,6 +76,9 @@ def _gemm(
     a, b = part(a, batch, m, depth), part(b, batch * batches_of_b, n, depth)
     of_a = Edges(a, row, m, depth, form.transpose_a)
     of_b = Edges(b, column, n, depth, not form.transpose_b)
+    if isinstance(plan, CorePlan):
+        multiply_in_cores(k, element, plan, of_a, of_b, result.store)
+        return
     multiply = _in_cache if k.machine.has(Capability.VECTOR_LANES) else _in_shared_memory
     multiply(k, element, plan, of_a, of_b, result)
 
@@ -83,7 +87,7 @@ class _Result:
     """The tile of C: what comes of sums, and where it goes."""
 
     def __init__(
-        self, k: Builder, element: Type, plan: GemmPlan, form: GemmForm,
+        self, k: Builder, element: Type, plan: GemmPlan | CorePlan, form: GemmForm,
         extents: tuple[Value, Value], scale: Value, bias: Value, residual: Value, c: Value,
     ) -> None:  # fmt: skip
         self._k, self._form, self._scale = k, form, scale

@@ -8,10 +8,11 @@ from __future__ import annotations
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
-from quod.kernel.types import Type
+from quod.kernel.types import HALVES, Type
+from quod.tensor.plan import WIDEST, widest
 
-_WIDEST = 16
-"""Bytes of the widest access."""
+_TOGETHER = 4
+"""Elements that an instance reads together at most."""
 
 
 @frozen
@@ -57,6 +58,45 @@ class GemmPlan:
         return -(-m // rows) * -(-n // columns)
 
 
+@frozen
+class CorePlan:
+    """A workgroup multiplies a tile of C on tensor cores, each subgroup a part of it.
+
+    Of K `depth` are in shared memory at a time, `stages` times; of C `c_vector` elements are stored
+    together. A copy of eight elements by every instance fills eight lines of either tile, or a
+    multiple. Registers are for so many `resident` workgroups a multiprocessor.
+    """
+
+    tile: tuple[int, int]
+    part: tuple[int, int]
+    depth: int
+    stages: int
+    c_vector: int = 1
+    resident: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 32 * (self.tile[0] // self.part[0]) * (self.tile[1] // self.part[1])
+
+    @property
+    def shared_bytes(self) -> int:
+        """What the tiles of elements of 16 bits take."""
+        return 2 * self.stages * self.depth * sum(self.tile)
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product."""
+        return -(-m // self.tile[0]) * -(-n // self.tile[1])
+
+
+CORE_PLANS = (
+    CorePlan((128, 256), (64, 64), 32, 4),
+    CorePlan((128, 128), (64, 32), 32, 4),
+    CorePlan((64, 64), (32, 32), 64, 3),
+)
+"""The plans of tensor cores, the largest first: of what it copies it makes the most use."""
+
+
 _LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
 """128 by 128: what keeps the units of a GPU at work."""
 _SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 16, 2, 4, unrolled=True)
@@ -74,16 +114,20 @@ _VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
 def plan_gemm(
     device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
     batch: int = 1,
-) -> GemmPlan:  # fmt: skip
+) -> GemmPlan | CorePlan:  # fmt: skip
     """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements."""
     machine = device.machine(device.lanes)
+    if machine.has(Capability.TENSOR_CORES) and element in HALVES and not (
+        pitches[0] * element.bytes % WIDEST or pitches[1] * element.bytes % WIDEST
+    ):  # fmt: skip
+        return _of_cores(device, element, sizes, pitches[2], batch)
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     short = machine.has(Capability.SHORT_KERNELS)
     plan, small = (_SHORT, _SHORT_SMALL) if short else (_LARGE, _SMALL)
     if plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors:
         plan = small
-    vectors = [_widest(element, pitch) for pitch in pitches]
+    vectors = [widest(element, pitch, _TOGETHER) for pitch in pitches]
     return replace(plan, a_vector=vectors[0], b_vector=vectors[1], c_vector=vectors[2])
 
 
@@ -99,9 +143,15 @@ def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
     return plan
 
 
-def _widest(element: Type, pitch: int) -> int:
-    """Elements of an access: rows begin at a multiple of it if their length is one."""
-    vector = min(_WIDEST // element.bytes, 4)
-    while pitch % vector:
-        vector //= 2
-    return vector
+def _of_cores(
+    device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitch: int, batch: int
+) -> CorePlan:
+    """The largest tile that leaves few multiprocessors without one."""
+    most = device.machine(device.lanes).shared_bytes_limit
+    found = CORE_PLANS[-1]
+    for plan in CORE_PLANS:
+        enough = 4 * plan.groups(sizes[0], sizes[1]) * batch >= 3 * device.multiprocessors
+        if enough and plan.shared_bytes <= most:
+            found = plan
+            break
+    return replace(found, c_vector=widest(element, pitch, 2))

@@ -20,12 +20,16 @@ _AT_ONCE = 32
 _MOST = (512, 64)
 """Instances a row, and elements an instance, of rows that are kept in registers."""
 _MOST_OF_SHORT_KERNELS = (256, 16)
-_LANES = 8
+VECTOR_LANES = 8
 """Lanes of a vector where the device would take one."""
 _STEPS = 4
 """Accesses of a lane in each step of a loop over a row."""
 _STEPS_OF_A_PROCESSOR = 64
 """Steps of a workgroup through a tensor: 2048 elements, which hide what a workgroup costs."""
+_ROWS_OF_A_PROCESSOR = 16
+"""Rows of a workgroup, where a few accesses are a row."""
+_MOST_PARTS = 4096
+"""Parts of a sum over a tensor, which one workgroup adds up."""
 _IN_FLIGHT = 32
 """Elements that an instance of a GPU has of all tensors together."""
 
@@ -47,18 +51,19 @@ class RowPlan:
         return -(-rows * self.threads // self.lanes)
 
 
-def plan_rows(device: AnyDevice, element: Type, columns: int) -> RowPlan:
-    """The plan for rows of so many elements on a device."""
+def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) -> RowPlan:
+    """The plan for rows of so many elements on a device, of several tensors at a time."""
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         # Lanes beside each other read what is beside each other; rows stay in the cache.
-        lanes = max(device.lanes, _LANES)
+        lanes = max(device.lanes, VECTOR_LANES)
         return RowPlan(lanes, lanes, 1, _STEPS, whole=False)
-    vector = _widest(element, columns)
+    vector = widest(element, columns)
     width = columns // vector
     short = machine.has(Capability.SHORT_KERNELS)
     most_threads, most_elements = _MOST_OF_SHORT_KERNELS if short else _MOST
-    elements = min(_AT_ONCE, most_elements)
+    most_elements //= tensors
+    elements = min(_AT_ONCE // tensors, most_elements)
     threads = _FEWEST
     while threads < most_threads and threads * elements < columns:
         threads *= 2
@@ -72,12 +77,30 @@ def plan_rows(device: AnyDevice, element: Type, columns: int) -> RowPlan:
     return RowPlan(lanes, threads, vector, batch, whole)
 
 
-def _widest(element: Type, columns: int) -> int:
+def widest(element: Type, columns: int, most: int = WIDEST) -> int:
     """Elements of an access: rows begin at a multiple of it if their length is one."""
-    vector = WIDEST // element.bytes
+    vector = min(WIDEST // element.bytes, most)
     while columns % vector:
         vector //= 2
     return vector
+
+
+def plan_sum(device: AnyDevice, element: Type, elements: int) -> tuple[RowPlan, int, int]:
+    """The plan for a sum over so many elements, in rows of a workgroup each: the accesses of all
+    rows but the last, and how many rows."""
+    if device.machine(device.lanes).has(Capability.VECTOR_LANES):
+        lanes, vector, batch, fewest = (
+            max(device.lanes, VECTOR_LANES),
+            1,
+            _STEPS,
+            _STEPS_OF_A_PROCESSOR,
+        )
+    else:
+        lanes, vector, fewest = device.lanes, widest(element, elements), 1
+        batch = _AT_ONCE // vector
+    size, accesses = lanes * batch, elements // vector
+    width = max(fewest, -(-accesses // (size * _MOST_PARTS))) * size
+    return RowPlan(lanes, lanes, vector, batch, whole=False), width, -(-accesses // width)
 
 
 @frozen
@@ -96,9 +119,35 @@ class FlatPlan:
         return -(-elements // (self.vector * self.lanes * self.batch * self.steps))
 
 
-def plan_elements(device: AnyDevice, widest: Type, elements: int, tensors: int) -> FlatPlan:
+def plan_elements(device: AnyDevice, element: Type, elements: int, tensors: int) -> FlatPlan:
     """The plan for so many elements of several tensors, the widest of which are of a type."""
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
-        return FlatPlan(max(device.lanes, _LANES), 1, _STEPS, _STEPS_OF_A_PROCESSOR)
-    vector = _widest(widest, elements)
+        return FlatPlan(max(device.lanes, VECTOR_LANES), 1, _STEPS, _STEPS_OF_A_PROCESSOR)
+    vector = widest(element, elements)
     return FlatPlan(device.lanes, vector, max(1, _IN_FLIGHT // (vector * tensors)), 1)
+
+
+@frozen
+class GroupPlan:
+    """`threads` instances have a row, of `lanes` in a workgroup, and `rows` one after the other;
+    each has `vector` elements together."""
+
+    lanes: int
+    threads: int
+    vector: int
+    rows: int
+
+    def groups(self, rows: int) -> int:
+        """Workgroups of a launch."""
+        return -(-rows // (self.lanes // self.threads * self.rows))
+
+
+def plan_groups(device: AnyDevice, vector: int, columns: int) -> GroupPlan:
+    """The plan for rows of so many elements, `vector` together where the device has accesses."""
+    if device.machine(device.lanes).has(Capability.VECTOR_LANES):
+        lanes = max(device.lanes, VECTOR_LANES)
+        return GroupPlan(lanes, lanes, 1, _ROWS_OF_A_PROCESSOR)
+    threads = 1
+    while threads < device.lanes and threads * vector < columns:
+        threads *= 2
+    return GroupPlan(device.lanes, threads, vector, 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f32, pointer, u32
@@ -12,10 +13,8 @@ from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Values
 from quod.tensor.flat import TYPES
 from quod.tensor.plan import RowPlan
-from quod.tensor.rows import LOG2_E, Access, Row, counted, summed
-
-_LEAST = -3.4028234663852886e38
-"""The least f32: WGSL has no infinity."""
+from quod.tensor.powers import Powers
+from quod.tensor.rows import Access, Row, counted, summed
 
 
 def _softmax(
@@ -23,41 +22,13 @@ def _softmax(
 ) -> None:
     """y[r] = softmax(x[r]) of each row, of `width` accesses.
 
-    The greatest element is taken from all before they are powers. A row that is too long for
-    registers is read twice: its greatest element and its sum come of one pass, in which the sum is
-    scaled whenever a greater element comes (Milakov and Gimelshein, Online normalizer calculation
-    for softmax, 2018).
+    The greatest element is taken from all before they are powers.
     """
     row = Row(k, element, plan, rows, width)
-    source, zero = row.of(x), k.constant(0.0, f32)
-
-    def power(value: Value, top: Value) -> Value:
-        return k.exp2((value - top) * LOG2_E)
-
-    def highest(accesses: list[Access], top: Value) -> Value:
-        for access in accesses:
-            for value in access.values:
-                top = k.maximum(top, value)
-        return top
-
-    def powers(accesses: list[Access], total: Value, top: Value) -> Value:
-        return summed(counted(k, accesses, lambda value: power(value, top)), total)
-
-    def both(accesses: list[Access], carried: Values) -> Values:
-        top = highest(accesses, carried[0])
-        return top, powers(accesses, carried[1] * power(carried[0], top), top)
-
-    least = k.constant(_LEAST, f32)
-    if plan.whole:
-        (own,) = row.fold(source, (least,), lambda some, carried: (highest(some, carried[0]),))
-        top = row.combined(own, k.maximum)
-        (total,) = row.fold(source, (zero,), lambda some, to: (powers(some, to[0], top),))
-    else:
-        own, total = row.fold(source, (least, zero), both)
-        top = row.combined(own, k.maximum)
-        total = total * power(own, top)
-    scale = k.rcp(row.total(total))
-    row.store(source, row.of(y), lambda access: [power(v, top) * scale for v in access.values])
+    source = row.of(x)
+    powers = Powers(k, row, source)
+    scale = k.rcp(powers.total)
+    row.store(source, row.of(y), lambda access: [powers.of(v) * scale for v in access.values])
 
 
 def _rms_norm(
@@ -111,21 +82,26 @@ def _layer_norm(
     row.store(source, row.of(y), made)
 
 
+EMPTY: Mapping[str, Type] = MappingProxyType({})
 _SHAPE: dict[str, ParameterType] = {"rows": u32, "width": u32}
 
 
-def _kernel(body: Any, element: Type, numbers: list[str], memory: str) -> KernelDefinition:
+def row_kernel(
+    body: Any, element: Type, numbers: list[str], memory: str, beside: Mapping[str, Type] = EMPTY
+) -> KernelDefinition:
+    """The kernel of rows that a function writes, of memory of the type and of others `beside`."""
     parameters: dict[str, ParameterType] = _SHAPE | dict.fromkeys(numbers, f32)
     parameters |= dict.fromkeys(memory.split(), pointer(element))
+    parameters |= {name: pointer(type_) for name, type_ in beside.items()}
     name = f"{body.__name__[1:]}_{element}"
     location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
     return KernelDefinition(name, body, parameters, location)
 
 
-SOFTMAX = {element: _kernel(_softmax, element, [], "x y") for element in TYPES}
-RMS_NORM = {element: _kernel(_rms_norm, element, ["epsilon"], "x weight y") for element in TYPES}
+SOFTMAX = {element: row_kernel(_softmax, element, [], "x y") for element in TYPES}
+RMS_NORM = {element: row_kernel(_rms_norm, element, ["epsilon"], "x weight y") for element in TYPES}
 LAYER_NORM = {
-    element: _kernel(_layer_norm, element, ["epsilon"], "x weight bias y") for element in TYPES
+    element: row_kernel(_layer_norm, element, ["epsilon"], "x weight bias y") for element in TYPES
 }
 """Each kernel by the type of its elements."""
 

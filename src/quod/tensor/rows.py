@@ -34,12 +34,16 @@ class Row:
     last row see that row, and store nothing.
     """
 
-    def __init__(self, k: Builder, element: Type, plan: RowPlan, rows: Value, width: Value) -> None:
+    def __init__(
+        self, k: Builder, element: Type, plan: RowPlan, rows: Value, width: Value, *,
+        count: Value | None = None,
+    ) -> None:  # fmt: skip
+        """With `count`, accesses of all rows together, the last one has what the others leave."""
         self._k = k
         self._accesses = Accesses(k, element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
-        self._batch, self._whole = plan.batch, plan.whole
+        self._batch, self.whole = plan.batch, plan.whole
         self._kept: list[Access] = []
         row, self._lane, self._inside = k.workgroup_id(), k.local_id(), None
         if plan.threads < k.workgroup_size:
@@ -47,14 +51,23 @@ class Row:
             self._lane %= plan.threads
             self._inside = row < rows
             row = k.minimum(row, rows - 1)
+        self._number = row
         self._first = row.cast(u64) * width.cast(u64)
+        if count is not None:
+            left = count.cast(u64) - self._first
+            self._width = k.minimum(left, width.cast(u64)).cast(u32)
         several = plan.threads > k.subgroup_size
         self._room = k.shared(f32, -(-k.workgroup_size // k.subgroup_size)) if several else None
 
     @property
+    def length(self) -> Value:
+        """The elements of the row, as u32."""
+        return self._width * self._vector
+
+    @property
     def columns(self) -> Value:
         """The elements of the row, as f32."""
-        return (self._width * self._vector).cast(f32)
+        return self.length.cast(f32)
 
     # --- memory
 
@@ -70,7 +83,32 @@ class Row:
         """The elements of one access of what `of` or `vector` gives; of floats as f32."""
         return self._accesses.load(pointer, at)
 
+    def element(self, matrix: Value, place: Value) -> Value:
+        """One element of the row of a matrix."""
+        return matrix[self._first * self._vector + place.cast(u64)]
+
+    def own(self, vector: Value) -> Value:
+        """The row's own element of a vector that has one for each."""
+        return vector[self._number]
+
+    def put(self, vector: Value, value: Value) -> None:
+        """Stores the row's own element of such a vector."""
+        first = self._lane == 0
+        with self._k.if_(first if self._inside is None else first & self._inside):
+            vector[self._number] = value
+
     # --- passes over the row
+
+    def once(self, made: Callable[[Access], Values]) -> Callable[[Access], Values]:
+        """What `made` gives for an access; of a row in registers it is made once."""
+        kept: dict[int, Values] = {}
+
+        def found(access: Access) -> Values:
+            if not self.whole or id(access) not in kept:
+                kept[id(access)] = made(access)
+            return kept[id(access)]
+
+        return found
 
     def _step(self, pointer: Value, first: Value, *, full: bool) -> list[Access]:
         """The accesses of a step; what is beyond the row is its last access instead."""
@@ -93,7 +131,7 @@ class Row:
     ) -> Values:
         """What `step` makes of the instance's accesses, some at a time, and of what it carries."""
         k = self._k
-        if self._whole:
+        if self.whole:
             return step(self._all(pointer), initial)
         size = self._threads * self._batch
         with k.range(0, self._width // size, carry=initial) as loop:
@@ -108,7 +146,7 @@ class Row:
         """Stores what `made` gives for each access at its place in another row."""
         k = self._k
         size = self._threads * self._batch
-        if self._whole:
+        if self.whole:
             self._store_step(target, self._all(pointer), made)
             return
         with k.range(0, self._width // size) as loop:
@@ -157,11 +195,15 @@ class Row:
         return self.combined(value, lambda a, b: a + b)
 
 
-def counted(k: Builder, accesses: list[Access], term: Callable[[Value], Value]) -> Iterator[Value]:
-    """The term of each element that is the instance's own, zero of the others."""
+def counted(
+    k: Builder, accesses: list[Access], term: Callable[..., Value],
+    *beside: Callable[[Access], Values],
+) -> Iterator[Value]:  # fmt: skip
+    """The term of each element that is the instance's own, and of others at its place, zero of
+    those that are not."""
     for access in accesses:
-        for value in access.values:
-            own = term(value)
+        for values in zip(access.values, *(other(access) for other in beside), strict=True):
+            own = term(*values)
             yield own if access.there is None else k.select(access.there, own, 0.0)
 
 

@@ -75,6 +75,15 @@ def test_values_are_those_of_ggml(name: str) -> None:
         assert np.array_equal(quantise(name, data), stored)
 
 
+def test_arrays_that_multiply_otherwise() -> None:
+    """`numpy.matrix` has products of matrices for `*`."""
+    values = np.random.default_rng(1).standard_normal((2, 32)).astype(np.float32)
+    for name in ("Q4_0", "Q8_0"):
+        blocks = quantise(name, values)
+        assert (quantise(name, np.asmatrix(values)) == blocks).all()
+        assert (dequantise(name, np.asmatrix(blocks)) == dequantise(name, blocks)).all()
+
+
 def test_plain_types() -> None:
     values = np.array([[1.5, -0.0, 3e38], [np.inf, 1e-40, 7]], np.float32)
     assert np.array_equal(bits(dequantise("F32", values)), bits(values))

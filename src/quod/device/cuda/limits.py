@@ -18,6 +18,10 @@ MULTIPLY_ADDS_A_CLOCK = 32
 MEASURED_BANDWIDTH = {"NVIDIA H200": 4.3e12}
 """By the driver's name of a GPU: the best of copies of large buffers, bytes read and written."""
 
+FLOP_A_CLOCK = {(9, 0): {"f32": 256, "f16": 4096, "bf16": 4096}}
+"""Of one multiprocessor by compute capability: 128 multiply-adds of f32, and the tensor cores'
+dense products with sums in f32 (NVIDIA, "H100 Tensor Core GPU Architecture", 2022, table 2)."""
+
 # What copies reach of the memory's clock times its width; the H200's share.
 _REACHED_BANDWIDTH = 0.88
 
@@ -30,10 +34,14 @@ def limits_of(properties: CudaProperties) -> Limits | None:
     """
     multiprocessors, clock = properties.multiprocessors, properties.clock_khz * 1e3
     multiply_adds = MULTIPLY_ADDS_A_CLOCK * multiprocessors * clock
+    flop = {
+        element: count * multiprocessors * clock
+        for element, count in FLOP_A_CLOCK.get(properties.capability, {}).items()
+    }
     pipe = f"{MULTIPLY_ADDS_A_CLOCK} a clock × {multiprocessors} × {clock / 1e6:.0f} MHz"
     measured = MEASURED_BANDWIDTH.get(properties.name)
     if measured is not None:
-        return Limits(measured, multiply_adds, f"{pipe}; copies as measured")
+        return Limits(measured, multiply_adds, f"{pipe}; copies as measured", flop)
     peak = 2 * properties.memory_clock_khz * 1e3 * properties.memory_bus_bits / 8
     if not peak:
         return None
@@ -41,4 +49,4 @@ def limits_of(properties: CudaProperties) -> Limits | None:
         f"{_REACHED_BANDWIDTH:.0%} of 2 × {properties.memory_clock_khz / 1e3:.0f} MHz × "
         f"{properties.memory_bus_bits} bits"
     )
-    return Limits(_REACHED_BANDWIDTH * peak, multiply_adds, f"{pipe}; {memory}")
+    return Limits(_REACHED_BANDWIDTH * peak, multiply_adds, f"{pipe}; {memory}", flop)

@@ -6,7 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.buffer import Buffer, overlap
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.errors import InputError
@@ -37,9 +37,11 @@ class ProductLayout:
     at_once: int
 
     def __post_init__(self) -> None:
-        whole_number("lanes", self.lanes, 1, 1024)
-        whole_number("at_once", self.at_once, 1, 16)
-        if whole_number("width", self.width, 1, 16).bit_count() != 1:
+        lanes = whole_number("lanes", self.lanes, 1, 1024)
+        at_once = whole_number("at_once", self.at_once, 1, 16)
+        width = whole_number("width", self.width, 1, 16)
+        self.__dict__.update(lanes=lanes, width=width, at_once=at_once)
+        if width.bit_count() != 1:
             raise InputError(f"width must be a power of two, not {self.width}")
 
 
@@ -121,7 +123,7 @@ class QuantisedMatrix:
         if y is None:
             target = np.zeros(self.rows, np.float32)
         else:
-            self._vector("y", y, self.rows)
+            self._apart("y", self._vector("y", y, self.rows), given)
         self.device.launch(*self.launched(given, target if y is None else y))
         return target if y is None else y
 
@@ -148,7 +150,7 @@ class QuantisedMatrix:
         """
         values = np.empty((self.rows, self.columns) if out is None else 0, np.float32)
         if out is not None:
-            self._vector("out", out, self.rows * self.columns)
+            self._apart("out", self._vector("out", out, self.rows * self.columns))
         places = self.nbytes // self._decoder.bytes * self._decoder.groups * self._decoder.positions
         dequantise_blocks.on(self.device, form=self.type_name)(
             places, self._data, values.reshape(-1) if out is None else out
@@ -157,6 +159,11 @@ class QuantisedMatrix:
 
     def __repr__(self) -> str:
         return f"<{self.type_name} matrix of {self.rows} x {self.columns} on {self.device.name}>"
+
+    def _apart(self, name: str, out: Any, *read: Any) -> None:
+        """InputError where a result would be stored to what is read."""
+        if any(overlap(out, each) for each in (self._data, *read)):
+            raise InputError(f"{name} is in memory that is read for it; take other memory")
 
     @staticmethod
     def _vector(name: str, value: object, count: int) -> Any:

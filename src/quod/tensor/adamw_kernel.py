@@ -1,0 +1,62 @@
+"""The kernels of AdamW, by the types of parameters and gradients, clipped or not."""
+
+from __future__ import annotations
+
+from quod.kernel import Builder, KernelDefinition, Value, f32
+from quod.kernel.registry import register
+from quod.kernel.types import HALVES, Type
+from quod.tensor.flat import flat_kernel
+from quod.tensor.gradient_kernels import clip_factor
+from quod.tensor.plan import FlatPlan
+
+_NUMBERS = "decay rate root epsilon keep_first add_first keep_second add_second scale"
+
+
+def _adamw(
+    k: Builder, decay: Value, rate: Value, root: Value, epsilon: Value, keep_first: Value,
+    add_first: Value, keep_second: Value, add_second: Value, scale: Value, parameter: Value,
+    gradient: Value, first: Value, second: Value,
+) -> list[Value]:  # fmt: skip
+    """A step of AdamW (Loshchilov and Hutter, Decoupled weight decay regularization, 2019)."""
+    slope = gradient * scale
+    first = k.fma(first, keep_first, slope * add_first)
+    second = k.fma(second, keep_second, slope * add_second * slope)
+    change = first / k.fma(k.sqrt(second), root, epsilon)
+    return [parameter - k.fma(parameter, decay, change * rate), first, second]
+
+
+def _clipped_adamw(
+    k: Builder, decay: Value, rate: Value, root: Value, epsilon: Value, keep_first: Value,
+    add_first: Value, keep_second: Value, add_second: Value, scale: Value, most: Value, norm: Value,
+    *elements: Value,
+) -> list[Value]:  # fmt: skip
+    """The same of gradients that are clipped."""
+    by = scale * clip_factor(k, most, norm * abs(scale))
+    numbers = (decay, rate, root, epsilon, keep_first, add_first, keep_second, add_second, by)
+    return _adamw(k, *numbers, *elements)
+
+
+def _of(parameter: Type, gradient: Type, *, clipped: bool) -> KernelDefinition:
+    moments = {"first": f32, "second": f32}
+    return flat_kernel(
+        f"adamw{'_clipped' if clipped else ''}_{parameter}_{gradient}",
+        _clipped_adamw if clipped else _adamw,
+        f"{_NUMBERS} most" if clipped else _NUMBERS,
+        {"parameter": parameter, "gradient": gradient, **moments},
+        {"parameter": parameter, **moments},
+        held="norm" if clipped else "",
+    )
+
+
+ADAMW = {
+    (parameter, gradient, clipped): _of(parameter, gradient, clipped=clipped)
+    for parameter, gradient in [(f32, f32), *((each, g) for each in HALVES for g in (each, f32))]
+    for clipped in (False, True)
+}
+"""By the types of parameters and gradients, and by whether these are clipped."""
+
+for _definition in (ADAMW[f32, f32, False], ADAMW[HALVES[1], HALVES[1], True]):
+    register(
+        f"tensor.{_definition.name}", _definition,
+        plan=FlatPlan(lanes=8, vector=4, batch=2, steps=1),
+    )  # fmt: skip

@@ -1,0 +1,33 @@
+"""Numbers that callers give beside tensors, which kernels take as f32."""
+
+from __future__ import annotations
+
+from quod.errors import InputError
+from quod.validation import shown
+
+_LARGEST = 3.4028234663852886e38
+
+
+def real(name: str, value: object) -> float:
+    """A number that f32 holds; InputError, with its name, if not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name} must be a number, not {shown(value)}")
+    if not abs(value) <= _LARGEST:
+        raise InputError(f"{name} must be a number that f32 holds, not {shown(value)}")
+    return float(value)
+
+
+def between(name: str, value: object, low: float, high: float) -> float:
+    """A number from `low` on and below `high`; InputError, with its name, if not."""
+    number = real(name, value)
+    if not low <= number < high:
+        raise InputError(f"{name} must be from {low} on and below {high}, not {shown(value)}")
+    return number
+
+
+def positive(name: str, value: object, least: float = 1e-37) -> float:
+    """A number that f32 holds, and at least one that it holds with all its digits."""
+    number = real(name, value)
+    if number < least:
+        raise InputError(f"{name} must be at least {least}, not {shown(value)}")
+    return number

@@ -1,0 +1,152 @@
+"""Matrix products on tensor cores: every plan, edge and transposition, exact; machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.protocol import AnyDevice
+from quod.frozen import replace
+from quod.kernel import bf16, f16, f32
+from quod.kernel.analysis import analyze
+from quod.kernel.types import Type
+from quod.tensor.gemm_kernel import GEMM, GemmForm
+from quod.tensor.gemm_plan import CORE_PLANS, CorePlan, GemmPlan, plan_gemm
+from tests.conftest import open_for_test
+from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.tensor.numbers import Guarded, numbers, stored
+
+WAYS = list(product((False, True), repeat=2))
+SMALL = CORE_PLANS[-1]
+OTHERS = [
+    CorePlan((64, 64), (32, 32), 32, 2), CorePlan((128, 64), (64, 32), 32, 3, resident=2),
+    CorePlan((64, 128), (64, 64), 64, 4),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
+    with open_for_test(request.param) as device:
+        yield device
+
+
+def check(
+    device: AnyDevice, plan: CorePlan, sizes: tuple[int, int, int], form: GemmForm,
+    element: Type = bf16, batch: int = 1,
+) -> None:  # fmt: skip
+    """Small whole numbers: the result is exact; memory around it stays as it was."""
+    m, n, depth = sizes
+    random = np.random.default_rng(sum(sizes))
+    a, b, bias, residual = (
+        random.integers(-2, 3, shape).astype(np.float32)
+        for shape in ((batch, m, depth), (batch, depth, n), (n,), (batch, m, n))
+    )
+    given = [
+        np.ascontiguousarray(np.swapaxes(x, 1, 2)) if turned else x
+        for x, turned in ((a, form.transpose_a), (b, form.transpose_b))
+    ]
+    memory = [device.upload(stored(x, element)) for x in (*given, bias, residual)]
+    out = Guarded(device, np.zeros((batch, m, n), stored(bias, element).dtype))
+    plan = replace(plan, c_vector=2 if n % 2 == 0 else 1)
+    compiled = device.compile(
+        GEMM[element], lanes=plan.lanes, element=element, plan=plan, form=form
+    )
+    groups = plan.groups(m, n) * batch
+    device.launch(compiled, groups, m, n, depth, 1, 0.5, *memory, out.memory)
+    exact = 0.5 * (a @ b)
+    exact += bias if form.bias else 0
+    exact += residual if form.residual else 0
+    expected = numbers(stored(exact, element), element)
+    assert np.array_equal(numbers(out.array(), element), expected)
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("plan", [*CORE_PLANS, *OTHERS], ids=str)
+def test_every_plan(cores: AnyDevice, plan: CorePlan, ways: tuple[bool, bool]) -> None:
+    down, right = plan.tile
+    check(cores, plan, (down + 8, right // 2 + 8, 2 * plan.depth + 24), GemmForm(*ways, bias=True))
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+def test_every_edge(cores: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
+    """Eight is the least of an axis that follows in memory; others are free."""
+    turned_a, turned_b = ways
+    m, n = 8 if turned_a else 1, 1 if turned_b else 8
+    depth = 8 if turned_b or not turned_a else 1
+    for sizes in ((m, n, depth), (72, 56, 72), (64, 64, 64), (8 * m + m, 9 * n, 65 * depth)):
+        check(cores, SMALL, sizes, GemmForm(*ways, residual=True), element)
+
+
+def test_batches(cores: AnyDevice) -> None:
+    check(cores, SMALL, (40, 72, 40), GemmForm(), f16, batch=3)
+
+
+def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
+    """Zeros beyond the end of K meet zeros, not what is there in memory."""
+    a, b = np.ones((70, 40), np.float32), np.ones((40, 72), np.float32)
+    a[3, 39], a[7, 0] = np.nan, np.inf
+    memory = [cores.upload(stored(x, f16)) for x in (a, b, a, a, np.zeros((70, 72)))]
+    compiled = cores.compile(GEMM[f16], lanes=SMALL.lanes, element=f16, plan=SMALL, form=GemmForm())
+    cores.launch(compiled, SMALL.groups(70, 72), 70, 72, 40, 0, 1.0, *memory)
+    found = np.zeros((70, 72), np.float16)
+    cores.download(memory[-1], found)
+    assert np.isnan(found[3]).all()
+    assert np.isposinf(found[7]).all()
+    assert (np.delete(found, [3, 7], 0) == 40).all()
+
+
+# --- which plan
+
+
+def test_what_suits_tensor_cores() -> None:
+    size, pitches = (4096, 4096, 4096), (4096, 4096, 4096)
+    with EmulatedDevice(executor="ptx") as device:
+        assert plan_gemm(device, bf16, size, pitches) == replace(CORE_PLANS[0], c_vector=2)
+        assert plan_gemm(device, f16, (8, 8, 8), (8, 8, 7)) == SMALL
+        # Rows that do not begin at multiples of 16 bytes, and f32, take the other kernel.
+        for element, given in ((bf16, (4, 8, 8)), (f16, (8, 12, 8)), (f32, (8, 8, 8))):
+            assert isinstance(plan_gemm(device, element, (64, 64, 64), given), GemmPlan)
+    with EmulatedDevice(shared_bytes_limit=48 * 1024) as device:
+        found = plan_gemm(device, bf16, size, pitches)
+        assert isinstance(found, CorePlan)
+        assert found.shared_bytes <= 48 * 1024
+    with EmulatedDevice(arch="sm_75") as device:
+        assert isinstance(plan_gemm(device, bf16, size, pitches), GemmPlan)
+
+
+# --- machine code
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
+def test_banks_have_no_more_turns_than_they_must(plan: CorePlan, ways: tuple[bool, bool]) -> None:
+    machine = ptx_machine(plan.lanes)
+    form = GemmForm(*ways)
+    found = analyze(GEMM[bf16].trace(machine, element=bf16, plan=plan, form=form)).findings
+    banks = [finding for finding in found if finding.topic == "banks"]
+    assert len(banks) == 2  # copies, and loads of matrices
+    assert all(finding.good for finding in banks)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
+def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:
+    machine = ptx_machine(plan.lanes, arch)
+    for ways in ((False, False), (True, True)):
+        form = GemmForm(*ways, bias=True)
+        traced = GEMM[bf16].trace(machine, element=bf16, plan=plan, form=form)
+        cubin, log = assemble(ptx.emit(traced, machine), arch)
+        assert not usage(log).spill_store_bytes
+        found = opcodes(sass(cubin))
+        rows, columns = plan.part
+        steps = plan.depth // 16
+        assert found["HMMA"] == rows // 16 * (columns // 8) * steps
+        # The first matrices are loaded before the loop.
+        assert found["LDSM"] == (rows + columns) // 16 * (steps + 1)

@@ -1,0 +1,326 @@
+"""Cross-entropy: against float64 at every edge, central differences, hostile rows and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import bf16, f16, f32
+from quod.kernel.types import Type
+from quod.tensor import cross_entropy
+from quod.tensor.plan import plan_rows
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
+
+COLUMNS = [1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4097]
+FEW = [7, 65]
+"""Where a driver takes seconds to compile a plan."""
+IGNORED = -100
+
+
+def losses64(x: Array, targets: Array, ignored: int = IGNORED) -> Array:
+    """The loss of each row, from its definition."""
+    top = x.max(-1)
+    used = targets != ignored
+    own = x[np.arange(len(x)), np.where(used, targets, 0)]
+    return np.where(used, top - own + np.log(np.exp(x - top[:, None]).sum(-1)), 0)
+
+
+def gradient64(x: Array, targets: Array, ignored: int = IGNORED) -> Array:
+    """The gradient of the sum of losses."""
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    powers /= powers.sum(-1, keepdims=True)
+    used = targets != ignored
+    powers[np.arange(len(x))[used], targets[used]] -= 1
+    return powers * used[:, None]
+
+
+def case(rows: int, columns: int, element: Type, seed: int = 0) -> tuple[Array, Array]:
+    """Logits, and targets of which the first and last class and one that is ignored."""
+    random = np.random.default_rng((columns, rows, seed))
+    targets = random.integers(0, columns, rows).astype(np.int32)
+    targets[:2] = [0, columns - 1][: len(targets)]
+    if rows > 2:
+        targets[2] = IGNORED
+    return stored(random.normal(1, 4, (rows, columns)), element), targets
+
+
+def check(device: AnyDevice, element: Type, rows: int, columns: int) -> None:
+    """Losses and gradient between guards, by row, as sum and as mean, and in place."""
+    given, targets = case(rows, columns, element)
+    x = numbers(given, element)
+    losses, slopes = losses64(x, targets), gradient64(x, targets)
+    away = np.abs(x - x.max(-1, keepdims=True))
+    spread = (np.exp(-away) * away).sum(-1) / np.exp(-away).sum(-1)
+    largest = UNIT[f32] * (8 + 2 * spread + 2 * away.max(-1) + 2 * np.abs(losses))
+
+    memory, classes = device.upload(given.copy()), device.upload(targets)
+    own, room = Guarded(device, losses.astype(np.float32)), Guarded(device, given)
+    result = cross_entropy(
+        device, memory, classes, reduction="none", gradient=room.memory, out=own.memory
+    )
+    assert result is own.memory
+    assert (np.abs(own.array() - losses) <= largest).all()
+    found = numbers(room.array(), element)
+    arithmetic = UNIT[f32] * (np.abs(slopes) * (16 + 2 * away) + 4 * (slopes < 0))
+    rounding = UNIT[element] / 2 * np.abs(slopes) * 1.01 + 2 * LEAST[element] + 2.0**-100
+    error = np.abs(found - slopes)
+    worst = np.unravel_index(np.argmax(error - arithmetic - rounding), error.shape)
+    assert (error <= arithmetic + rounding).all(), (columns, worst, found[worst], slopes[worst])
+
+    total, one = Guarded(device, np.zeros(1, np.float32)), np.zeros(1, np.float32)
+    cross_entropy(device, memory, classes, reduction="sum", out=total.memory)
+    bound = largest.sum() + UNIT[f32] * 8 * losses.sum()
+    assert abs(total.array()[0] - losses.sum()) <= bound
+    used = max(1, int((targets != IGNORED).sum()))
+    mean = cross_entropy(device, memory, classes, gradient=memory, gradient_scale=used)
+    device.download(mean, one)
+    assert abs(one[0] - losses.sum() / used) <= bound / used
+    in_place = np.empty_like(given)
+    device.download(memory, in_place)
+    unit = UNIT[f32] * (2 * np.abs(slopes) + 2) + UNIT[element] * np.abs(slopes)
+    assert (np.abs(numbers(in_place, element) - found) <= unit + 2 * LEAST[element]).all()
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_every_edge(device: AnyDevice, element: Type) -> None:
+    for columns in FEW if device.kind == "webgpu" else COLUMNS:
+        check(device, element, 5, columns)
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_every_edge_on_gpus(gpu_device: AnyDevice, element: Type) -> None:
+    for columns in FEW if gpu_device.kind == "webgpu" else [7, 65, 128, 1000]:
+        check(gpu_device, element, 9, columns)
+
+
+def test_many_rows(device: AnyDevice) -> None:
+    for rows in [33] if device.kind == "webgpu" else [1, 8, 127, 128, 129, 4099]:
+        check(device, f32, rows, 3)
+
+
+def test_rows_longer_than_registers() -> None:
+    with open_device("emulated:ptx") as device:
+        assert not plan_rows(device, f32, 33000).whole
+        check(device, f32, 3, 33000)
+        check(device, f16, 3, 32770)
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_on_an_emulated_gpu(element: Type) -> None:
+    with open_device("emulated:ptx") as device:
+        for rows, columns in ((5, 7), (9, 64), (3, 1000), (17, 129)):
+            check(device, element, rows, columns)
+
+
+def test_central_differences() -> None:
+    """The gradient is that of what the function gives, of each reduction."""
+    given, targets = case(4, 9, f32)
+    slopes = np.empty_like(given)
+    h = 2.0**-6
+    for reduction in ("mean", "sum"):
+        cross_entropy("cpu", given, targets, reduction=reduction, gradient=slopes)
+        for row, column in np.ndindex(given.shape):
+            ends = []
+            for by in (h, -h):
+                moved = given.copy()
+                moved[row, column] += by
+                ends.append(float(cross_entropy("cpu", moved, targets, reduction=reduction)[0]))
+            assert abs((ends[0] - ends[1]) / (2 * h) - slopes[row, column]) < 4e-4
+
+
+def test_two_runs_are_equal(device: AnyDevice) -> None:
+    given, targets = case(70, 65, f32)
+    runs = []
+    for _ in range(2):
+        memory, total = device.upload(given.copy()), np.empty(1, np.float32)
+        device.download(cross_entropy(device, memory, targets, gradient=memory), total)
+        slopes = np.empty_like(given)
+        device.download(memory, slopes)
+        runs.append((total.tobytes(), slopes.tobytes()))
+    assert runs[0] == runs[1]
+
+
+def test_each_row_has_its_own_target() -> None:
+    """A wrong place is told by its number: what is sure has no loss, and no gradient."""
+    columns = 77
+    sure = 200 * np.eye(columns, dtype=np.float32)
+    with open_device("emulated:ptx") as gpu, open_device("cpu") as cpu:
+        for device in (cpu, gpu):
+            slopes = np.full_like(sure, 7)
+            targets = np.arange(columns, dtype=np.uint32)
+            losses = cross_entropy(device, sure, targets, reduction="none", gradient=slopes)
+            assert not losses.any()
+            assert not slopes.any()
+            losses = cross_entropy(device, sure, targets[::-1].copy(), reduction="none")
+            assert np.array_equal(losses, np.where(np.arange(columns) == 38, 0, 200))
+
+
+@pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
+def test_ignored(where: str) -> None:
+    given, targets = case(9, 33, f32)
+    slopes = np.full_like(given, 7)
+    with open_device(where) as device:
+        for index, kind in ((IGNORED, np.int32), (0, np.uint32), (2**32 - 1, np.uint32)):
+            all_of_them = np.full(9, index, kind)
+            slopes[:] = 7
+            given[3] = np.nan
+            for reduction in ("mean", "sum"):
+                found = cross_entropy(
+                    device, given, all_of_them, ignore_index=index, reduction=reduction,
+                    gradient=slopes,
+                )  # fmt: skip
+                assert found[0] == 0
+                assert not slopes.any()
+        given, targets = case(9, 33, f32)
+        targets %= 33
+        usual = cross_entropy(device, given, targets, reduction="none")
+        targets[[1, 4]] = 12
+        found = cross_entropy(device, given, targets, ignore_index=12, reduction="none")
+        rest = np.flatnonzero(targets != 12)
+        assert not np.delete(found, rest).any()
+        assert np.array_equal(found[rest], usual[rest])
+        mean = cross_entropy(device, given, targets, ignore_index=12)
+        assert np.isclose(mean[0], found.sum() / len(rest), rtol=1e-6)
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_large_logits(device: AnyDevice, element: Type) -> None:
+    largest = {f32: 1.5e38, f16: 65504.0, bf16: 1.5e38}[element]
+    x = np.zeros((5, 70))
+    x[0, 3], x[1, :], x[2, 10], x[3, 0], x[4] = 1e4, largest, largest, -largest, -largest
+    given, targets = stored(x, element), np.array([3, 5, 11, 0, 69], np.int32)
+    exact = losses64(numbers(given, element), targets)
+    memory, found = device.upload(given.copy()), np.empty(5, np.float32)
+    device.download(
+        cross_entropy(device, memory, targets, reduction="none", gradient=memory), found
+    )
+    assert np.allclose(found, exact, rtol=1e-6, atol=1e-6)
+    slopes = np.empty_like(given)
+    device.download(memory, slopes)
+    exact = gradient64(numbers(given, element), targets)
+    assert np.abs(numbers(slopes, element) - exact).max() <= UNIT[element]
+
+
+@pytest.mark.parametrize("columns", [9, 64, 1000])
+@pytest.mark.parametrize("where", ["cpu", "emulated:ptx", "cuda"])
+def test_what_is_no_number_stays_in_its_row(where: str, columns: int) -> None:
+    from tests.conftest import open_for_test
+
+    with open_for_test(where) as device:
+        given, targets = case(8, columns, f32)
+        targets[:] = 5
+        usual, slopes = cross_entropy(device, given, targets, reduction="none"), given.copy()
+        given[1, 5], given[2, 3], given[3, 2], given[4] = np.nan, np.nan, np.inf, -np.inf
+        given[5, 5] = given[6, 0] = -np.inf
+        found = cross_entropy(device, given, targets, reduction="none", gradient=slopes)
+        total = cross_entropy(device, given, targets)
+    assert np.isnan(found[1:5]).all()
+    assert np.isnan(slopes[1:5]).all()
+    assert np.array_equal(found[[0, 7]], usual[[0, 7]])
+    assert np.isfinite(slopes[[0, 5, 6, 7]]).all()
+    # A target that cannot be: the loss is infinite, and its slope that of any other.
+    assert found[5] == np.inf
+    assert slopes[5, 5] == -1
+    assert abs(found[6] - losses64(given[6:7, 1:], targets[6:7] - 1)[0]) < 1e-5
+    assert slopes[6, 0] == 0
+    assert np.isnan(total[0])
+
+
+def test_first_accesses_of_a_long_row_are_masked() -> None:
+    """The greatest element so far is minus infinity, also of the target."""
+    with open_device("cpu") as device:
+        x = np.full((1, 200), -np.inf, np.float32)
+        x[0, 150:] = 1
+        found = cross_entropy(device, x, np.array([0], np.int32))
+        assert found[0] == np.inf
+        found = cross_entropy(device, x, np.array([160], np.int32))
+        assert np.isclose(found[0], np.log(50), rtol=1e-6)
+
+
+# --- targets that are none, bad input
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint32])
+def test_targets_that_are_no_classes(device: AnyDevice, kind: Any) -> None:
+    given, targets = case(6, 33, f32)
+    targets[2] = 1
+    wrong = targets.astype(kind)
+    wrong[3], wrong[5] = 33, np.iinfo(kind).max
+    room = Guarded(device, given)
+    with pytest.raises(InputError, match=r"targets\[3\] is 33, and the 33 classes .* 2 such"):
+        cross_entropy(device, given, wrong, gradient=room.memory)
+    assert (room.array() == 99).all()
+    own = Guarded(device, np.zeros(6, np.float32))
+    cross_entropy(
+        device, given, wrong, reduction="none", gradient=room.memory, check=False, out=own.memory
+    )
+    losses, slopes = own.array(), room.array()
+    assert (losses[[3, 5]] == np.finfo(np.float32).max).all()
+    assert not slopes[[3, 5]].any()
+    rest = [0, 1, 2, 4]
+    assert np.allclose(losses[rest], losses64(given.astype(float), targets)[rest], atol=1e-5)
+
+
+def test_a_target_below_zero_is_told() -> None:
+    x = np.zeros((2, 3, 4), np.float32)
+    targets = np.array([[0, 1, 2], [3, -1, 3]], np.int32)
+    with pytest.raises(InputError, match=r"targets\[1, 1\] is -1"):
+        cross_entropy("cpu", x, targets)
+    found = cross_entropy("cpu", x, targets, ignore_index=-1, reduction="none")
+    assert np.allclose(found, np.log(4) * (targets >= 0))
+
+
+def test_shapes_and_memory() -> None:
+    with open_device("cpu") as device:
+        none = np.zeros((0, 4), np.float32)
+        for reduction in ("mean", "sum"):
+            empty = cross_entropy(device, none, np.zeros(0, np.int32), reduction=reduction)
+            assert np.array_equal(empty, np.zeros(1, np.float32))
+        empty = cross_entropy(device, none, np.zeros(0, np.int32), reduction="none")
+        assert empty.shape == (0,)
+        half = stored(np.zeros((3, 4)), f16)
+        made = cross_entropy(device, device.upload(half), np.zeros(3, np.int32))
+        assert made.dtype == np.float32
+        assert np.allclose(np.asarray(made), np.log(4))
+        # A caller's buffers are as they were.
+        logits = device.upload(half)
+        cross_entropy(device, logits, np.zeros(3, np.int32), reduction="sum")
+        assert not np.asarray(logits).any()
+
+
+X = np.zeros((4, 6), np.float32)
+ROWS = np.zeros(4, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: cross_entropy(d, X.astype(np.float64), ROWS), "logits is of float64"),
+        (lambda d: cross_entropy(d, X.T, ROWS), "logits has strides"),
+        (lambda d: cross_entropy(d, X, ROWS.astype(np.int64)), "targets is of int64; indices are"),
+        (lambda d: cross_entropy(d, X, ROWS.astype(np.float32)), "targets is of float32"),
+        (lambda d: cross_entropy(d, X, ROWS[:3]), r"targets must be of shape \(4,\), .* not \(3,"),
+        (lambda d: cross_entropy(d, X[0], ROWS), r"targets must be of shape \(\)"),
+        (lambda d: cross_entropy(d, X[:, :0].copy(), ROWS), "a row has a class at least"),
+        (lambda d: cross_entropy(d, X, ROWS, ignore_index=1 << 32), "ignore_index must be a whole"),
+        (lambda d: cross_entropy(d, X, ROWS, reduction="max"), "reduction must be mean, sum or"),
+        (lambda d: cross_entropy(d, X, ROWS, gradient=X[:2].copy()), "gradient must be f32 of"),
+        (lambda d: cross_entropy(d, X, ROWS, gradient=X.astype(np.float16)), "gradient must be"),
+        (lambda d: cross_entropy(d, X, ROWS, gradient_scale="1"), "gradient_scale must be a num"),
+        (lambda d: cross_entropy(d, X, ROWS, check=1), "check must be True or False"),
+        (lambda d: cross_entropy(d, X, ROWS, out=X[0]), r"out must be f32 of shape \(1,\)"),
+        (
+            lambda d: cross_entropy(d, X, ROWS, reduction="none", out=ROWS.astype(np.float16)),
+            r"out must be f32 of shape \(4,\), not f16",
+        ),
+    ],
+)
+def test_bad_input(call: Callable[[Any], Any], message: str) -> None:
+    with open_device("cpu") as device, pytest.raises(InputError, match=message):
+        call(device)
