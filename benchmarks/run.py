@@ -26,6 +26,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -106,7 +107,8 @@ def without_absent_peers(arguments: list[str]) -> list[str] | None:
     """The arguments for this machine; None if there is nothing to measure without the peer."""
     for name, program in (
         ("snarkjs", find_snarkjs()), ("rapidsnark", shutil.which("rapidsnark")),
-        ("pyzorch", find_zorch()),
+        ("pyzorch", find_zorch()), ("torch", find_spec("torch")),
+        ("numpy", find_spec("threadpoolctl")),
     ):  # fmt: skip
         if name in arguments and program is None:
             say(f"left out, for {name} is not there: quod bench {' '.join(arguments)}")

@@ -18,7 +18,21 @@ _ONCE = ["--repeats", "1", "--seconds", "0"]
 _LOADED = ["--repeats", "2", "--seconds", "3"]
 _AGAINST_COPY = ["--against", "copy"]
 
+_MODEL = ["--model", "examples/verified_mlp/model.gguf"]
+
 QUANTISED = ("Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
+
+_ON_ONE_THREAD = ["--threads", "1", "--against", "numpy"]
+_ROWS = ("4096x32768", "32768x4096", "8192x1024")
+
+
+def _kinds(*names: str) -> list[str]:
+    return [word for name in names for word in ("--kind", name)]
+
+
+def _shapes(*shapes: str) -> list[str]:
+    return [word for shape in shapes for word in ("--shape", shape)]
+
 
 CPU: Commands = {
     "field": [[]],
@@ -86,9 +100,31 @@ CPU: Commands = {
         for peer in ([], ["--against", "snarkjs"])
     ],
     "ceremony": [["--log2", "12", "--step", "prepare", "--against", "snarkjs", *_ONCE]],
+    "gemm": [[*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD]],
+    "softmax": [_ON_ONE_THREAD],
+    "norm": [[*_kinds("layer", "rms"), *_ON_ONE_THREAD]],
+    "activation": [[*_kinds("silu", "gelu-tanh", "swiglu"), *_ON_ONE_THREAD]],
+    "loss": [_ON_ONE_THREAD],
+    "adamw": [_ON_ONE_THREAD],
+    "inference": [_MODEL],
     # Of the shared fixtures alone.
     "verify": [],
 }
+
+_TENSORS_ON_CUDA: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {
+    "gemm": [
+        (_shapes("512", "1024", "4096", "8192"), ("f32", "f16", "bf16")),
+        ([*_kinds("nt", "tn"), *_shapes("4096")], ("f32", "bf16")),
+    ],
+    "softmax": [(_shapes(*_ROWS), ("f32", "bf16"))],
+    "norm": [([*_kinds("layer", "rms"), *_shapes(*_ROWS)], ("f32", "bf16"))],
+    "activation": [
+        ([*_kinds("silu", "gelu", "gelu-tanh", "swiglu"), *_shapes("8192x8192")], ("f32", "bf16"))
+    ],
+    "loss": [(_shapes(*_ROWS, "4096x131072"), ("f32", "bf16"))],
+    "adamw": [(_shapes("8192x8192"), ("f32",))],
+}
+"""Options, and the types with which each is measured."""
 
 CUDA: Commands = {
     "field": [[]],
@@ -150,6 +186,16 @@ CUDA: Commands = {
         ["--log2", "12", "--log2", "16", "--log2", "20", "--step", "prepare", *_ONCE],
     ],
     "quant": [["--type", name, *_AGAINST_COPY] for name in QUANTISED],
+    "inference": [_MODEL],
+    **{
+        subject: [
+            [*options, "--dtype", dtype, "--against", peer]
+            for options, dtypes in listed
+            for dtype in dtypes
+            for peer in ("torch", "limit")
+        ]
+        for subject, listed in _TENSORS_ON_CUDA.items()
+    },
     "serve-pipeline": [
         *(["--constraints", "16000", "--lanes", f"{n}", *_LOADED] for n in (1, 2, 3)),
         ["--constraints", "1000000", *_LOADED],
@@ -193,6 +239,7 @@ WEBGPU: Commands = {
         [*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA],
         ["--curve", "bn254", "--constraints", "100000", *_QUICK],
     ],
+    "gemm": [[*_shapes("2048"), "--against", "torch", *_QUICK]],
     "process": [[*_MASP_OUTPUT, *_ONCE]],
 }
 

@@ -10,12 +10,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from quod.cli import entry
 from quod.cli.bench import gkr as bench_gkr
 from quod.cli.bench import gkr_study, short_field
 from quod.cli.bench.commitment import cases as commitments
+from quod.cli.bench.inference import random_perceptron
 from quod.cli.bench.settings import Settings, StagedSettings, subject_command
 from quod.cli.bench.streamed import copy_figures, draw
 from quod.cli.bench.subjects import SUBJECTS
@@ -26,6 +28,7 @@ from quod.errors import DeviceError, InputError
 from quod.field.moduli import GOLDILOCKS, M31, NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
 from quod.gkr import Reduction
+from quod.inference import Prover
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32
 from quod.service.worker import Stage as WorkerStage
 from tests.support.node import program
@@ -156,6 +159,9 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         (["gkr", "--field", "none"], 3, "'none' is not a field"),
         (["commitment", "--scheme", "kate"], 3, "the commitment must be raw, ligero"),
         (["commitment", "--field", "bn254.fr", "--log2", "2"], 3, "takes no tables of bn254.fr"),
+        (["inference", "--width", "8", "--width", "2"], 2, "--width gives three numbers"),
+        (["inference", "--images", "0"], 2, "Usage"),
+        (["inference", "--model", "nothing.gguf"], 3, "nothing.gguf"),
         (["porep-like", "--domain", "8"], 2, "Usage"),
         (["porep-like", "--bits", "100"], 2, "Usage"),
         (["porep-like", "--timeline", "a.png"], 2, "draws what --streamed measures"),
@@ -242,6 +248,7 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
 ) -> None:
     plain = (
         "process", "queue", "submit", "witness", "setup", "solidity", "ceremony", "serve", "verify",
+        "inference",
     )  # fmt: skip
     kind = Settings if subject.__name__ in plain else StagedSettings
     own = list(inspect.signature(subject).parameters)[1:]
@@ -296,6 +303,22 @@ def test_the_server_of_the_service(
     }  # fmt: skip
     assert all(row["median"] > 0 for row in rows)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_inference(capsys: pytest.CaptureFixture[str]) -> None:
+    widths = [word for width in (9, 5, 4, 3) for word in ("--width", str(width))]
+    assert entry.run(["bench", "inference", *widths, "--images", "3", *ONCE]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["parameters"] for row in rows] == [
+        {"network": "9-5-4-3", "images": 3, "what": what} for what in ("prove", "proof", "verify")
+    ]
+    assert [row["unit"] for row in rows] == ["s", "bytes", "s"]
+    assert rows[0]["code"]
+    # What it proves is made again of the same numbers.
+    generator = np.random.default_rng(3)
+    prover = Prover("cpu", random_perceptron([9, 5, 4, 3], generator))
+    proof = prover.prove(generator.integers(0, 128, (3, 9))).proof
+    assert rows[1]["median"] == len(proof)
 
 
 @pytest.mark.parametrize("type_name", ["Q4_K", "Q8_0"])

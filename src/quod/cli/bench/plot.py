@@ -97,8 +97,8 @@ def _draw_roof(axes: Axes, figures: Roofline, colours: dict[str, str]) -> None:
     low, high = min(places) / 4, max(places) * 4
     axes.set(
         xscale="log", yscale="log", xlim=(low, high), ylim=(min(rates) / 4, max(rates) * 2.2),
-        xlabel="multiply-adds of 32-bit words per byte moved",
-        ylabel="multiply-adds of 32-bit words per second",
+        xlabel=f"multiply-adds {figures.counted} per byte moved",
+        ylabel=f"multiply-adds {figures.counted} per second",
     )  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
         begin, end = axis.get_view_interval()

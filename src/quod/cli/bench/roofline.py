@@ -50,11 +50,12 @@ class StageFigures:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a plot shows."""
+    """What a plot shows; `counted` says what the multiply-adds are of."""
 
     device: str
     limits: Limits | None
     stages: tuple[StageFigures, ...]
+    counted: str = "of 32-bit words"
 
     @property
     def points(self) -> tuple[StageFigures, ...]:
@@ -66,7 +67,9 @@ class Roofline:
         return tuple(dict.fromkeys(stage.series for stage in self.stages))
 
 
-def roofline(timeline: Timeline, device: str, limits: Limits | None) -> Roofline:
+def roofline(
+    timeline: Timeline, device: str, limits: Limits | None, counted: str = Roofline.counted
+) -> Roofline:
     """The figures of what a timeline holds; each outermost stage is a series.
 
     A stage that counts work stands for itself and all that is inside it. Where two of a series have
@@ -84,7 +87,7 @@ def roofline(timeline: Timeline, device: str, limits: Limits | None) -> Roofline
                 if names[name] > 1 and one.parent is not None:
                     name = f"{rows[one.parent].name}: {name}"
                 stages.append(_figures(row.name, name, one, one.busy / total, limits))
-    return Roofline(device, limits, tuple(stages))
+    return Roofline(device, limits, tuple(stages), counted)
 
 
 def _counting(rows: Sequence[Row], number: int) -> list[Row]:

@@ -80,10 +80,14 @@ class Settings:
         known = {} if self.record is None else known_rows(self.record, self.device)
         return known if self.only_stale else {}
 
-    def measure(self, subject: str, cases: Iterable[Case], *, warm_up: float | None = None) -> None:
+    def measure(
+        self, subject: str, cases: Iterable[Case], *, warm_up: float | None = None,
+        floats: str | None = None,
+    ) -> None:  # fmt: skip
         """Measures the cases of a subject, shows the rows and writes the files.
 
-        The device is warmed up for `warm_up` seconds, as long as it takes if that is None.
+        The device is warmed up for `warm_up` seconds, as long as it takes if that is None. With
+        `floats` the multiply-adds of stages are of floats of this type.
         """
         from quod.cli.bench import harness, results
         from quod.cli.bench.report import report, shown_parameters
@@ -91,7 +95,7 @@ class Settings:
         from quod.cli.terminal import note
 
         known = self.known_rows()
-        traced = Traced(self.plot, self.trace, stages=self.stages)
+        traced = Traced(self.plot, self.trace, stages=self.stages, floats=floats)
         rows = harness.measure(
             subject,
             cases,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 from quod.cli.bench.ceremony import ceremony
 from quod.cli.bench.service_subjects import serve, serve_pipeline
 from quod.cli.bench.settings import ChainCurve, Constraints, Settings, StagedSettings
+from quod.cli.bench.tensor_subjects import TENSOR_SUBJECTS
 from quod.cli.options import check_outputs
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
@@ -454,8 +456,8 @@ def _key_or_chain(
     return files
 
 
-SUBJECTS = (
+SUBJECTS: tuple[Callable[..., None], ...] = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
     queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
-    quant,
+    quant, *TENSOR_SUBJECTS,
 )  # fmt: skip

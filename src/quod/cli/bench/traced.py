@@ -12,11 +12,14 @@ from quod.device.timeline import Timeline
 class Traced:
     """Runs cases with a timeline, if somebody wants to see it, and shows what it holds.
 
-    Raises, before any work, what would keep the plot from being drawn.
+    With `floats` its multiply-adds are of floats of that type. Raises, before any work, what would
+    keep the plot from being drawn.
     """
 
-    def __init__(self, plot: Path | None, trace: Path | None, *, stages: bool) -> None:
-        self._plot, self._trace, self._stages = plot, trace, stages
+    def __init__(
+        self, plot: Path | None, trace: Path | None, *, stages: bool, floats: str | None = None
+    ) -> None:
+        self._plot, self._trace, self._stages, self._floats = plot, trace, stages, floats
         self._timeline = Timeline()
         if plot is not None:
             from quod.cli.bench.plot import check_plot
@@ -47,12 +50,15 @@ class Traced:
         from quod.cli.terminal import show_timings
 
         name, limits = described_limits(device)
+        if self._floats is not None and limits is not None:
+            limits = limits.of_floats(self._floats)
         if self._stages:
             show_timings(self._timeline, limits)
         if self._plot is not None:
             from quod.cli.bench.plot import draw
             from quod.cli.bench.roofline import roofline
 
-            figures = roofline(self._timeline, name, limits)
+            counted = f"of {self._floats or '32-bit words'}"
+            figures = roofline(self._timeline, name, limits, counted)
             of = f": {figures.series[0]}" if len(figures.series) == 1 else ""
             draw(figures, self._plot, f"quod bench {subject}{of}")

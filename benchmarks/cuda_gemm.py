@@ -1,0 +1,162 @@
+"""Matrix products on tensor cores beside torch.mm: the plans that are chosen, and others.
+
+    python benchmarks/cuda_gemm.py                   bf16 and f16 of 512 to 8192, beside torch.mm
+    python benchmarks/cuda_gemm.py bf16 4096 8192    a type and sizes
+    python benchmarks/cuda_gemm.py sweep bf16 4096   every variant of tile, part, depth and stages
+    python benchmarks/cuda_gemm.py ways bf16 4096    every transposition, as it is chosen
+
+A line a product: microseconds, TFLOP/s, and of torch, which multiplies the same numbers in the same
+process, in turn. Both are graphs of launches; medians of seven.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import checkout  # noqa: F401
+import numpy as np
+
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.frozen import replace
+from quod.kernel import bf16, f16
+from quod.kernel.types import Type
+from quod.tensor.gemm_kernel import GEMM, GemmForm
+from quod.tensor.gemm_plan import CorePlan, GemmPlan, plan_gemm
+
+_REPEATS = 7
+_SECONDS = 0.02
+"""About how long a graph takes."""
+
+
+def variants() -> list[CorePlan]:
+    """Tiles worth timing, by what they copy for a product."""
+    return [
+        *(CorePlan((128, 256), (64, 64), depth, stages) for depth, stages in (
+            (32, 3), (32, 4), (32, 5), (32, 6), (64, 2), (64, 3), (64, 4),
+        )),
+        *(CorePlan((256, 128), (64, 64), depth, stages) for depth, stages in ((32, 4), (64, 3))),
+        *(CorePlan((128, 128), (64, 32), depth, stages, resident=resident)
+          for depth, stages, resident in (
+              (32, 3, 2), (32, 4, 1), (32, 4, 2), (32, 5, 2), (64, 3, 1), (64, 3, 2), (64, 4, 1),
+          )),
+        *(CorePlan((128, 128), (64, 64), depth, stages, resident=resident)
+          for depth, stages, resident in ((32, 4, 1), (32, 4, 2), (64, 3, 1), (64, 3, 2))),
+        *(CorePlan((128, 64), (64, 32), depth, stages, resident=resident)
+          for depth, stages, resident in ((32, 4, 1), (64, 3, 2), (64, 4, 2))),
+        *(CorePlan((64, 64), (32, 32), depth, stages, resident=resident)
+          for depth, stages, resident in (
+              (32, 4, 2), (64, 3, 1), (64, 3, 3), (64, 4, 2), (64, 6, 1),
+          )),
+    ]  # fmt: skip
+
+
+def words(element: Type, shape: tuple[int, ...], seed: int) -> Any:
+    """Normal numbers: zeros and constants are faster than what users have."""
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    if element is f16:
+        return values.astype(np.float16)
+    return (values.view(np.uint32) >> 16).astype(np.uint16)
+
+
+def graph(
+    device: AnyDevice, element: Type, size: int, plan: GemmPlan | CorePlan, form: GemmForm
+) -> Callable[[], float]:
+    """Runs a graph of products; gives seconds of one."""
+    memory = [device.upload(words(element, (size, size), seed)) for seed in range(3)]
+    compiled = device.compile(
+        GEMM[element], lanes=plan.lanes, element=element, plan=plan, form=form
+    )
+    a, b, c = memory
+    count = max(1, min(1000, round(_SECONDS * 4e14 / (2 * size**3))))
+    recording = device.stream("gemm").record()
+    for _ in range(count):
+        recording.launch(
+            compiled, plan.groups(size, size), size, size, size, 0, 1.0, a, b, a, a, c, label="gemm"
+        )  # fmt: skip
+    recorded = recording.finish().recording
+
+    def run() -> float:
+        begin = perf_counter()
+        device.stream("gemm").replay(recorded).run()
+        return (perf_counter() - begin) / count
+
+    run()
+    return run
+
+
+def torch_graph(element: Type, size: int, form: GemmForm) -> Callable[[], float] | None:
+    """The same by torch.mm; None where there is no torch with a GPU."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    torch: Any = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        return None
+    kind = torch.float16 if element is f16 else torch.bfloat16
+    a, b, c = (torch.randn(size, size, device="cuda", dtype=kind) for _ in range(3))
+    a, b = a.T if form.transpose_a else a, b.T if form.transpose_b else b
+    count = max(1, min(1000, round(_SECONDS * 4e14 / (2 * size**3))))
+    torch.mm(a, b, out=c)
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        for _ in range(count):
+            torch.mm(a, b, out=c)
+
+    def run() -> float:
+        torch.cuda.synchronize()
+        begin = perf_counter()
+        captured.replay()
+        torch.cuda.synchronize()
+        return (perf_counter() - begin) / count
+
+    run()
+    return run
+
+
+def cases(arguments: Sequence[str]) -> Iterator[tuple[Type, int, GemmForm, CorePlan | None]]:
+    """What the command line asks for; a plan of None is the one that is chosen."""
+    given = list(arguments)
+    what = given.pop(0) if given and given[0] in ("sweep", "ways") else ""
+    names = {"bf16": bf16, "f16": f16}
+    types = [names[given.pop(0)]] if given and given[0] in names else list(names.values())
+    sizes = [int(size) for size in given] or [512, 1024, 4096, 8192]
+    for element, size in product(types, sizes):
+        if what == "sweep":
+            for plan in variants():
+                yield element, size, GemmForm(), replace(plan, c_vector=2)
+        elif what == "ways":
+            for ways in product((False, True), repeat=2):
+                yield element, size, GemmForm(*ways), None
+        else:
+            yield element, size, GemmForm(), None
+
+
+def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
+    device = open_device(device_name)
+    peers: dict[Any, Callable[[], float] | None] = {}
+    for element, size, form, plan in cases(arguments):
+        used = plan or plan_gemm(device, element, (size,) * 3, (size,) * 3)
+        key = (element, size, form)
+        if key not in peers:
+            peers = {key: torch_graph(*key)}
+        peer = peers[key]
+        own = graph(device, element, size, used, form)
+        times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+        found, other = (median(column) for column in zip(*times, strict=True))
+        speed = 2e-12 * size**3
+        ways = f"{'T' if form.transpose_a else 'N'}{'T' if form.transpose_b else 'N'}"
+        told = f"{element} {size:5} {ways} {1e6 * found:9.1f} us {speed / found:6.1f} TFLOP/s"
+        if other:
+            told += f"  torch {1e6 * other:9.1f} us {speed / other:6.1f}  {other / found:5.2f}"
+        print(f"{told}  {used}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,237 @@
+"""What `quod bench` measures of tensors: a row each, with its peers and what it is checked against.
+
+A new subject is a row here, its kinds by name, and a line in `tensor_subjects`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from quod.tensor import (
+    adamw,
+    cross_entropy,
+    gelu,
+    gemm,
+    layer_norm,
+    rms_norm,
+    silu,
+    softmax,
+    swiglu,
+)
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One function of tensors.
+
+    Of a shape with these `axes` it takes tensors of the shapes `inputs` and gives one of `output`.
+    `run` is Quod's, of a device, the tensors and ``out=``; `torch` is that of PyTorch, of the
+    module and the tensors. `exact` gives these rows of the result, of arrays of any type, and
+    `error` how far f32 may be off there, in units of 2^-22. `flop` are the operations where they
+    are the limit, not memory. NumPy is a peer, by `exact`, where it is no stranger to the function.
+
+    Tensors are numbers of the type that is asked for, unless `kinds` says for each that they are
+    "f32", "squares", of f32 as well, or "classes" of the last axis. Those whose places are `stored`
+    are changed in place: the first is the result, and `run` takes no ``out=``. `f32_alone` is why
+    PyTorch is no peer for other types.
+    """
+
+    axes: int
+    inputs: Callable[[Shape], list[Shape]]
+    output: Callable[[Shape], Shape]
+    run: Callable[..., object]
+    torch: Callable[..., Any]
+    exact: Callable[..., Any]
+    error: Callable[..., Any]
+    flop: Callable[[Shape], int] = lambda shape: 0
+    numpy: bool = True
+    kinds: tuple[str, ...] = ()
+    stored: tuple[int, ...] = ()
+    f32_alone: str = ""
+
+
+def _gemm(kind: str) -> Operation:
+    turned_a, turned_b = (letter == "t" for letter in kind)
+
+    def a_rows(rows: Any, a: Any) -> Any:
+        return a[:, rows].T if turned_a else a[rows]
+
+    def b_whole(b: Any) -> Any:
+        return b[:].T if turned_b else b[:]
+
+    return Operation(
+        axes=3,
+        inputs=lambda s: [
+            (s[2], s[0]) if turned_a else (s[0], s[2]), (s[1], s[2]) if turned_b else (s[2], s[1]),
+        ],
+        output=lambda s: s[:2],
+        run=partial(gemm, transpose_a=turned_a, transpose_b=turned_b),
+        torch=lambda torch, a, b: torch.matmul(a.T if turned_a else a, b.T if turned_b else b),
+        exact=lambda rows, a, b: a_rows(rows, a) @ b_whole(b),
+        error=lambda rows, a, b: (
+            (np.abs(a_rows(rows, a)) @ np.abs(b_whole(b))) * (b_whole(b).shape[0] + 3)
+        ),
+        flop=lambda s: 2 * math.prod(s),
+    )  # fmt: skip
+
+
+def _softmax(rows: Any, x: Any) -> Any:
+    powers = np.exp(x[rows] - x[rows].max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _layer_norm(rows: Any, x: Any, weight: Any, bias: Any) -> Any:
+    centred = x[rows] - x[rows].mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight[:] + bias[:]
+
+
+def _rms_norm(rows: Any, x: Any, weight: Any) -> Any:
+    return x[rows] / np.sqrt((x[rows] ** 2).mean(-1, keepdims=True) + 1e-6) * weight[:]
+
+
+def _norm_error(rows: Any, x: Any, weight: Any, *bias: Any) -> Any:
+    """The bound of the tests for elements that are about 1; the result is off by a digit or two."""
+    spread = 8 * (np.abs(x[rows]) + math.log2(x[rows].shape[-1]) + 4)
+    return spread * np.abs(weight[:]) + sum(np.abs(one[:]) for one in bias)
+
+
+def _by_rows(vectors: int, **more: Any) -> Operation:
+    return Operation(
+        axes=2, inputs=lambda s: [s, *[s[1:]] * vectors], output=lambda s: s, **more
+    )  # fmt: skip
+
+
+def _activation(operands: int, **more: Any) -> Operation:
+    return Operation(
+        axes=2, inputs=lambda s: [s] * operands, output=lambda s: s,
+        error=lambda rows, *given: 8 * np.prod([np.abs(one[rows]) for one in given], axis=0),
+        **more,
+    )  # fmt: skip
+
+
+def _silu(rows: Any, x: Any) -> Any:
+    return x[rows] / (1 + np.exp(-x[rows]))
+
+
+def _gelu(rows: Any, x: Any) -> Any:
+    below = np.frompyfunc(lambda z: math.erfc(-z / math.sqrt(2)) / 2, 1, 1)(x[rows])
+    return x[rows] * below.astype(np.float64)
+
+
+def _gelu_tanh(rows: Any, x: Any) -> Any:
+    inner = math.sqrt(2 / math.pi) * (x[rows] + 0.044715 * x[rows] ** 3)
+    return x[rows] * (1 + np.tanh(inner)) / 2
+
+
+def _loss(device: Any, x: Any, targets: Any, *, out: Any) -> None:
+    cross_entropy(device, x, targets, gradient=out, check=False)
+
+
+def _loss_of_torch(torch: Any, x: Any, targets: Any) -> Any:
+    x = x.detach().requires_grad_(True)
+    return torch.autograd.grad(torch.nn.functional.cross_entropy(x, targets), x)[0]
+
+
+def _loss_gradient(rows: Any, x: Any, targets: Any) -> Any:
+    powers, own = _softmax(rows, x), targets[rows].astype(np.int64)
+    powers[np.arange(len(own)), own] -= 1
+    return powers / len(targets[:])
+
+
+def _loss_error(rows: Any, x: Any, targets: Any) -> Any:
+    own = _loss_gradient(rows, x, targets) < 0
+    return (16 * _softmax(rows, x) + 4 * own) / len(targets[:])
+
+
+@cache
+def _first_step(torch: Any, where: Any) -> Any:
+    return torch.ones((), device=where)
+
+
+def _adamw_of_torch(torch: Any, *given: Any) -> Any:
+    # The kernel of torch.optim.AdamW(fused=True), without what counts the steps.
+    torch._fused_adamw_(
+        *([one] for one in given), [], [_first_step(torch, given[0].device)], lr=1e-3, beta1=0.9,
+        beta2=0.999, weight_decay=0.01, eps=1e-8, amsgrad=False, maximize=False,
+    )  # fmt: skip
+    return given[0]
+
+
+def _adamw_change(first: Any, gradient: Any, second: Any) -> Any:
+    """The first step's, but for the decay."""
+    mean, square = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+    return 1e-3 * (mean / 0.1) / (np.sqrt(square / 0.001) + 1e-8)
+
+
+def _adamw(rows: Any, p: Any, gradient: Any, first: Any, second: Any) -> Any:
+    return p[rows] * (1 - 1e-5) - _adamw_change(first[rows], gradient[rows], second[rows])
+
+
+def _adamw_error(rows: Any, p: Any, gradient: Any, first: Any, second: Any) -> Any:
+    of = np.abs(first[rows]), np.abs(gradient[rows]), second[rows]
+    return np.abs(p[rows]) + 20 * _adamw_change(*of)
+
+
+OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
+    "gemm": {kind: _gemm(kind) for kind in ("nn", "nt", "tn", "tt")},
+    "softmax": {
+        "softmax": _by_rows(
+            0, run=softmax, exact=_softmax, error=lambda rows, x: 16 * _softmax(rows, x),
+            torch=lambda torch, x: torch.softmax(x, -1),
+        ),
+    },
+    "norm": {
+        "layer": _by_rows(
+            2, run=layer_norm, exact=_layer_norm, error=_norm_error,
+            torch=lambda torch, x, weight, bias: torch.nn.functional.layer_norm(
+                x, weight.shape, weight, bias
+            ),
+        ),
+        "rms": _by_rows(
+            1, run=rms_norm, exact=_rms_norm, error=_norm_error,
+            torch=lambda torch, x, weight: torch.nn.functional.rms_norm(
+                x, weight.shape, weight, 1e-6
+            ),
+        ),
+    },
+    "activation": {
+        "silu": _activation(
+            1, run=silu, exact=_silu, torch=lambda torch, x: torch.nn.functional.silu(x)
+        ),
+        "gelu": _activation(
+            1, run=gelu, exact=_gelu, torch=lambda torch, x: torch.nn.functional.gelu(x),
+            numpy=False,
+        ),
+        "gelu-tanh": _activation(
+            1, run=partial(gelu, approximate="tanh"), exact=_gelu_tanh,
+            torch=lambda torch, x: torch.nn.functional.gelu(x, approximate="tanh"),
+        ),
+        "swiglu": _activation(
+            2, run=swiglu, exact=lambda rows, gate, up: _silu(rows, gate) * up[rows],
+            torch=lambda torch, gate, up: torch.nn.functional.silu(gate) * up,
+        ),
+    },
+    "loss": {
+        "cross-entropy": Operation(
+            axes=2, inputs=lambda s: [s, s[:1]], output=lambda s: s, kinds=("numbers", "classes"),
+            run=_loss, torch=_loss_of_torch, exact=_loss_gradient, error=_loss_error,
+        ),
+    },
+    "adamw": {
+        "adamw": Operation(
+            axes=2, inputs=lambda s: [s] * 4, output=lambda s: s, stored=(0, 2, 3),
+            kinds=("numbers", "numbers", "f32", "squares"), run=partial(adamw, step=1),
+            torch=_adamw_of_torch, exact=_adamw, error=_adamw_error,
+            f32_alone="PyTorch's fused AdamW has moments of its parameters' type",
+        ),
+    },
+}  # fmt: skip
+"""By subject and kind."""
