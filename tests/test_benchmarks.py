@@ -35,7 +35,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_webgpu_is_measured_portable_as_well(script: ModuleType) -> None:
     found = script.commands("webgpu", [])
     assert {device for device, _, _ in found} == {"webgpu", "webgpu:portable"}
-    subjects = "field msm ntt sumcheck commitment lookup gkr groth16 process"
+    subjects = "field msm ntt sumcheck commitment lookup gkr groth16 process gemm"
     assert {subject for _, subject, _ in found} == set(subjects.split())
     only = script.commands("webgpu:1:portable", ["msm"])
     assert {(device, subject) for device, subject, _ in only} == {("webgpu:1:portable", "msm")}

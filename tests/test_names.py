@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import pickle
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
+import quod
 from quod.curve import CURVES, EDWARDS, GROUPS, WEIERSTRASS
 from quod.curve.edwards_curve import EdwardsCurve
 from quod.curve.weierstrass import Curve
 from quod.errors import InputError
-from quod.field import NAMED
-from quod.names import nearest
+from quod.field import EXTENSIONS, MODULI, NAMED
+from quod.formats import GGUF_TYPES
+from quod.names import NameTable, nearest
 
 
 @pytest.mark.parametrize(
@@ -31,6 +35,11 @@ from quod.names import nearest
         (CURVES, "bn128", r"quod\.curve\.CURVES has no 'bn128'; did you mean 'bn254'\?"),
         (EDWARDS, None, r"a curve has a name \(str\) in quod\.curve\.EDWARDS, not NoneType"),
         (WEIERSTRASS, "secp256r1", r"did you mean 'secp256k1'\?"),
+        (MODULI, "m31", r"quod\.field\.MODULI has no 'm31'; quod\.field\.NAMED has it"),
+        (EXTENSIONS, "m31.5", r"field\.EXTENSIONS has no 'm31\.5'; did you mean 'm31\.[234]'\?"),
+        (EXTENSIONS, "m31", r"NAMED has it; its extensions are m31\.2, m31\.3, m31\.4"),
+        (EXTENSIONS, "pallas.fq", r"'pallas\.fq'; quod\.field\.NAMED has it$"),
+        (GGUF_TYPES, "Q4_K_M", r"quod\.formats\.GGUF_TYPES has no 'Q4_K_M'; did you mean 'Q4_K'\?"),
     ],
 )  # fmt: skip
 def test_names_that_are_not_there(table: Any, name: object, message: str) -> None:
@@ -39,6 +48,21 @@ def test_names_that_are_not_there(table: Any, name: object, message: str) -> Non
     assert name not in table
     assert table.get(name) is None
     assert table.get(name, "other") == "other"
+
+
+def test_every_public_table_says_which_names_there_are() -> None:
+    tables = {
+        f"{package}.{name}": getattr(module, name)
+        for package in (
+            f"quod.{found.name}" for found in iter_modules(quod.__path__) if found.ispkg
+        )
+        for module in [import_module(package)]
+        for name in getattr(module, "__all__", ())
+        if name.isupper()
+    }
+    dictionaries = [name for name, table in tables.items() if isinstance(table, dict)]
+    assert {"quod.field.NAMED", "quod.curve.GROUPS"} <= set(dictionaries)
+    assert [name for name in dictionaries if not isinstance(tables[name], NameTable)] == []
 
 
 def test_tables_are_dictionaries() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from enum import Enum, IntEnum
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +92,37 @@ def test_words_kinds_and_arrays() -> None:
     masked: Any = np.ma.masked_array([1, 2], mask=[True, False])
     with pytest.raises(InputError, match=r"with a mask"):
         validation.plain_array("points", masked)
+    own = np.ones((2, 2))
+    assert validation.plain_array("points", own) is own
+    plain = validation.plain_array("points", np.asmatrix(own))
+    assert type(plain) is np.ndarray
+    assert np.shares_memory(plain, own)
     for value in ([1], None, memoryview(b"1"), "x"):
         with pytest.raises(InputError, match=r"^points must be a NumPy array, not "):
             validation.plain_array("points", value)
+
+
+def _thrown_away(module: ast.Module) -> Iterator[int]:
+    """Lines that check a number and go on with what was given, which may be NumPy's."""
+    for node in ast.walk(module):
+        match node:
+            case ast.Expr(
+                ast.Call(ast.Name("whole_number" | "whole_number_or_none"), [_, given, *_])
+            ):
+                counted = isinstance(given, ast.Call) and ast.unparse(given.func) == "len"
+                if not counted and not isinstance(given, ast.BinOp):
+                    yield node.lineno
+
+
+def test_what_is_checked_is_what_is_used() -> None:
+    """A number that was only looked at may be one that wraps around."""
+    assert list(
+        _thrown_away(ast.parse("whole_number('n', n, 1)\nn = whole_number('n', n, 1)"))
+    ) == [1]
+    source = Path(validation.__file__).parent
+    found = {
+        f"{path.relative_to(source)}:{line}"
+        for path in source.rglob("*.py")
+        for line in _thrown_away(ast.parse(path.read_text()))
+    }
+    assert found == set()

@@ -101,12 +101,15 @@ def in_order(name: str, value: object) -> Iterable[Any]:
 
 
 def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
-    """An array of NumPy that is nothing else; InputError for lists and for arrays with a mask."""
+    """An array of NumPy's own class in the same memory, whatever its own class computes otherwise,
+    such as `numpy.matrix`; InputError for lists and for arrays with a mask."""
     if not isinstance(value, _numpy("ndarray")):
         raise InputError(f"{name} must be a NumPy array, not {shown_kind(value)}")
     if is_masked(value):
         raise InputError(f"{name} must be a plain array, not one with a mask; apply the mask first")
-    return cast("np.ndarray[Any, Any]", value)
+    array = cast("np.ndarray[Any, Any]", value)
+    (plain,) = _numpy("ndarray")
+    return array if type(array) is plain else plain.view(array, plain)  # type: ignore[attr-defined]
 
 
 def exact_bytes(name: str, value: object, size: int | None = None) -> bytes:

@@ -6,10 +6,12 @@ import struct
 from pathlib import Path
 from random import Random as Chance
 
+import numpy as np
 import pytest
 
 from quod.circuit import CircuitBuilder, LayeredCircuit, Public, Random, read_circuit, write_circuit
 from quod.circuit.file import parse_circuit
+from quod.circuit.layered import Gates, Layer
 from quod.errors import InputError, OutputError
 from quod.field import NAMED
 from quod.field.moduli import Modulus
@@ -173,3 +175,20 @@ def test_other_files_and_failing_writes(tmp_path: Path) -> None:
     with pytest.raises(OutputError):
         write_circuit(tmp_path / "nowhere" / "circuit.qcir", made(TOY))
     assert not list(tmp_path.iterdir())
+
+
+def test_places_do_not_change_after_they_were_checked() -> None:
+    """A view that is read-only itself, of an array that is not: the digest would be of others."""
+    circuit = made(TOY)
+    own = circuit.layers[0].gates["add"]
+    memory = own.inputs[0].copy()
+    view = memory[:]
+    view.setflags(write=False)
+    gates = {**circuit.layers[0].gates, "add": Gates(own.output, (view,), own.coefficient)}
+    layers = [Layer(circuit.layers[0].log_size, gates), *circuit.layers[1:]]
+    again = LayeredCircuit(TOY, 3, circuit.coefficients, layers, public=300, zeros=1)
+    memory[:] = 1 << 20
+    assert (again.layers[0].gates["add"].inputs[0] == own.inputs[0]).all()
+    kept = again.layers[0].gates["add"].output
+    assert np.shares_memory(kept, own.output), "what nobody can change is not copied"
+    assert again.digest == circuit.digest

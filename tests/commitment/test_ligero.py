@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from quod import gkr
@@ -105,6 +106,15 @@ def test_any_size(variables: int, log_blowup: int) -> None:
     for name, claims in (("m31.4", 1), ("goldilocks.2", 3)):
         own = statement(FIELDS[name], variables, claims)
         check(device, own, Ligero(log_blowup, 20))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64])
+def test_numbers_of_other_libraries_open_as_many_columns(kind: Any) -> None:
+    """Shifts of NumPy's wrap around, and no column was opened: anything was accepted."""
+    own = Ligero(kind(2), kind(110))
+    expected = Ligero(2, 110).shape(FIELDS["goldilocks.2"], 16)
+    assert own.shape(FIELDS["goldilocks.2"], 16) == expected
+    assert expected.opened > 150
 
 
 def test_rows_of_one_entry() -> None:

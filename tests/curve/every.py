@@ -22,7 +22,17 @@ P256 = Curve(
 )
 """NIST's (SEC 2, 2.4.2): a is not 0, and both moduli fill their words."""
 
-GROUPS: list[Group] = [*WEIERSTRASS.values(), *map(model_of, EDWARDS.values()), P256]
+OWN_41 = Curve(
+    "own41",
+    Modulus("own41.fq", 2046905304967),
+    Modulus("own41.fr", 2046906223669),
+    a=0,
+    b=17,
+    generator=(1, 10626488867),
+)
+"""A short order: scalars have fewer words than an MSM's kernels take."""
+
+GROUPS: list[Group] = [*WEIERSTRASS.values(), *map(model_of, EDWARDS.values()), P256, OWN_41]
 
 
 def law_of(group: Group) -> ShortWeierstrass[int]:

@@ -158,6 +158,8 @@ def test_files_that_are_refused(
           layer_of(1, 1, last=True)], "the multipliers of layer 0 are from 0"),
         ([Layer(np.zeros((1, 1), np.int8), np.zeros(1, int), np.array([1.5])),
           layer_of(1, 1, last=True)], "the multipliers of layer 0 are 1 whole numbers"),
+        ([Layer(np.zeros((1, 1), np.int8), np.array([(1 << 64) - 5], np.uint64), np.ones(1, int)),
+          layer_of(1, 1, last=True)], "the biases of layer 0 are from"),
         ([None, None], "layer 0 is none"),
     ],
 )  # fmt: skip

@@ -225,6 +225,14 @@ def test_another_perceptron_under_the_same_key(known: Prover, images: Any) -> No
             other.prove(images)
 
 
+def test_a_device_that_makes_a_wrong_key(known: Prover, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own fault, not that of a key that somebody gave."""
+    other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key.weights_proof
+    monkeypatch.setattr(prover, "prove_committed", lambda *_, **__: other)
+    with pytest.raises(DeviceError):
+        Prover("cpu", known.perceptron)
+
+
 def test_weights_of_more_bits(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
     """A root that binds other numbers has no proof that they are of eight bits."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key

@@ -225,11 +225,11 @@ def test_a_scalar_beyond_its_promise(device: CpuDevice, scalar_bits: int) -> Non
 def test_arrays_of_another_kind(device: CpuDevice) -> None:
     good = scalar_words([1, 2, 3, 4])
     assert refused(device, good.astype(np.int32)) == (
-        "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
+        "scalars of bn254.g1 are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
         "not int32 of (4, 8)"
     )
     assert refused(device, good.ravel()) == (
-        "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
+        "scalars of bn254.g1 are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
         "not uint32 of (32,)"
     )
     assert refused(device, scalar_words([1] * 5)) == "5 scalars have only 4 bases"

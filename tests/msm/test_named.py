@@ -11,9 +11,10 @@ from quod.curve.group import Group
 from quod.curve.weierstrass import Curve
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
+from quod.field.array import integers_to_words
 from quod.field.moduli import Modulus
-from quod.msm import MsmBases, edwards_msm, msm
-from tests.curve.every import GROUPS, P256, hostile, law_of
+from quod.msm import MsmBases, edwards_msm, msm, msm_buffer, msm_many
+from tests.curve.every import GROUPS, OWN_41, P256, hostile, law_of
 from tests.msm.inputs import scalar_words
 from tests.reference.msm import msm as plain_msm
 
@@ -57,6 +58,22 @@ def test_edwards_points(device: AnyDevice, group: EdwardsModel) -> None:
     own = from_edwards_points(group.edwards, [group.to_edwards(point) for point in points])
     found = edwards_msm(device, group.edwards, own, scalar_words(scalars))
     assert found == group.to_edwards(plain_msm(law, scalars, points))
+
+
+def test_scalars_in_as_many_words_as_the_order_has(device: AnyDevice) -> None:
+    law, r = law_of(OWN_41), OWN_41.scalars.value
+    points, scalars = hostile(OWN_41), [r - 1, 1, r // 3, r // 7, 5, r - 2]
+    own, words = from_points(OWN_41, points), integers_to_words(OWN_41.fr, scalars)
+    assert words.shape == (6, 2)
+    expected = plain_msm(law, scalars, points)
+    assert msm(device, OWN_41, own, words) == expected
+    assert msm_many(device, OWN_41, own, [words, scalar_words(scalars)[:, :2]]) == [expected] * 2
+    with pytest.raises(InputError, match="scalar 1 is not below the order of own41"):
+        msm(device, OWN_41, own, scalar_words([1, r])[:, :2])
+    with pytest.raises(InputError, match=r"own41 are uint32 words of shape \(n, 2 or 8\), or"):
+        msm(device, OWN_41, own, scalar_words(scalars)[:, :4])
+    with pytest.raises(InputError, match=r"8 words each, with zeros above, .* shape \(6, 2\)"):
+        msm_buffer(MsmBases(device, OWN_41, own), device.upload(words))
 
 
 def test_orders_beyond_256_bits_are_refused(cpu_device: AnyDevice) -> None:

@@ -79,8 +79,8 @@ def _places(kind: str, numbers: list[int]) -> Indices:
     if set(map(type, numbers)) - {int} or (
         numbers and not (min(numbers) >= 0 and max(numbers) < 1 << 32)
     ):
-        for number in numbers:
-            whole_number(f"the places of {kind} gates", number, 0, (1 << 32) - 1)
+        what = f"the places of {kind} gates"
+        numbers = [whole_number(what, number, 0, (1 << 32) - 1) for number in numbers]
     return np.array(numbers, np.uint32)
 
 

@@ -283,17 +283,27 @@ class LayeredCircuit:
 
 def _places(name: str, gates: str, array: Indices, limit: int) -> Indices:
     """An array of places below a limit, as nothing changes it any more."""
-    plain_array(f"the {name}s of {gates}", array)
+    array = plain_array(f"the {name}s of {gates}", array)
     if array.dtype != np.uint32 or array.ndim != 1:
         raise InputError(f"the {name}s of {gates} are uint32 of one dimension")
     if len(array) and int(array.max()) >= limit:
         raise InputError(
             f"{name} {int(array.max())} of {gates} is beyond the last one, {limit - 1}"
         )
-    if array.flags.writeable:
+    if _is_writeable(array):
         array = array.copy()
         array.setflags(write=False)
     return array
+
+
+def _is_writeable(array: object) -> bool:
+    """Whether somebody can store to the memory of an array, or to what it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    # None is memory of the array's own; bytes do not change.
+    return not (array is None or isinstance(array, bytes))
 
 
 def checked_coefficient(field: Modulus, given: object) -> Coefficient:

@@ -31,9 +31,8 @@ class Table:
         whole_number("the rows of a table", len(given), 1, MOST_ROWS)
         kept = dict.fromkeys(_row(number, row) for number, row in enumerate(given))
         self.rows: tuple[tuple[Cell, ...], ...] = tuple(kept)
-        self.width = len(self.rows[0])
+        self.width = whole_number("the columns of a table", len(self.rows[0]), 1, MOST_COLUMNS)
         """How many columns there are."""
-        whole_number("the columns of a table", self.width, 1, MOST_COLUMNS)
         self.owner: Owner | None = None
         self._largest = 0
         self._indices: dict[tuple[int, int], RowIndex] = {}

@@ -53,7 +53,8 @@ def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> S
         if key == _HASH:
             given[key] = hash_named(value)
         else:
-            whole_number(f"the parameter {key!r} of the commitment {name}", value, 0)
+            what = f"the parameter {key!r} of the commitment {name}"
+            given[key] = whole_number(what, value, 0)
     return made(**given)
 
 

@@ -7,8 +7,9 @@ and Plonky3 (Goldilocks, degree 2), Winterfell (Goldilocks, degree 3).
 
 from __future__ import annotations
 
-from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31
+from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, NAMED
 from quod.field.spec import Extension
+from quod.names import NameTable
 
 M31_2 = Extension.known("m31.2", M31, 2, -1)
 """M31[i]/(i^2 + 1), the complex numbers modulo M31 (CM31)."""
@@ -26,10 +27,19 @@ GOLDILOCKS_2 = Extension.known("goldilocks.2", GOLDILOCKS, 2, 7)
 GOLDILOCKS_3 = Extension.known_polynomial("goldilocks.3", GOLDILOCKS, (-1, -1, 0, 1))
 """Goldilocks[x]/(x^3 - x - 1): 192 bits."""
 
-EXTENSIONS: dict[str, Extension] = {
-    extension.name: extension
-    for extension in (
-        M31_2, M31_3, M31_4, BABY_BEAR_4, KOALA_BEAR_4, GOLDILOCKS_2, GOLDILOCKS_3,
-    )
-}  # fmt: skip
+_ALL = (M31_2, M31_3, M31_4, BABY_BEAR_4, KOALA_BEAR_4, GOLDILOCKS_2, GOLDILOCKS_3)
+
+
+def _elsewhere(name: str) -> str | None:
+    if name not in NAMED:
+        return None
+    own = [extension.name for extension in _ALL if extension.modulus is NAMED[name]]
+    extensions = f"; its extensions are {', '.join(own)}" if own else ""
+    return f"quod.field.NAMED has it{extensions}"
+
+
+EXTENSIONS: dict[str, Extension] = NameTable(
+    "quod.field.EXTENSIONS", "an extension", {extension.name: extension for extension in _ALL},
+    _elsewhere,
+)  # fmt: skip
 """Every extension with a name here; those of curves' coordinates are `quod.curve`'s."""

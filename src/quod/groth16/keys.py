@@ -67,8 +67,8 @@ class ProvingKey:
         instance("zkey", zkey, Zkey, "ProvingKey.from_zkey opens a file")
         self.zkey = zkey
         self._allow_insecure = flag("allow_insecure", allow_insecure)
-        whole_number_or_none("memory_budget", memory_budget, 1)
-        whole_number("lanes", lanes, 1, MOST_LANES)
+        memory_budget = whole_number_or_none("memory_budget", memory_budget, 1)
+        lanes = whole_number("lanes", lanes, 1, MOST_LANES)
         several = (
             [] if devices is None else [resolve_device(own) for own in in_order("devices", devices)]
         )

@@ -208,10 +208,10 @@ def _row(what: str, given: object, count: int, least: int) -> Numbers:
     array = plain_array(what, given)
     if array.dtype.kind not in "iu" or array.shape != (count,):
         raise InputError(f"{what} are {count} whole numbers, not {array.dtype} of {array.shape}")
-    found = array.astype(np.int64)
-    if (found < least).any() or (found >= 1 << 31).any():
+    # As they are given: of uint64 those from 2^63 on would be negative.
+    if (array < least).any() or (array >= 1 << 31).any():
         raise InputError(f"{what} are from {least} to 2^31 - 1")
-    return _kept(found)
+    return _kept(array.astype(np.int64))
 
 
 def _kept(array: NDArray[T]) -> NDArray[T]:

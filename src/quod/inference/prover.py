@@ -57,7 +57,8 @@ class Inference:
 class Prover:
     """Proves inferences of a perceptron, whose weights it has committed to, on a device.
 
-    `key` is what verifiers need. Proofs are checked before they are given away.
+    `key` is what verifiers need. It and proofs are checked before they are given away; DeviceError
+    for a device that made wrong ones.
     """
 
     def __init__(self, device: DeviceChoice, perceptron: Perceptron) -> None:
@@ -93,7 +94,10 @@ class Prover:
             writer.getvalue(),
             shown,
         )
-        self.key.check_weights()
+        try:
+            self.key.check_weights()
+        except (VerificationError, InputError) as error:
+            raise lookups.wrong_proof(self.device, error) from None
 
     def prove(self, images: object) -> Inference:
         """The logits of images, whole numbers from 0 to 127 a row an image, and their proof.

@@ -21,7 +21,13 @@ from quod.device.timeline import Timeline
 from quod.errors import InputError
 from quod.msm.execute import HostEngine
 from quod.msm.options import MsmOptions
-from quod.msm.sort.scalars import SCALAR_BYTES, check_bases, check_count
+from quod.msm.sort.scalars import (
+    SCALAR_BYTES,
+    check_bases,
+    check_count,
+    check_words,
+    whole_words,
+)
 from quod.validation import instance, plain_array, shown_kind, whole_number
 
 AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
@@ -135,24 +141,17 @@ def msm_words(
 ) -> Array:
     """The sum of scalars[i] * bases[i] as the uint64 words of an affine point in Montgomery form.
 
-    `scalars` are canonical integers, uint32 words of shape (n, 8); there may be fewer than bases.
-    With shape (m, n, 8) they are m vectors of scalars over the same bases, and the results have
-    shape (m, point_words). (0, 0) stands for infinity. Raises InputError for a scalar that is not
-    below the group's order or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes`
-    are more than the device's memory budget.
+    `scalars` are canonical integers, uint32 words of shape (n, 8), or (n, `group.scalars.words`)
+    where the order is shorter; there may be fewer than bases. With an axis more, (m, n, 8), they
+    are m vectors of scalars over the same bases, and the results have shape (m, point_words).
+    (0, 0) stands for infinity. Raises InputError for a scalar that is not below the group's order
+    or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes` are more than the
+    device's memory budget.
     """
     instance("bases", bases, MsmBases, "make them of an array of points")
     check_options(options)
     scalars = plain_array("scalars", scalars)
-    if (
-        scalars.dtype != np.uint32
-        or scalars.ndim not in (2, 3)
-        or scalars.shape[-1] != SCALAR_BYTES // 4
-    ):
-        raise InputError(
-            "scalars are uint32 words of shape (n, 8), or (m, n, 8) for m vectors of them, "
-            f"not {scalars.dtype} of {scalars.shape}"
-        )
+    check_words(bases.group, scalars)
     if scalars.ndim == 2:
         words: Array = msm_words(bases, scalars[None], options, timeline)[0]
         return words
@@ -161,7 +160,7 @@ def msm_words(
     if not count:
         return np.zeros((vectors, bases.group.point_words), np.uint64)
     assert bases.engine is not None
-    return bases.engine.words(scalars, options, timeline)
+    return bases.engine.words(whole_words(scalars), options, timeline)
 
 
 def msm_buffer(
@@ -169,12 +168,19 @@ def msm_buffer(
 ) -> Array:
     """What `msm_words` gives, shape (vectors, point_words), of scalars in the device's memory.
 
-    `scalars` are `vectors` equally long vectors of canonical integers of eight 32-bit words, one
-    after the other. Bases that are streamed take them through the host's memory.
+    `scalars` are `vectors` equally long vectors of canonical integers of eight 32-bit words,
+    whatever the order of the group, one after the other. Bases that are streamed take them through
+    the host's memory.
     """
     instance("bases", bases, MsmBases, "make them of an array of points")
     instance("scalars", scalars, Buffer, "upload them to the device of the bases")
     vectors = whole_number("vectors", vectors, 1)
+    shape = scalars.shape or ()
+    if scalars.dtype == np.uint32 and len(shape) > 1 and shape[-1] != SCALAR_BYTES // 4:
+        raise InputError(
+            f"scalars in a buffer have {SCALAR_BYTES // 4} words each, with zeros above, "
+            f"and these are of shape {shape}"
+        )
     if scalars.nbytes % (SCALAR_BYTES * vectors):
         raise InputError(
             f"{scalars.nbytes} bytes are no {vectors} vectors of scalars, which have {SCALAR_BYTES}"
@@ -233,7 +239,7 @@ def check_one_vector(scalars: Array) -> None:
     """InputError for what is several vectors of scalars, or no array."""
     if plain_array("scalars", scalars).ndim == 3:
         raise InputError(
-            f"msm takes one vector of scalars, of shape (n, 8), not {len(scalars)} of them; "
+            f"msm takes one vector of scalars, of shape (n, words), not {len(scalars)} of them; "
             "msm_many takes several"
         )
 
@@ -266,7 +272,7 @@ def msm_many(
         )
     for vector in vectors:
         if plain_array("a vector of scalars", vector).ndim != 2:
-            raise InputError(f"a vector of scalars has the shape (n, 8), not {vector.shape}")
+            raise InputError(f"a vector of scalars has the shape (n, words), not {vector.shape}")
     lengths = sorted({len(vector) for vector in vectors})
     if not lengths:
         return []
@@ -276,7 +282,7 @@ def msm_many(
         )
     for vector in vectors:
         if vector.shape != vectors[0].shape or vector.dtype != vectors[0].dtype:
-            raise InputError("vectors of a batch are all uint32 words of shape (n, 8)")
+            raise InputError("vectors of a batch are all uint32 words of one shape (n, words)")
     resident = _bases_of(device, group, bases)
     words = msm_words(resident, np.stack(list(vectors)), options, timeline)
     return [affine_ints(group, point) for point in words]

@@ -37,8 +37,8 @@ def edwards_msm(
 ) -> tuple[int, int]:
     """The sum of scalars[i] * bases[i] as plain affine integers, (0, 1) for the neutral element.
 
-    `scalars` are integers below the order of the subgroup, uint32 words of shape (n, 8); there may
-    be fewer than bases. InputError as for `msm_words`, and for bases of another curve.
+    `scalars` are integers below the order of the subgroup, uint32 words as `msm_words` takes them.
+    InputError as for that, and for bases of another curve.
     """
     _check_curve(curve)
     check_one_vector(scalars)

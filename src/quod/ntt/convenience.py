@@ -70,7 +70,7 @@ def ntt(
     """The number-theoretic transform of `batch` equally long runs of values over a prime field.
 
     `values` are a list or another sequence of int, of which the result is a list of integers below
-    p, or a uint32 array of shape (n, words) in Montgomery form, of which it is a new one. n / batch
+    p, or a uint32 array of shape (n, words) of stored elements, of which it is a new one. n / batch
     is a power of two. `inverse` is True or False, `coset` any whole number, taken modulo p. See
     `NttPlan.forward` and `NttPlan.inverse` for the rest; a plan of one's own spares the copy.
 

@@ -110,7 +110,7 @@ class NttPlan:
     ) -> None:
         """Evaluates polynomials: X[k] = sum of x[i] * (g * w**k)**i, with g = `coset` or 1.
 
-        `data` holds `batch` arrays of `size` elements one after another, in Montgomery form (uint32
+        `data` holds `batch` arrays of `size` elements one after another, as they are stored (uint32
         of shape (batch * size, words) or any shape of as many words); they are replaced. Elements
         are below p, which is not looked at. `coset` is any whole number, taken modulo p.
         InputError for a wrong length or ordering, or for a coset of zero; DeviceError if

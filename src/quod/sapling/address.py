@@ -44,6 +44,7 @@ class PaymentAddress:
             raise InputError("pk_d is the neutral element")
         if not edwards_group(JUBJUB).in_subgroup(point):
             raise InputError("pk_d is not in the subgroup of prime order")
+        self.__dict__.update(transmission_key=point)
 
     @property
     def base(self) -> EdwardsPair:

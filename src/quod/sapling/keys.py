@@ -38,6 +38,7 @@ class ViewingKey:
             point = edwards_pair(name, JUBJUB, given)
             if not edwards_group(JUBJUB).in_subgroup(point):
                 raise InputError(f"{name} is not in the subgroup of prime order")
+            self.__dict__[name] = point
         if self.ak == (0, 1):
             raise InputError("ak is the neutral element")
 
@@ -67,8 +68,8 @@ class SpendingKey:
     ovk: bytes
 
     def __post_init__(self) -> None:
-        secret_scalar("ask", self.ask, least=1)
-        secret_scalar("nsk", self.nsk)
+        ask, nsk = secret_scalar("ask", self.ask, least=1), secret_scalar("nsk", self.nsk)
+        self.__dict__.update(ask=ask, nsk=nsk)
         exact_bytes("ovk", self.ovk, 32)
 
     def __repr__(self) -> str:

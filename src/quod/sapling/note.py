@@ -37,8 +37,8 @@ class Note:
 
     def __post_init__(self) -> None:
         instance("the address", self.address, PaymentAddress, "PaymentAddress.from_bytes makes one")
-        note_value(self.value)
-        secret_scalar("rcm", self.rcm)
+        value, rcm = note_value(self.value), secret_scalar("rcm", self.rcm)
+        self.__dict__.update(value=value, rcm=rcm)
 
     def __repr__(self) -> str:
         return "Note(...)"

@@ -30,9 +30,11 @@ class OutputStatement:
 
     def __post_init__(self) -> None:
         for name, given in (("cv", self.cv), ("epk", self.epk)):
-            if edwards_group(JUBJUB).has_small_order(edwards_pair(name, JUBJUB, given)):
+            point = edwards_pair(name, JUBJUB, given)
+            if edwards_group(JUBJUB).has_small_order(point):
                 raise InputError(f"{name} is a point of small order")
-        element("cmu", self.cmu, JUBJUB.fq)
+            self.__dict__[name] = point
+        self.__dict__.update(cmu=element("cmu", self.cmu, JUBJUB.fq))
 
     @classmethod
     def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:

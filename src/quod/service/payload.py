@@ -81,8 +81,10 @@ def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
         raise InputError(
             f"a job has 1 to {MOST_PARTITIONS} partitions with a witness each, not {len(lengths)}"
         )
-    for number, length in enumerate(lengths):
+    lengths = [
         whole_number(f"the bytes of partition {number}", length, 1, _MOST_OF_KIND[kind])
+        for number, length in enumerate(lengths)
+    ]
     return _HEAD.pack(_MAGIC, kind, len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
 
 

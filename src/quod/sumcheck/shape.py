@@ -33,7 +33,7 @@ class Shape:
     def __post_init__(self) -> None:
         check_field(self.field)
         instance("the polynomial", self.polynomial, SumOfProducts, MAKE_ONE)
-        whole_number("the tables in the prime field", self.in_base, 0, self.tables)
+        in_base = whole_number("the tables in the prime field", self.in_base, 0, self.tables)
         flag("has_point", self.has_point)
         check_hash(self.hash).check_challenges(self.field)
         given: object = self.scales
@@ -45,7 +45,7 @@ class Shape:
         scales = tuple(
             whole_number_or_none("the number of a scale", scale, 0, terms - 1) for scale in given
         )
-        self.__dict__.update(scales=scales)
+        self.__dict__.update(in_base=in_base, scales=scales)
 
     @property
     def tables(self) -> int:

@@ -68,7 +68,7 @@ class WitnessCalculator:
         if not isinstance(wasm, bytes):
             raise InputError(f"a witness calculator must be bytes, not {shown_kind(wasm)}")
         self.name = name = file_path(name)
-        whole_number_or_none("the variables of a key", variables, 1)
+        variables = whole_number_or_none("the variables of a key", variables, 1)
         self._limits = WitnessLimits() if limits is None else limits
         instance("the limits", self._limits, WitnessLimits, "write WitnessLimits(...)")
         wanted = None if curve is None else curve_named(curve)

@@ -46,8 +46,10 @@ class Ligero:
     """That of the tree. One over the field of tables is for verifiers that are circuits."""
 
     def __post_init__(self) -> None:
-        whole_number("log_blowup", self.log_blowup, 1, 4)
-        whole_number("column_bits", self.column_bits, 1, 256)
+        log_blowup = whole_number("log_blowup", self.log_blowup, 1, 4)
+        # As plain integers: those of NumPy wrap around, and no column would be opened.
+        column_bits = whole_number("column_bits", self.column_bits, 1, 256)
+        self.__dict__.update(log_blowup=log_blowup, column_bits=column_bits)
         check_hash(self.hash)
 
     @property

@@ -43,7 +43,7 @@ def write_known_powers(
     """
     check_seed(seed)
     known = curve_named(curve)
-    whole_number("power", power, 1, known.fr.two_adicity - 1)
+    power = whole_number("power", power, 1, known.fr.two_adicity - 1)
     made = _KnownPowers(resolve_device(device), known, power, seed)
     write_atomically(path, lambda file: write_planned(file, KIND, VERSION, made.sections()))
 

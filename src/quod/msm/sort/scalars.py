@@ -19,7 +19,7 @@ from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 
 SCALAR_BYTES = 32
-"""Of a scalar in memory, whatever the order of the group."""
+"""Of a scalar in a device's memory, whatever the order of the group."""
 
 MOST_BASES = 1 << 31
 """There are fewer than that: an entry has a bit beside the number of its base."""
@@ -51,6 +51,29 @@ def check_count(count: int, bases: int) -> None:
     """InputError for more scalars than bases."""
     if count > bases:
         raise InputError(f"{count} scalars have only {bases} bases")
+
+
+def check_words(group: Group, scalars: np.ndarray[Any, Any]) -> None:
+    """InputError unless scalars are one vector or several of them, in words that are taken."""
+    own, whole = group.scalars.words, SCALAR_BYTES // 4
+    if (
+        scalars.dtype != np.uint32
+        or scalars.ndim not in (2, 3)
+        or scalars.shape[-1] not in (own, whole)
+    ):
+        words = f"{whole}" if own == whole else f"{own} or {whole}"
+        raise InputError(
+            f"scalars of {group.name} are uint32 words of shape (n, {words}), or "
+            f"(m, n, {words}) for m vectors of them, not {scalars.dtype} of {scalars.shape}"
+        )
+
+
+def whole_words(scalars: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Scalars in as many words as an order has, as kernels take them: with zeros above."""
+    missing = SCALAR_BYTES // 4 - scalars.shape[-1]
+    if not missing:
+        return scalars
+    return np.pad(scalars, [(0, 0)] * (scalars.ndim - 1) + [(0, missing)])
 
 
 def too_large(group: Group, maximum: int, position: int) -> InputError:

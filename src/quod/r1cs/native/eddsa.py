@@ -29,8 +29,9 @@ class EddsaSignature:
     s: int
 
     def __post_init__(self) -> None:
-        edwards_pair("R8 of the signature", BABY_JUBJUB, self.r8)
-        element("S of the signature", self.s, BABY_JUBJUB.fr)
+        r8 = edwards_pair("R8 of the signature", BABY_JUBJUB, self.r8)
+        s = element("S of the signature", self.s, BABY_JUBJUB.fr)
+        self.__dict__.update(r8=r8, s=s)
 
     def to_bytes(self) -> bytes:
         """64 bytes: R8 encoded, and S little-endian."""

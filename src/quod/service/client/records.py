@@ -37,7 +37,8 @@ class ProofRequest:
     def __post_init__(self) -> None:
         checked_name("the key", self.key)
         checked_name("the idempotency key", self.idempotency_key, empty=True)
-        whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
+        priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
+        self.__dict__.update(priority=priority)
         checked_time("the deadline", self.deadline)
         kinds: dict[str, tuple[object, type]] = {
             "wtns": (self.wtns, bytes), "path": (self.path, str), "inputs": (self.inputs, Mapping),

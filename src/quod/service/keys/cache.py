@@ -82,10 +82,11 @@ class KeyCache(Generic[Held, Ready]):
     """
 
     def __init__(self, loader: Loader[Held, Ready], budgets: Mapping[Tier, int]) -> None:
-        for tier in _BUDGETED:
-            whole_number(f"the budget of {tier.value} memory", budgets.get(tier), 0)
         self._loader = loader
-        self._budgets = {tier: int(budgets[tier]) for tier in _BUDGETED}
+        self._budgets = {
+            tier: whole_number(f"the budget of {tier.value} memory", budgets.get(tier), 0)
+            for tier in _BUDGETED
+        }
         self._used = dict.fromkeys(_BUDGETED, 0)
         self._changed = threading.Condition(threading.Lock())
         self._entries: dict[str, _Entry[Held, Ready]] = {}

@@ -53,7 +53,7 @@ class ResidentKeys:
             own = 0
         elif own is None:
             own = self.device.memory_budget
-        whole_number_or_none("lanes", lanes, 1, MOST_LANES)
+        lanes = whole_number_or_none("lanes", lanes, 1, MOST_LANES)
         loader = Groth16Loader(repository, self.device, own, lanes)
         budgets = {Tier.HOST: host, Tier.DEVICE: own}
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)

@@ -20,8 +20,9 @@ class Quota:
     payload_bytes: int = 64 << 30
 
     def __post_init__(self) -> None:
-        whole_number("the jobs of a quota", self.jobs, 0, _MOST)
-        whole_number("the bytes of a quota", self.payload_bytes, 0, _MOST)
+        jobs = whole_number("the jobs of a quota", self.jobs, 0, _MOST)
+        payload_bytes = whole_number("the bytes of a quota", self.payload_bytes, 0, _MOST)
+        self.__dict__.update(jobs=jobs, payload_bytes=payload_bytes)
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,12 @@ class Limits:
         for client, quota in self.clients.items():
             instance(f"the quota of {checked_name('the client', client)}", quota, Quota, _REMEDY)
         for name in ("jobs", "payload_bytes", "kept_jobs", "result_bytes", "stage_events"):
-            whole_number(name, getattr(self, name), 0, _MOST)
+            self.__dict__[name] = whole_number(name, getattr(self, name), 0, _MOST)
         for name in ("max_attempts", "suspend_after"):
-            whole_number(name, getattr(self, name), 1, 1000)
+            self.__dict__[name] = whole_number(name, getattr(self, name), 1, 1000)
         # A page is the least that a file system gives.
-        whole_number("ballast_bytes", self.ballast_bytes, 4096, _MOST)
+        ballast_bytes = whole_number("ballast_bytes", self.ballast_bytes, 4096, _MOST)
+        self.__dict__.update(ballast_bytes=ballast_bytes)
         for name in ("lease_seconds", "keep_seconds"):
             checked_seconds(name, getattr(self, name))
 

@@ -85,8 +85,9 @@ class Submission:
         if self.payload and self.body:
             raise InputError("a submission has a payload of the spool or a body, not both")
         exact_bytes("the digest", self.digest, _DIGEST_BYTES)
-        whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
-        whole_number("the partitions", self.partitions, 1, MOST_PARTITIONS)
+        priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
+        partitions = whole_number("the partitions", self.partitions, 1, MOST_PARTITIONS)
+        self.__dict__.update(priority=priority, partitions=partitions)
         checked_time("the deadline", self.deadline)
 
 

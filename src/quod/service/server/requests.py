@@ -28,7 +28,8 @@ class ProofRequest:
     def __post_init__(self) -> None:
         if not self.key:
             raise InputError("a proof takes a key", section="key")
-        whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
+        priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
+        self.__dict__.update(priority=priority)
 
     def digest(self, bodies: Sequence[bytes] = ()) -> Any:
         """A SHA-256 that has begun with all but the bodies, or with these as well.

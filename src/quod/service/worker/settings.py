@@ -44,14 +44,15 @@ class WorkerSettings:
     def __post_init__(self) -> None:
         checked_name("the device", self.device)
         for name in ("host_bytes", "device_bytes", "memory_bytes"):
-            whole_number_or_none(name, getattr(self, name), 0)
+            self.__dict__[name] = whole_number_or_none(name, getattr(self, name), 0)
         for key in checked_list("the keys of the start", self.warm):
             checked_name("a key", key)
         for name in ("ahead", "checks"):
-            whole_number(name, getattr(self, name), 1, _MOST_THREADS)
-        whole_number_or_none("lanes", self.lanes, 1, _MOST_THREADS)
+            self.__dict__[name] = whole_number(name, getattr(self, name), 1, _MOST_THREADS)
+        lanes = whole_number_or_none("lanes", self.lanes, 1, _MOST_THREADS)
         checked_seconds("patience_seconds", self.patience_seconds)
-        whole_number("arbiter_constraints", self.arbiter_constraints, 0)
+        constraints = whole_number("arbiter_constraints", self.arbiter_constraints, 0)
+        self.__dict__.update(lanes=lanes, arbiter_constraints=constraints)
 
     @property
     def most_lanes(self) -> int:
