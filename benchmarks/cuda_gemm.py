@@ -2,7 +2,8 @@
 
     python benchmarks/cuda_gemm.py                   bf16 and f16 of 512 to 8192, beside torch.mm
     python benchmarks/cuda_gemm.py bf16 4096 8192    a type and sizes
-    python benchmarks/cuda_gemm.py sweep bf16 4096   every variant of tile, part, depth and stages
+    python benchmarks/cuda_gemm.py sweep bf16 4096   variants of tile, stages and cluster
+    python benchmarks/cuda_gemm.py cores bf16 4096   those without warpgroups
     python benchmarks/cuda_gemm.py ways bf16 4096    every transposition, as it is chosen
 
 A line a product: microseconds, TFLOP/s, and of torch, which multiplies the same numbers in the same
@@ -27,16 +28,32 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import bf16, f16
 from quod.kernel.types import Type
-from quod.tensor.gemm_kernel import GEMM, GemmForm
-from quod.tensor.gemm_plan import CorePlan, GemmPlan, plan_gemm
+from quod.tensor.gemm_call import tensor_maps
+from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_kernel import GEMM
+from quod.tensor.gemm_plan import AnyGemmPlan, CorePlan, TilePlan, plan_gemm
+from quod.tensor.gemm_warpgroups import GEMM_TILES
 
 _REPEATS = 7
 _SECONDS = 0.02
 """About how long a graph takes."""
 
 
-def variants() -> list[CorePlan]:
-    """Tiles worth timing, by what they copy for a product."""
+def tile_variants() -> list[TilePlan]:
+    """Tiles of warpgroups worth timing."""
+    return [
+        *(TilePlan((128, 256), 4, cluster) for cluster in (1, 2)),
+        *(TilePlan((256, 128), 4, cluster) for cluster in (1, 2)),
+        *(TilePlan((128, 128), 4, cluster) for cluster in (1, 2, 4)),
+        *(TilePlan((128, 64), 8, cluster) for cluster in (1, 2, 4)),
+        *(TilePlan((64, 256), 4, cluster) for cluster in (1, 2)),
+        *(TilePlan((64, 128), 8, cluster) for cluster in (1, 2, 4)),
+        *(TilePlan((64, 64), stages, cluster) for stages in (4, 8) for cluster in (1, 2, 4)),
+    ]
+
+
+def core_variants() -> list[CorePlan]:
+    """Tiles of subgroups worth timing, by what they copy for a product."""
     return [
         *(CorePlan((128, 256), (64, 64), depth, stages) for depth, stages in (
             (32, 3), (32, 4), (32, 5), (32, 6), (64, 2), (64, 3), (64, 4),
@@ -66,20 +83,23 @@ def words(element: Type, shape: tuple[int, ...], seed: int) -> Any:
 
 
 def graph(
-    device: AnyDevice, element: Type, size: int, plan: GemmPlan | CorePlan, form: GemmForm
+    device: AnyDevice, element: Type, size: int, plan: AnyGemmPlan, form: GemmForm
 ) -> Callable[[], float]:
     """Runs a graph of products; gives seconds of one."""
     memory = [device.upload(words(element, (size, size), seed)) for seed in range(3)]
+    kernels = GEMM_TILES if isinstance(plan, TilePlan) else GEMM
     compiled = device.compile(
-        GEMM[element], lanes=plan.lanes, element=element, plan=plan, form=form
+        kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
     a, b, c = memory
+    numbers: list[Any] = [size, size, size, 0, 1.0]
+    if isinstance(plan, TilePlan):
+        maps = tensor_maps(device, [a, b], (size, size, size), (1, 1), form, plan)
+        numbers = [size, size, size, 1, 0, 1.0, maps]
     count = max(1, min(1000, round(_SECONDS * 4e14 / (2 * size**3))))
     recording = device.stream("gemm").record()
     for _ in range(count):
-        recording.launch(
-            compiled, plan.groups(size, size), size, size, size, 0, 1.0, a, b, a, a, c, label="gemm"
-        )  # fmt: skip
+        recording.launch(compiled, plan.groups(size, size), *numbers, a, b, a, a, c, label="gemm")
     recorded = recording.finish().recording
 
     def run() -> float:
@@ -120,16 +140,19 @@ def torch_graph(element: Type, size: int, form: GemmForm) -> Callable[[], float]
     return run
 
 
-def cases(arguments: Sequence[str]) -> Iterator[tuple[Type, int, GemmForm, CorePlan | None]]:
+def cases(arguments: Sequence[str]) -> Iterator[tuple[Type, int, GemmForm, AnyGemmPlan | None]]:
     """What the command line asks for; a plan of None is the one that is chosen."""
     given = list(arguments)
-    what = given.pop(0) if given and given[0] in ("sweep", "ways") else ""
+    what = given.pop(0) if given and given[0] in ("sweep", "cores", "ways") else ""
     names = {"bf16": bf16, "f16": f16}
     types = [names[given.pop(0)]] if given and given[0] in names else list(names.values())
     sizes = [int(size) for size in given] or [512, 1024, 4096, 8192]
     for element, size in product(types, sizes):
         if what == "sweep":
-            for plan in variants():
+            for tile in tile_variants():
+                yield element, size, GemmForm(), replace(tile, c_vector=8)
+        elif what == "cores":
+            for plan in core_variants():
                 yield element, size, GemmForm(), replace(plan, c_vector=2)
         elif what == "ways":
             for ways in product((False, True), repeat=2):

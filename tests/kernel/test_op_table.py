@@ -28,6 +28,7 @@ from quod.kernel import (
     Value,
     interpreter_control,
     interpreter_steps,
+    op_table,
     op_types,
     ops,
     types,
@@ -79,9 +80,9 @@ def test_every_row_has_its_traits(row: OpDefinition) -> None:
 
 
 def test_a_trait_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ops, "OPS", {})
+    monkeypatch.setattr(op_table, "OPS", {})
     with pytest.raises(TypeError, match="arguments"):
-        ops._define("Bits", "swap", "T -> T", "Bytes in reverse.", T=types.UNSIGNED, cots="other")
+        op_table.define("Bits", "swap", "T -> T", "In reverse.", T=types.UNSIGNED, cots="other")
 
 
 @parametrized(ROWS)
@@ -307,6 +308,7 @@ def test_a_table_of_rules_is_no_list_of_ops() -> None:
 RECORDING = (
     "builder.py",
     "builder_memory.py",
+    "builder_tiles.py",
     "builder_values.py",
     "control.py",
     "float_functions.py",
@@ -335,8 +337,8 @@ _ROW = re.compile(r"\n        _row\(\n.*?\n        \)", re.DOTALL)
 def test_the_row_of_the_guide_is_an_op(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _ROW.search((REPOSITORY / "docs" / "layout.md").read_text())
     assert found is not None
-    monkeypatch.setattr(ops, "OPS", rows := dict(OPS))
-    section = partial(ops._define, "Arithmetic")
+    monkeypatch.setattr(op_table, "OPS", rows := dict(OPS))
+    section = partial(op_table.define, "Arithmetic")
     exec(textwrap.dedent(found.group()), {**vars(ops), "_row": section})
     row = rows["add_sat"]
     monkeypatch.setitem(OPS, row.name, row)

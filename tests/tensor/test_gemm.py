@@ -15,7 +15,8 @@ from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor import gemm
-from quod.tensor.gemm_kernel import GEMM, GemmForm
+from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_kernel import GEMM
 from quod.tensor.gemm_plan import GemmPlan, plan_gemm
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, numbers, stored
 

@@ -1,4 +1,7 @@
-"""Matrix products on tensor cores: every plan, edge and transposition, exact; machine code."""
+"""Matrix products on tensor cores: every plan, edge and transposition, exact; machine code.
+
+Plans are of subgroups, `CorePlan`, and of warpgroups, `TilePlan`, which some devices have.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,18 @@ from quod.frozen import replace
 from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
 from quod.kernel.types import Type
-from quod.tensor.gemm_kernel import GEMM, GemmForm
-from quod.tensor.gemm_plan import CORE_PLANS, CorePlan, GemmPlan, plan_gemm
+from quod.tensor.gemm_call import tensor_maps
+from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_kernel import GEMM
+from quod.tensor.gemm_plan import (
+    CORE_PLANS,
+    TILE_PLANS,
+    CorePlan,
+    GemmPlan,
+    TilePlan,
+    plan_gemm,
+)
+from quod.tensor.gemm_warpgroups import GEMM_TILES
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Guarded, numbers, stored
@@ -36,8 +49,16 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
         yield device
 
 
+@pytest.fixture(scope="module", params=["emulated", "cuda"])
+def tiling(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
+    with open_for_test(request.param) as device:
+        if not device.machine(128).has("warpgroups"):
+            pytest.skip("this GPU has no warpgroups")
+        yield device
+
+
 def check(
-    device: AnyDevice, plan: CorePlan, sizes: tuple[int, int, int], form: GemmForm,
+    device: AnyDevice, plan: CorePlan | TilePlan, sizes: tuple[int, int, int], form: GemmForm,
     element: Type = bf16, batch: int = 1,
 ) -> None:  # fmt: skip
     """Small whole numbers: the result is exact; memory around it stays as it was."""
@@ -53,12 +74,19 @@ def check(
     ]
     memory = [device.upload(stored(x, element)) for x in (*given, bias, residual)]
     out = Guarded(device, np.zeros((batch, m, n), stored(bias, element).dtype))
-    plan = replace(plan, c_vector=2 if n % 2 == 0 else 1)
+    tiled = isinstance(plan, TilePlan)
+    widest = 8 if tiled and n % 8 == 0 else 2
+    plan = replace(plan, c_vector=widest if n % widest == 0 else 1)
     compiled = device.compile(
-        GEMM[element], lanes=plan.lanes, element=element, plan=plan, form=form
-    )
+        (GEMM_TILES if tiled else GEMM)[element], lanes=plan.lanes, element=element, plan=plan,
+        form=form,
+    )  # fmt: skip
+    given_sizes: list[object] = [m, n, depth, 1, 0.5]
+    if isinstance(plan, TilePlan):
+        maps = tensor_maps(device, memory[:2], sizes, (batch, batch), form, plan)
+        given_sizes = [m, n, depth, batch, 1, 0.5, maps]
     groups = plan.groups(m, n) * batch
-    device.launch(compiled, groups, m, n, depth, 1, 0.5, *memory, out.memory)
+    device.launch(compiled, groups, *given_sizes, *memory, out.memory)
     exact = 0.5 * (a @ b)
     exact += bias if form.bias else 0
     exact += residual if form.residual else 0
@@ -102,6 +130,40 @@ def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
     assert (np.delete(found, [3, 7], 0) == 40).all()
 
 
+# --- warpgroups
+
+TILES = [*TILE_PLANS, TilePlan((64, 128), 2, 4), TilePlan((128, 64), 8, 2)]
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("plan", TILES, ids=str)
+def test_every_plan_of_warpgroups(
+    tiling: AnyDevice, plan: TilePlan, ways: tuple[bool, bool]
+) -> None:
+    """More steps than stages, and a tile of which the cluster has a part."""
+    down, right = plan.tile
+    depth = 64 * plan.stages + 88
+    check(tiling, plan, (down + 8, right // 2 + 8, depth), GemmForm(*ways, bias=True))
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+def test_every_edge_of_warpgroups(
+    tiling: AnyDevice, element: Type, ways: tuple[bool, bool]
+) -> None:
+    turned_a, turned_b = ways
+    m, n = 8 if turned_a else 1, 1 if turned_b else 8
+    depth = 8 if turned_b or not turned_a else 1
+    for sizes in ((m, n, depth), (72, 56, 72), (64, 64, 64), (9 * m, 9 * n, 65 * depth)):
+        check(tiling, TILE_PLANS[-1], sizes, GemmForm(*ways, residual=True), element)
+    if turned_b:
+        check(tiling, TILE_PLANS[-1], (64, 30, 64), GemmForm(*ways, True, True), element)
+
+
+def test_batches_of_warpgroups(tiling: AnyDevice) -> None:
+    check(tiling, TilePlan((64, 64), 4, 2), (40, 72, 40), GemmForm(), f16, batch=3)
+
+
 # --- which plan
 
 
@@ -113,6 +175,9 @@ def test_what_suits_tensor_cores() -> None:
         # Rows that do not begin at multiples of 16 bytes, and f32, take the other kernel.
         for element, given in ((bf16, (4, 8, 8)), (f16, (8, 12, 8)), (f32, (8, 8, 8))):
             assert isinstance(plan_gemm(device, element, (64, 64, 64), given), GemmPlan)
+    with EmulatedDevice() as device:
+        assert plan_gemm(device, bf16, size, pitches) == replace(TILE_PLANS[0], c_vector=8)
+        assert plan_gemm(device, f16, (8, 8, 8), (8, 8, 4)) == replace(TILE_PLANS[-1], c_vector=4)
     with EmulatedDevice(shared_bytes_limit=48 * 1024) as device:
         found = plan_gemm(device, bf16, size, pitches)
         assert isinstance(found, CorePlan)
@@ -150,3 +215,17 @@ def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:
         assert found["HMMA"] == rows // 16 * (columns // 8) * steps
         # The first matrices are loaded before the loop.
         assert found["LDSM"] == (rows + columns) // 16 * (steps + 1)
+
+
+@pytest.mark.parametrize("plan", TILE_PLANS[::3], ids=str)
+def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
+    """Remarks C75xx are of products that the assembler put one after the other."""
+    machine = ptx_machine(plan.lanes, "sm_90a")
+    for ways in WAYS[::3]:
+        form = GemmForm(*ways, bias=True)
+        given = replace(plan, c_vector=8)
+        traced = GEMM_TILES[bf16].trace(machine, element=bf16, plan=given, form=form)
+        cubin, log = assemble(ptx.emit(traced, machine), "sm_90a")
+        assert "C75" not in log
+        assert not usage(log).spill_store_bytes
+        assert opcodes(sass(cubin))["HGMMA"] == 4

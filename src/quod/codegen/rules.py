@@ -20,6 +20,8 @@ _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
         Capability.BF16: "few processors have such an instruction; write k.pack_bf16(a, b)",
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
         Capability.TENSOR_CORES: "processors differ in what they have; add products up",
+        Capability.TILE_COPIES: _PLAIN_COPIES,
+        Capability.WARPGROUPS: "processors differ in what they have; add products up",
     },
     "PTX": {},
     "WGSL": {
@@ -27,6 +29,8 @@ _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
         Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
         Capability.TENSOR_CORES: "its subgroup matrices are a draft; add products up",
+        Capability.TILE_COPIES: _PLAIN_COPIES,
+        Capability.WARPGROUPS: "its matrices are of one subgroup; add products up",
     },
 }
 """Why a target has no rule for the ops of a capability."""

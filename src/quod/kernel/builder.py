@@ -207,10 +207,15 @@ class Builder(ValueBuilder):
 
     # --- memory of the workgroup
 
-    def shared(self, element: Type, count: int) -> Value:
-        """An array of `count` elements in the memory of the workgroup, at first unset."""
+    def shared(self, element: Type, count: int, *, alignment: int = 16) -> Value:
+        """An array of `count` elements in the memory of the workgroup, at first unset.
+
+        It begins at a multiple of `alignment` bytes: 16, 128 or 1024.
+        """
         array = self._declared("shared", element, count)
         assert array.op is not None
+        if alignment != 16:
+            array.op.attributes["alignment"] = alignment
         self._tracer.shared_bytes += element.bytes * array.op.attributes["count"]
         return array
 

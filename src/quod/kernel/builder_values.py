@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from quod.kernel import semantics, types
-from quod.kernel.builder_memory import MemoryBuilder, check_type, check_value
+from quod.kernel.builder_memory import check_type, check_value
+from quod.kernel.builder_tiles import TileBuilder
 from quod.kernel.control import check_condition
 from quod.kernel.errors import TraceError, an
 from quod.kernel.machine import Capability, Machine
@@ -19,7 +20,7 @@ from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Operand, Value
 
 
-class ValueBuilder(MemoryBuilder):
+class ValueBuilder(TileBuilder):
     """What a kernel's Python function computes with beside operators."""
 
     machine: Machine

@@ -225,7 +225,7 @@ class KernelDefinition:
         kernel = Kernel(
             self.name, tuple(slots), tracer.block, machine.workgroup_size,
             tracer.functions, self.location, tracer.shared_bytes, machine.subgroup_size,
-            tracer.resident,
+            tracer.resident, tracer.cluster,
         )  # fmt: skip
         eliminate_dead_code(kernel)
         return kernel

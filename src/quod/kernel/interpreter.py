@@ -39,8 +39,8 @@ def interpret(
     Python line, for everything that the language leaves undefined, and for a loop that runs more
     than `iteration_limit` times.
 
-    With `groups_at_once` so many workgroups run in step, which is faster. It suits kernels whose
-    workgroups do not wait for one another.
+    With `groups_at_once` so many workgroups run in step, whole clusters of them, which is faster.
+    It suits kernels whose workgroups do not wait for one another.
     """
     if groups < 0:
         raise InterpreterError(f"a grid cannot have {groups} workgroups", kernel.location)
@@ -49,6 +49,12 @@ def interpret(
             f"{kernel.name} takes {len(kernel.parameters)} arguments, not {len(arguments)}",
             kernel.location,
         )
+    if groups % kernel.cluster:
+        raise InterpreterError(
+            f"a grid of {groups} workgroups is not made of clusters of {kernel.cluster}",
+            kernel.location,
+        )
+    groups_at_once = -(-groups_at_once // kernel.cluster) * kernel.cluster
     buffers: list[Buffer] = []
     bound = [
         _bind(kernel, name, parameter.type, given, buffers)

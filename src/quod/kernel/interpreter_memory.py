@@ -18,7 +18,7 @@ from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Type
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_NOBODY, _MANY, _ATOMIC = -1, -2, -3
+_NOBODY, _MANY, _ATOMIC, _PRODUCT = -1, -2, -3, -4
 _SHARED_ALIGNMENT = 16
 _ROW_BYTES = 16  # of a matrix of 8 by 8 halves
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
@@ -241,8 +241,13 @@ class SharedBuffer(Buffer):
         self._reader = np.full(units, _NOBODY, np.int64).reshape(-1)
         self._units = units
 
-    def barrier(self, groups: Array | None) -> None:
-        """Forgets, for all workgroups or some, who touched what."""
+    def barrier(self, groups: Array | None, *, products_only: bool = False) -> None:
+        """Forgets, for all workgroups or some, who touched what, or what products read."""
+        if products_only:
+            rows = slice(None) if groups is None else groups
+            readers = self._reader.reshape(self._units)
+            readers[rows] = np.where(readers[rows] == _PRODUCT, _NOBODY, readers[rows])
+            return
         for record in (self._writer, self._reader):
             if groups is None:
                 record.fill(_NOBODY)
@@ -298,6 +303,31 @@ class SharedBuffer(Buffer):
         )
         self._reader[places] = _MANY
         return rows
+
+    def tile(self, offsets: Array, lane: int, place: Place) -> Array:
+        """Elements of 16 bits at such bytes, for a product of all instances beside a lane."""
+        flat = offsets.reshape(-1)
+        indices = self.locate(flat, np.full(len(flat), lane), types.u16, 1, "multiplies", place)
+        first = np.unique(flat // self._granule * self._granule)
+        lanes = np.full(len(first), lane)
+        places = self._places(first, lanes, self._granule)
+        self._refuse(~self._set[places], lanes, f"multiplies what is not in {self.name} yet", place)
+        self._refuse(
+            self._writer[places] != _NOBODY,
+            lanes,
+            f"multiplies what was stored to {self.name}; a barrier is needed between",
+            place,
+        )
+        self._reader[places] = _PRODUCT
+        found: Array = self._words(2)[self._indices(indices, np.full(len(flat), lane), 2)]
+        return found.reshape(offsets.shape)
+
+    def arrive(self, offset: int, group: int, data: Array) -> None:
+        """Sets the bytes that a copy brought to a workgroup, for all of its instances."""
+        begin = group * self._stride + offset
+        self._bytes[begin : begin + len(data)] = data
+        places = slice(begin // self._granule, (begin + len(data)) // self._granule)
+        self._set[places], self._writer[places] = True, _NOBODY
 
     def _record_readers(self, places: Array, who: Array) -> None:
         known = self._reader[places]

@@ -6,6 +6,7 @@ import numpy as np
 
 from quod.kernel.interpreter_copies import PendingCopies
 from quod.kernel.interpreter_memory import Buffer, Place, Pointers
+from quod.kernel.interpreter_pending import Tiles
 from quod.kernel.ir import Kernel, Location
 from quod.kernel.semantics import Array
 
@@ -62,10 +63,13 @@ class Run:
         self.iteration_limit = iteration_limit
         self.buffers = buffers
         self.copies = PendingCopies(self.lanes)
+        self.tiles = Tiles()
+        self.cluster = kernel.cluster
         self.everyone = Mask(np.ones(self.lanes, np.bool_))
         every = np.arange(self.lanes, dtype=np.uint32)
         self.local_id = every % np.uint32(self.width)
         self.workgroup_id = every // np.uint32(self.width) + np.uint32(first)
+        self.cluster_rank = self.workgroup_id % np.uint32(self.cluster)
         self.num_workgroups = np.full(self.lanes, groups, np.uint32)
 
     def place(self, location: Location) -> Place:

@@ -14,6 +14,17 @@ from quod.kernel import matrices
 from quod.kernel.errors import AssertionFailure, InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers, PrivateBuffer, SharedBuffer
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
+
+# Steps as those below, which are looked up here.
+from quod.kernel.interpreter_tiles import cluster_barrier as cluster_barrier
+from quod.kernel.interpreter_tiles import copy_tile as copy_tile
+from quod.kernel.interpreter_tiles import mbarrier_expect as mbarrier_expect
+from quod.kernel.interpreter_tiles import mbarrier_init as mbarrier_init
+from quod.kernel.interpreter_tiles import mbarrier_wait as mbarrier_wait
+from quod.kernel.interpreter_tiles import mma_commit as mma_commit
+from quod.kernel.interpreter_tiles import mma_tiles as mma_tiles
+from quod.kernel.interpreter_tiles import mma_wait as mma_wait
+from quod.kernel.interpreter_together import check_together, forget_accesses
 from quod.kernel.ir import Op
 from quod.kernel.ops import OPS, distances
 from quod.kernel.semantics import NUMPY_TYPES
@@ -228,28 +239,10 @@ def copy_async_wait(op: Op, operands: list[int], results: list[int]) -> Step:
 # --- all instances of a workgroup together
 
 
-def _check_together(op: Op, run: Run, mask: Mask) -> None:
-    if mask.full:
-        return
-    rows = mask.bits.reshape(-1, run.width)
-    split = rows.any(axis=1) & ~rows.all(axis=1)
-    if split.any():
-        group = int(np.argmax(split))
-        missing, waiting = int(np.argmin(rows[group])), int(np.argmax(rows[group]))
-        raise InterpreterError(
-            f"instance {missing} of workgroup {run.first + group} does not reach the {op.name} "
-            f"that instance {waiting} waits at",
-            op.location,
-        )
-
-
 def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _check_together(op, run, mask)
-        groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
-        for buffer in run.buffers:
-            if isinstance(buffer, SharedBuffer):
-                buffer.barrier(groups)
+        check_together(op, run, mask)
+        forget_accesses(run, mask)
 
     return step
 
@@ -258,7 +251,7 @@ def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
     (value,) = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _check_together(op, run, mask)
+        check_together(op, run, mask)
         lanes = array(frame[value])
         bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
         other = (bits != bits[:, :1]).reshape(-1) & mask.bits
@@ -279,7 +272,7 @@ def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
     value, lane = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _check_together(op, run, mask)
+        check_together(op, run, mask)
         size = run.subgroup_size
         within = array(frame[lane]).astype(np.int64) % size
         local = np.arange(run.lanes) % run.width
@@ -303,7 +296,7 @@ def combined(op: Op, operands: list[int], results: list[int]) -> Step:
     assert evaluate is not None
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _check_together(op, run, mask)
+        check_together(op, run, mask)
         lanes = array(frame[value])
         width = min(run.subgroup_size, run.width)
         rows = lanes.reshape(-1, width)
@@ -331,7 +324,7 @@ def _load_matrices(op: Op, operands: list[int], results: list[int], *, transpose
     pointer, index = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _check_together(op, run, mask)
+        check_together(op, run, mask)
         addresses = _addresses(frame, pointer, index, 4)
         found = np.zeros((4, run.lanes), np.uint32)
         for number, lanes in addresses.each(mask.lanes):
@@ -349,7 +342,7 @@ def mma(op: Op, operands: list[int], results: list[int]) -> Step:
     element = op.name.removeprefix("mma_")
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _check_together(op, run, mask)
+        check_together(op, run, mask)
         made = matrices.multiply_add(element, [array(frame[slot]) for slot in operands])
         for slot, values in zip(results, made, strict=True):
             frame[slot] = values
@@ -361,7 +354,7 @@ def ballot(op: Op, operands: list[int], results: list[int]) -> Step:
     (condition,) = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _check_together(op, run, mask)
+        check_together(op, run, mask)
         size = run.subgroup_size
         padded = -(-run.width // size) * size
         bits = np.zeros((run.lanes // run.width, padded), np.uint32)

@@ -62,6 +62,13 @@ class Capability(StrEnum):
     TENSOR_CORES = "tensor_cores"
     """Subgroups of 32 multiply small matrices that their registers hold together."""
 
+    TILE_COPIES = "tile_copies"
+    """A unit of its own copies tiles of arrays to shared memory, to all workgroups of a cluster at
+    once, and barriers in memory count what has come."""
+
+    WARPGROUPS = "warpgroups"
+    """Four subgroups of 32 multiply matrices in shared memory, and go on meanwhile."""
+
     SHORT_KERNELS = "short_kernels"
     """The driver copies functions to wherever they are called, and takes long over large kernels:
     a loop is better than its steps one after the other, and a program over a private array than

@@ -62,7 +62,11 @@ def _numbers(element: str, words: Array) -> Array:
     lanes = np.ascontiguousarray(words).reshape(-1, 32, 1)
     if element == "tf32":
         return (lanes & np.uint32(0xFFFFE000)).view(np.float32)
-    halves = lanes.view(np.uint16)
+    return numbers_of_halves(element, lanes.view(np.uint16))
+
+
+def numbers_of_halves(element: str, halves: Array) -> Array:
+    """The elements, f16 or bf16, that have such bits."""
     if element == "f16":
         return halves.view(np.float16)
     return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)

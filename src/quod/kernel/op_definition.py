@@ -92,6 +92,11 @@ class OpDefinition:
     """Attributes that the results tell too, which the text form leaves out."""
     between: str = ""
     """The word of the text form before the second region."""
+    tied: int | None = None
+    """The operand from which on results are in the registers of operands, which nothing else may
+    use: they are of products under way, or were until this op."""
+    waits: bool = False
+    """Whether products are not under way any more after it."""
     ulps: Mapping[str, float] = MappingProxyType({})
     """Its greatest error by target, in units of the last place, where that is above a half."""
     unwritten: bool = False

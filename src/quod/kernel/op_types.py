@@ -185,6 +185,68 @@ def copy_async_wait(op: Op) -> None:
         raise _fail(op, f"0 to 65535 groups of copies may be pending, not {pending}")
 
 
+def _expect(op: Op, wanted: Sequence[Type]) -> None:
+    given = types_of(op.operands)
+    if given != list(wanted):
+        raise _fail(op, f"{op.name} takes {names_of(wanted)}, not {names_of(given)}")
+
+
+def cluster_barrier(op: Op) -> None:
+    _counts(op, 0, 0)
+    if type(op.attributes.get("memory")) is not bool:
+        raise _fail(op, "cluster_barrier says whether it orders loads and stores")
+
+
+def with_mbarrier(op: Op) -> None:
+    _counts(op, len(op.definition.operands), 0)
+    further = [types.u32] * (len(op.operands) - 1)
+    _expect(op, [types.pointer(types.u64, "shared"), *further])
+
+
+def tensor_map_acquire(op: Op) -> None:
+    _expect(op, [types.pointer(types.u64)])
+
+
+def copy_tile(op: Op) -> None:
+    _counts(op, 12, 0)
+    places = [types.pointer(types.u32, "shared"), types.pointer(types.u64, "shared")]
+    memory = [types.pointer(types.u64), types.pointer(types.u32)]
+    _expect(op, [places[0], types.u32, places[1], types.u32, *memory, *[types.u32] * 6])
+    lines = op.attributes.get("lines")
+    if type(lines) is not int or not 8 <= lines <= 256 or lines % 8:
+        raise _fail(op, f"a tile has 8 to 256 lines, a multiple of 8, not {lines}")
+    if type(op.attributes.get("multicast")) is not bool:
+        raise _fail(op, "copy_tile says whether it is for the whole cluster")
+
+
+def mma_tiles(op: Op) -> None:
+    sums = op.operands[4:]
+    place = [types.pointer(types.u32, "shared"), types.u32]
+    _expect(op, [*place, *place, *[types.f32] * len(sums)])
+    _counts(op, 4 + len(sums), len(sums))
+    if types_of(op.results) != types_of(sums):
+        raise _fail(op, f"{op.name} gives f32, not {names_of(types_of(op.results))}")
+    if not 4 <= len(sums) <= 128 or len(sums) % 4:
+        raise _fail(op, f"an instance has 4 to 128 sums, a multiple of 4, not {len(sums)}")
+    if op.attributes.get("element") not in ("f16", "bf16"):
+        raise _fail(op, f"products are of f16 or bf16, not of {op.attributes.get('element')}")
+    for name in "ab":
+        along, apart = op.attributes.get(f"{name}_along"), op.attributes.get(f"{name}_apart")
+        if type(along) is not bool or type(apart) is not int or apart % 256 or apart < 0:
+            raise _fail(op, f"{name}_along is a bool, and {name}_apart a multiple of 256 words")
+
+
+def mma_wait(op: Op) -> None:
+    _counts(op, len(op.operands), len(op.operands))
+    if types_of(op.operands) != types_of(op.results):
+        raise _fail(op, "mma_wait gives what it takes")
+    pending = op.attributes.get("pending")
+    if type(pending) is not int or not 0 <= pending <= 7:
+        raise _fail(op, f"0 to 7 groups of products may be pending, not {pending}")
+    if pending and op.operands:
+        raise _fail(op, "sums may be under way while groups are pending; wait for all of them")
+
+
 def prefetch(op: Op) -> None:
     _place(op)
     _counts(op, 2, 0)
@@ -202,6 +264,12 @@ def array(op: Op) -> None:
         raise _fail(op, f"{op.name} gives a pointer to {space} memory, not {result}")
     if type(count) is not int or count < 1:
         raise _fail(op, f"{op.name} memory holds at least one element, not {count}")
+    alignment = op.attributes.get("alignment", 16)
+    if alignment not in _ALIGNMENTS:
+        raise _fail(op, f"an array begins at a multiple of one of {_ALIGNMENTS}, not {alignment}")
+
+
+_ALIGNMENTS = (16, 128, 1024)
 
 
 def table(op: Op) -> None:

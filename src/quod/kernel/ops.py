@@ -9,36 +9,17 @@ each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from quod.frozen import field_names
 from quod.kernel import semantics, types
 from quod.kernel.machine import Capability
-from quod.kernel.op_definition import Evaluate, OpDefinition
+from quod.kernel.op_table import OPS
+from quod.kernel.op_table import define as _define
 from quod.kernel.semantics import NUMPY_TYPES
+from quod.kernel.tile_ops import define_tile_ops
 
 __all__ = ["ATOMICS", "COMBINING", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "distances"]
-
-OPS: dict[str, OpDefinition] = {}
-
-_DEFAULTS = {name: getattr(OpDefinition, name, None) for name in field_names(OpDefinition) or ()}
-
-
-def _define(
-    group: str, name: str, signature: str, doc: str, evaluate: Evaluate | None = None, **traits: Any
-) -> None:
-    """Adds a row; traits of one capital letter are the types of a variable."""
-    operands, _, results = signature.partition("->")
-    variables = {key: traits.pop(key) for key in [*traits] if len(key) == 1}
-    own = {
-        "name": name, "operands": tuple(operands.split()), "results": tuple(results.split()),
-        "doc": doc, "variables": variables, "evaluate": evaluate, "group": group,
-    }  # fmt: skip
-    # By position: named values would be arranged first, at the start of every process.
-    OPS[name] = OpDefinition(*(_DEFAULTS | own | traits).values())
-
 
 _I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
 _IB = (types.bool_, *types.INTEGERS)
@@ -285,6 +266,8 @@ _row(
     "The same of f32, of which 10 bits behind the point count: A is 16 by 8 and B 8 by 8. Instance "
     "i has A[g, t], A[g + 8, t], A[g, t + 4] and A[g + 8, t + 4], B[t, g] and B[t + 4, g].",
 )  # fmt: skip
+
+define_tile_ops()
 
 _row = partial(_define, "Constants and conversions")
 _row(

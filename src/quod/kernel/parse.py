@@ -177,13 +177,15 @@ class _Parser:
         shared = self._integer("the bytes of shared memory")
         subgroup = self._integer("the subgroup size") if self._accept("subgroup") else 1
         resident = self._integer("the resident workgroups") if self._accept("resident") else 0
+        cluster = self._integer("the workgroups of a cluster") if self._accept("cluster") else 1
         location = self._location(begin)
         block = self._block(tuple(arguments))
         self._take("end", "the end of the text")
         functions = list(self._functions.values())
         return Kernel(
-            name, tuple(parameters), block, size, functions, location, shared, subgroup, resident
-        )
+            name, tuple(parameters), block, size, functions, location, shared, subgroup, resident,
+            cluster,
+        )  # fmt: skip
 
     def _function(self) -> None:
         begin = self._next

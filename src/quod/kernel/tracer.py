@@ -44,8 +44,8 @@ class Tracer:
     """What has been recorded of one kernel.
 
     `block` is the kernel's body, `functions` are its device functions, `shared_bytes` its memory of
-    a workgroup and `resident` the workgroups that should fit one multiprocessor. `shape` has the
-    extents of a workgroup, `grid` those of the grid but the last.
+    a workgroup, `resident` the workgroups that should fit one multiprocessor and `cluster` those of
+    a cluster. `shape` has the extents of a workgroup, `grid` those of the grid but the last.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Tracer:
         self.functions: list[Function] = []
         self.shared_bytes = 0
         self.resident = 0
+        self.cluster = 1
         self.shape: tuple[int, ...] = (workgroup_size,)
         self.grid: tuple[Value, ...] = ()
         self.location: Location | None = None

@@ -7,6 +7,7 @@ from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
 from quod.kernel.ops import OPS
+from quod.kernel.sums import check_sums
 from quod.kernel.types import PointerType
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
@@ -17,8 +18,15 @@ MOST_PRIVATE_BYTES = 8192
 """Of an instance: what WGSL has everywhere (its section "Limits")."""
 
 
-_OF_SUBGROUPS = {Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores"}
+_OF_SUBGROUPS = {
+    Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores",
+    Capability.TILE_COPIES: "copies of tiles", Capability.WARPGROUPS: "products of tiles",
+}  # fmt: skip
 """What ops need that instances of a subgroup do together, in words."""
+
+
+_TOGETHER = {Capability.TENSOR_CORES: 1, Capability.WARPGROUPS: 4}
+"""How many whole subgroups ops need."""
 
 
 def verify(kernel: Kernel, machine: Machine | None = None) -> None:
@@ -26,7 +34,8 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
 
     The rules: operand, result and region types; values used only where they are defined; carries
     used once and at once; no recursion; barriers and subgroup ops only where every instance of a
-    workgroup comes; shared memory and features within those of the machine.
+    workgroup comes; shared memory and features within those of the machine; sums of products that
+    are under way used by further products and waits alone.
     """
     _check_calls(kernel)
     for function in kernel.functions:
@@ -36,6 +45,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     _Scope(kernel, kernel.block, kernel.location).check()
     _check_budgets(kernel, machine)
     _check_subgroups(kernel, machine)
+    check_sums(kernel)
     uniformity = Uniformity(
         (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
     )
@@ -229,13 +239,15 @@ def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
                 "has not",
                 op.location,
             )
-    if Capability.TENSOR_CORES in first and (size != 32 or kernel.workgroup_size % 32):
-        op = first[Capability.TENSOR_CORES]
-        raise VerificationFailure(
-            f"{op.name} is for whole subgroups of 32, not for a workgroup of "
-            f"{kernel.workgroup_size} in subgroups of {size}",
-            op.location,
-        )
+    for needed, many in _TOGETHER.items():
+        if needed in first and (size != 32 or kernel.workgroup_size % (32 * many)):
+            op = first[needed]
+            what = "whole subgroups of 32" if many == 1 else f"{many} subgroups of 32 each"
+            raise VerificationFailure(
+                f"{op.name} is for {what}, not for a workgroup of {kernel.workgroup_size} in "
+                f"subgroups of {size}",
+                op.location,
+            )
     if not 1 <= size <= MAXIMUM_SUBGROUP_SIZE:
         raise VerificationFailure(
             f"a subgroup has 1 to {MAXIMUM_SUBGROUP_SIZE} instances, not {size}", kernel.location

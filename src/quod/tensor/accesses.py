@@ -15,7 +15,7 @@ class Accesses:
 
     def __init__(self, k: Builder, element: Type, vector: int) -> None:
         self._k = k
-        self._element = element
+        self.element = element
         self._vector = vector
         self._paired = element in HALVES and vector > 1
         self.words = vector // 2 if self._paired else vector
@@ -31,13 +31,13 @@ class Accesses:
         found = self._k.load(pointer, at * self.words, self.words)
         if not self._paired:
             return found
-        unpack = self._k.unpack_f16 if self._element is f16 else self._k.unpack_bf16
+        unpack = self._k.unpack_f16 if self.element is f16 else self._k.unpack_bf16
         return tuple(value for word in found for value in unpack(word))
 
     def store(self, pointer: Value, at: Value, values: Sequence[Value]) -> None:
         """Stores the elements of one access."""
         k = self._k
         if self._paired:
-            pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
+            pack = k.pack_bf16 if self.element is bf16 else k.pack_f16
             values = [pack(*values[i : i + 2]) for i in range(0, self._vector, 2)]
         k.store(pointer, at * self.words, *values)

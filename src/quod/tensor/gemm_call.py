@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from quod.device.buffer import Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
+from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.tensor.arrays import Given, Tensor, check_apart, like, result, tensor
-from quod.tensor.gemm_kernel import GEMM, GemmForm
-from quod.tensor.gemm_plan import plan_gemm
+from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_kernel import GEMM
+from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan, plan_gemm
+from quod.tensor.gemm_warpgroups import GEMM_TILES
 from quod.tensor.scalars import real
 from quod.validation import flag
 
@@ -63,15 +67,48 @@ def gemm(
     own = int(len(second.shape) > 2)
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_gemm(device, first.element, (m, n, depth), pitches, batch)
+    tiled = isinstance(plan, TilePlan)
+    if tiled:
+        operands = [_reached(device, memory) for memory in operands]
     compiled = device.compile(
-        GEMM[first.element], lanes=plan.lanes, element=first.element, plan=plan, form=form
-    )
+        (GEMM_TILES if tiled else GEMM)[first.element], lanes=plan.lanes, element=first.element,
+        plan=plan, form=form,
+    )  # fmt: skip
     # What is not added is not read either: any memory of the type is in its place.
     memory = [*operands, *[operands[0] if x is None else x.memory for x in beside.values()]]
-    device.launch(
-        compiled, plan.groups(m, n) * batch, m, n, depth, own, by, *memory, made.memory
-    )  # fmt: skip
+    numbers: list[Any] = [m, n, depth, own, by]
+    if isinstance(plan, TilePlan):
+        maps = tensor_maps(
+            device, operands, (m, n, depth), (batch, batch if own else 1), form, plan
+        )
+        numbers = [m, n, depth, batch, own, by, maps]
+    device.launch(compiled, plan.groups(m, n) * batch, *numbers, *memory, made.memory)
     return target
+
+
+def _reached(device: AnyDevice, memory: Any) -> Buffer:
+    """Memory of the device, whose address is known before the launch."""
+    if isinstance(memory, Buffer) and memory.space is device.space:
+        return memory
+    return device.upload(memory)
+
+
+def tensor_maps(
+    device: Any, operands: list[Any], sizes: tuple[int, int, int], planes: tuple[int, int],
+    form: GemmForm, plan: TilePlan,
+) -> Buffer:  # fmt: skip
+    """The tensor maps of A and B, which are in the device's memory."""
+    m, n, depth = sizes
+    arrays = []
+    for memory, count, extent, along, width, parts in (
+        (operands[0], planes[0], m, form.transpose_a, plan.tile[0], 1),
+        (operands[1], planes[1], n, not form.transpose_b, plan.tile[1], plan.cluster),
+    ):
+        height, length = (depth, extent) if along else (extent, depth)
+        lines = (TILE_DEPTH if along else width) // parts
+        arrays.append(TiledMemory(memory.address, count, height, length, lines))
+    found: Buffer = device.tensor_maps(tuple(arrays))
+    return found
 
 
 def _shape(a: Tensor, b: Tensor, form: GemmForm) -> tuple[tuple[int, ...], int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.frozen import frozen
 from quod.kernel import (
     Builder,
     KernelDefinition,
@@ -23,6 +22,7 @@ from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_cores import multiply_in_cores
+from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import CorePlan, GemmPlan
 from quod.tensor.gemm_tiles import CachedTile, Edges, SharedTile
 
@@ -34,16 +34,6 @@ stays in the cache."""
 
 _SUBGROUP_ACROSS = 8
 """Instances of a subgroup beside each other: eight by four read the least from shared memory."""
-
-
-@frozen
-class GemmForm:
-    """What a product is besides its sizes: operands that are transposed, and what is added."""
-
-    transpose_a: bool = False
-    transpose_b: bool = False
-    bias: bool = False
-    residual: bool = False
 
 
 def _gemm(

@@ -5,6 +5,9 @@ Sizes of matrices are arguments of the kernel, so that few plans serve all of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
@@ -89,6 +92,53 @@ class CorePlan:
         return -(-m // self.tile[0]) * -(-n // self.tile[1])
 
 
+@frozen
+class TilePlan:
+    """A workgroup of four subgroups for each 64 rows multiplies a tile of C, out of shared memory.
+
+    64 of K are in shared memory at a time, `stages` times, a power of two. `cluster` workgroups
+    below each other get the same columns of B. Of C `c_vector` elements are stored together.
+    """
+
+    tile: tuple[int, int]
+    stages: int
+    cluster: int = 1
+    c_vector: int = 1
+
+    def __post_init__(self) -> None:
+        rows, columns = self.tile
+        if rows % 64 or columns % 64 or not 64 <= columns <= 256 or 64 % (8 * self.cluster):
+            raise ValueError(f"there is no tile of {rows} by {columns} in {self.cluster} parts")
+        if self.stages & (self.stages - 1):
+            raise ValueError(f"{self.stages} stages are no power of two")
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 2 * self.tile[0]
+
+    @property
+    def shared_bytes(self) -> int:
+        """What the tiles of elements of 16 bits take."""
+        return 2 * self.stages * TILE_DEPTH * sum(self.tile)
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product: whole clusters."""
+        clusters = -(-m // (self.tile[0] * self.cluster)) * -(-n // self.tile[1])
+        return clusters * self.cluster
+
+
+TILE_DEPTH = 64
+"""Of K: a line of 128 bytes."""
+
+TILE_PLANS = (
+    TilePlan((128, 256), 4, 2),
+    TilePlan((128, 128), 4, 2),
+    TilePlan((128, 64), 8),
+    TilePlan((64, 64), 4),
+)
+"""The plans of warpgroups, the largest first."""
+
 CORE_PLANS = (
     CorePlan((128, 256), (64, 64), 32, 4),
     CorePlan((128, 128), (64, 32), 32, 4),
@@ -96,6 +146,12 @@ CORE_PLANS = (
 )
 """The plans of tensor cores, the largest first: of what it copies it makes the most use."""
 
+
+AnyGemmPlan = GemmPlan | CorePlan | TilePlan
+_OfCores = TypeVar("_OfCores", CorePlan, TilePlan)
+
+_MOST_PLACES = (1 << 31) - 1
+"""Coordinates of tiles are signed."""
 
 _LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
 """128 by 128: what keeps the units of a GPU at work."""
@@ -114,13 +170,17 @@ _VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
 def plan_gemm(
     device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
     batch: int = 1,
-) -> GemmPlan | CorePlan:  # fmt: skip
+) -> AnyGemmPlan:  # fmt: skip
     """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements."""
     machine = device.machine(device.lanes)
-    if machine.has(Capability.TENSOR_CORES) and element in HALVES and not (
-        pitches[0] * element.bytes % WIDEST or pitches[1] * element.bytes % WIDEST
-    ):  # fmt: skip
-        return _of_cores(device, element, sizes, pitches[2], batch)
+    copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
+    if machine.has(Capability.TENSOR_CORES) and element in HALVES and copied:
+        if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
+            tiled = _largest(device, TILE_PLANS, sizes, batch)
+            if tiled.shared_bytes < machine.shared_bytes_limit:
+                return replace(tiled, c_vector=widest(element, pitches[2], 8))
+        cores = _largest(device, CORE_PLANS, sizes, batch)
+        return replace(cores, c_vector=widest(element, pitches[2], 2))
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     short = machine.has(Capability.SHORT_KERNELS)
@@ -143,15 +203,14 @@ def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
     return plan
 
 
-def _of_cores(
-    device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitch: int, batch: int
-) -> CorePlan:
-    """The largest tile that leaves few multiprocessors without one."""
-    most = device.machine(device.lanes).shared_bytes_limit
-    found = CORE_PLANS[-1]
-    for plan in CORE_PLANS:
-        enough = 4 * plan.groups(sizes[0], sizes[1]) * batch >= 3 * device.multiprocessors
-        if enough and plan.shared_bytes <= most:
-            found = plan
-            break
-    return replace(found, c_vector=widest(element, pitch, 2))
+def _largest(
+    device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
+) -> _OfCores:
+    """The largest tile that leaves few multiprocessors without one, and lies in the matrix."""
+    most, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
+    for plan in plans:
+        enough = 4 * plan.groups(m, n) * batch >= 3 * device.multiprocessors
+        inside = plan.tile[0] < 2 * m and plan.tile[1] < 2 * n
+        if enough and inside and plan.shared_bytes <= most:
+            return plan
+    return plans[-1]

@@ -43,6 +43,9 @@ class Module(Protocol):
     def require(self, version: tuple[int, int]) -> None:
         """Notes that an instruction is known from this PTX version on."""
 
+    def require_specific(self) -> None:
+        """Notes that an instruction is this architecture's alone."""
+
     def place_shared(self, op: Op) -> int:
         """The byte in shared memory where an array begins."""
 

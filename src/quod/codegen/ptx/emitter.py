@@ -5,15 +5,15 @@ no end: the assembler allocates. Small device functions are copied to their call
 `inline`), others become `.func`s with parameters in parameter space.
 
 `.version` is the lowest that knows the architecture and the instructions used, so that the oldest
-driver possible takes the text. `.target` has the letter `a` only where an instruction needs it;
-none of those emitted so far does. Sources: PTX ISA 9.0.
+driver possible takes the text. `.target` has the letter `a` only where an instruction needs it.
+Sources: PTX ISA 9.0.
 """
 
 from __future__ import annotations
 
 import re
 
-from quod.codegen.ptx import carries, control, matrices, memory, rules, subgroups
+from quod.codegen.ptx import carries, control, matrices, memory, rules, subgroups, tiles
 from quod.codegen.ptx.body import BodyEmitter
 from quod.codegen.ptx.facts import BASE_ALIGNMENT
 from quod.codegen.ptx.inline import inlined_functions
@@ -29,7 +29,10 @@ from quod.kernel.types import PointerType, Type
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
 
-TABLES = (rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, matrices.RULES, control.RULES)
+TABLES = (
+    rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, matrices.RULES, tiles.RULES,
+    control.RULES,
+)  # fmt: skip
 """How each op is written."""
 
 _RULES = {name: rule for table in TABLES for name, rule in table.items()}
@@ -72,7 +75,9 @@ class ModuleEmitter:
             for operand in op.operands[-1:]
         }
         self._version = self.architecture.version
+        self._specific = False
         self._shared_bytes = 0
+        self._shared_alignment = BASE_ALIGNMENT
         self._tables: list[str] = []
         self._functions: dict[int, str] = {}
         self._text: list[str] = []
@@ -82,11 +87,17 @@ class ModuleEmitter:
         """Notes that an instruction is known from this PTX version on."""
         self._version = max(self._version, version)
 
+    def require_specific(self) -> None:
+        """Notes that an instruction is this architecture's alone."""
+        self._specific = True
+
     def place_shared(self, op: Op) -> int:
         """The byte in shared memory where an array begins."""
         pointer = op.results[0].type
         assert isinstance(pointer, PointerType)
-        offset = -(-self._shared_bytes // BASE_ALIGNMENT) * BASE_ALIGNMENT
+        alignment = int(op.attributes.get("alignment", BASE_ALIGNMENT))
+        self._shared_alignment = max(self._shared_alignment, alignment)
+        offset = -(-self._shared_bytes // alignment) * alignment
         self._shared_bytes = offset + pointer.element.bytes * int(op.attributes["count"])
         if self._shared_bytes > self.architecture.shared_bytes:
             raise KernelError(
@@ -120,15 +131,15 @@ class ModuleEmitter:
         lines = [
             f"// {self.kernel.name}: workgroups of {self.kernel.workgroup_size}",
             f".version {major}.{minor}",
-            f".target {self.architecture.name}",
+            f".target {self.architecture.name}{'a' if self._specific else ''}",
             ".address_size 64",
             "",
         ]
         if dynamic:
-            lines += [f".extern .shared .align {BASE_ALIGNMENT} .b8 shared_memory[];", ""]
+            lines += [f".extern .shared .align {self._shared_alignment} .b8 shared_memory[];", ""]
         elif self._shared_bytes:
-            size = self._shared_bytes
-            lines += [f".shared .align {BASE_ALIGNMENT} .b8 shared_memory[{size}];", ""]
+            size, alignment = self._shared_bytes, self._shared_alignment
+            lines += [f".shared .align {alignment} .b8 shared_memory[{size}];", ""]
         return lines + ([*self._tables, ""] if self._tables else [])
 
     def _append(self, text: str, location: Location | None = None) -> None:
@@ -163,6 +174,9 @@ class ModuleEmitter:
         self._append(f".maxntid {kernel.workgroup_size}", kernel.location)
         if kernel.resident:
             self._append(f".minnctapersm {kernel.resident}", kernel.location)
+        if kernel.cluster > 1:
+            self._append(".explicitcluster", kernel.location)
+            self._append(f".reqnctapercluster {kernel.cluster}, 1, 1", kernel.location)
         self._append("{")
         self._append_body(body)
         self._append("}")

@@ -20,6 +20,8 @@ FEATURES = frozenset((
 _SINCE_80 = frozenset((
     Capability.F16, Capability.BF16, Capability.ASYNC_COPIES, Capability.TENSOR_CORES,
 ))  # fmt: skip
+_WITH_WARPGROUPS = "sm_90a"
+"""Of one architecture alone: the next has other instructions."""
 
 
 @frozen
@@ -97,7 +99,13 @@ def ptx_machine(
     A limit above 48 KiB is memory that the launch has to ask for.
     """
     row = architecture(arch)
-    features = FEATURES | _SINCE_80 if row.capability >= 80 else FEATURES
+    features = FEATURES
+    if row.capability >= 80:
+        features |= _SINCE_80
+    if row.capability >= 90:
+        features |= {Capability.TILE_COPIES}
+    if arch == _WITH_WARPGROUPS:
+        features |= {Capability.WARPGROUPS}
     most = row.shared_bytes
     limit = most if shared_bytes_limit is None else min(most, shared_bytes_limit)
     return Machine(

@@ -59,6 +59,10 @@ class Address:
         offset = self._offset + further
         return f"[{self._register}{offset:+d}]" if offset else f"[{self._register}]"
 
+    def parts(self) -> tuple[str, int]:
+        """The register and the offset."""
+        return self._register, self._offset
+
     def multiple(self, further: int) -> int:
         """The power of two known to divide the address `further` bytes on."""
         return min(self._multiple, power_of_two(self._residue + further))

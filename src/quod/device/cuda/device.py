@@ -33,6 +33,7 @@ from quod.device.cuda.pinned import PinnedMemory
 from quod.device.cuda.properties import properties_of
 from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
+from quod.device.cuda.tensor_map import TensorMaps
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.limits import Limits
 from quod.device.memory import UNLIMITED, budget, byte_count, check_budget
@@ -40,6 +41,7 @@ from quod.device.outcome import Outcome
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Recording
 from quod.device.staging import begin_launch
+from quod.device.tensor_map import TiledMemory
 from quod.errors import DeviceError, QuodError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
@@ -120,6 +122,7 @@ class CudaDevice(OpenedDevice):
         self.memory_budget = memory_budget or int(free * _BUDGET_SHARE)
         self.pool = MemoryPool(self.driver, self.space, self.name, self.memory_budget)
         self._pinned = PinnedMemory(self.driver)
+        self._tensor_maps = TensorMaps(self.driver, self.upload)
         self._streams = StreamPool(self.driver)
 
     def _open_context(self) -> tuple[Any, int]:
@@ -258,6 +261,10 @@ class CudaDevice(OpenedDevice):
         """The PTX that `compile` assembles."""
         machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cuda_compiler.emit(definition, machine, static)[1].text
+
+    def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
+        """Memory with the tensor maps of some arrays, which it keeps; see `device.tensor_map`."""
+        return self._tensor_maps.get(arrays)
 
     # --- memory
 

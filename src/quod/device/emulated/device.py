@@ -27,11 +27,13 @@ from quod.device.prologue import check_launch
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
 from quod.device.staging import begin_launch
+from quod.device.tensor_map import MAP_BYTES, TiledMemory
 from quod.device.thread_stream import ThreadSubmission
 from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError
+from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ EXECUTORS: tuple[str, ...] = get_args(Executor)
 for portable WGSL."""
 
 _ADDRESS_ALIGNMENT = 16
+_TILES = {Capability.TILE_COPIES, Capability.WARPGROUPS}
 
 
 class EmulatedKernel(InterpretedKernel):
@@ -124,9 +127,17 @@ class EmulatedDevice(OpenedDevice):
         """What kernels of so many lanes are traced for."""
         if self.executor == "wgsl":
             return self._wgsl.machine(lanes)
-        return ptx_machine.ptx_machine(
+        machine = ptx_machine.ptx_machine(
             lanes, self.arch, shared_bytes_limit=self._shared_bytes_limit
         )
+        if self.executor == "ptx":
+            # Whose interpreter knows no tiles.
+            return replace(machine, features=machine.features - _TILES)
+        return machine
+
+    def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
+        """Memory for the maps of some arrays: the interpreter needs none."""
+        return self.allocate(MAP_BYTES * len(arrays))
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any

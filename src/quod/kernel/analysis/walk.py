@@ -103,9 +103,11 @@ class _Walker:
             self._set(op.results, [shared_unknown(self._size, 1 << 30)])
         elif row.derives_pointer:
             self._derive(op)
-        elif row.varies == "always":
-            # Without operands: the index of the lane.
+        elif row.varies == "always" and not operands:
+            # The index of the lane.
             self._set(op.results, [known(np.arange(self._size))])
+        elif row.varies == "always":
+            self._set(op.results, [varying("data", op.location)] * len(op.results))
         elif row.varies == "never" or within == ():
             self._set(op.results, [shared_unknown(self._size)])
         elif within is not None:

@@ -1,0 +1,156 @@
+"""PTX rules of tiles: copies by tensor maps, the barriers that count them, and warpgroups.
+
+What a workgroup asks of the copying unit one thread asks. Sources: PTX ISA 9.0, "cp.async.bulk.
+tensor", "mbarrier", "wgmma"; of the matrix descriptor, CUTLASS's `mma_sm90_desc.hpp`.
+"""
+
+from __future__ import annotations
+
+from quod.codegen.ptx.body import BodyEmitter, Rule
+from quod.codegen.ptx.memory import address_of
+from quod.kernel.ir import Op
+from quod.kernel.tile_ops import LINE
+from quod.kernel.value import Value
+
+_SINCE = (8, 0)
+_EIGHT_LINES = 8 * LINE
+_WINDOW = 1 << 18  # what a descriptor reaches of the workgroup's memory
+_SWIZZLED_BY_128 = 1 << 30  # of the descriptor's upper half
+
+
+def _first(body: BodyEmitter) -> str:
+    """The guard of what one thread does."""
+    thread = body.shared_result("r", "mov.u32", "%tid.x")
+    return f"@{body.shared_result('p', 'setp.eq.u32', f'{thread}, 0')}"
+
+
+def _cluster_rank(body: BodyEmitter, op: Op) -> None:
+    body.require(op, _SINCE, 90)
+    body.define(op.results[0], "mov.u32", "%cluster_ctarank")
+
+
+def _cluster_barrier(body: BodyEmitter, op: Op) -> None:
+    body.require(op, _SINCE, 90)
+    if body.module.kernel.cluster == 1:
+        body.line("bar.sync 0;")
+        return
+    # Its release is a barrier of the whole device's memory.
+    order = "release" if op.attributes["memory"] else "relaxed"
+    body.line(f"barrier.cluster.arrive.{order}.aligned;")
+    body.line("barrier.cluster.wait.acquire.aligned;")
+
+
+def _mbarrier_init(body: BodyEmitter, op: Op) -> None:
+    body.require(op, _SINCE, 90)
+    place = address_of(body, *op.operands).text()
+    first = _first(body)
+    body.line(f"{first} mbarrier.init.shared::cta.b64 {place}, 1;")
+    body.line(f"{first} fence.mbarrier_init.release.cluster;")
+
+
+def _mbarrier_expect(body: BodyEmitter, op: Op) -> None:
+    pointer, index, count = op.operands
+    place = address_of(body, pointer, index).text()
+    expected = f"{place}, {body.get(count)}"
+    body.line(f"{_first(body)} mbarrier.arrive.expect_tx.shared::cta.b64 _, {expected};")
+
+
+def _mbarrier_wait(body: BodyEmitter, op: Op) -> None:
+    pointer, index, phase = op.operands
+    place = address_of(body, pointer, index).text()
+    parity = body.fresh("r", "and.b32", f"{body.register(phase)}, 1")
+    again, ended = body.new_label("wait"), body.new("p")
+    body.start(again)
+    body.line(f"mbarrier.try_wait.parity.shared::cta.b64 {ended}, {place}, {parity};")
+    body.line(f"@!{ended} bra {again};")
+
+
+def _tensor_map_acquire(body: BodyEmitter, op: Op) -> None:
+    body.require(op, (8, 3), 90)
+    place = body.get(op.operands[0])
+    body.line(f"{_first(body)} fence.proxy.tensormap::generic.acquire.sys [{place}], 128;")
+
+
+def _copy_tile(body: BodyEmitter, op: Op) -> None:
+    shared, to, bars, bar, tensor_map = op.operands[:5]
+    start = ", ".join(body.register(value) for value in op.operands[9:])
+    multicast = op.attributes["multicast"] and body.module.kernel.cluster > 1
+    many, mask = "", ""
+    if multicast:
+        many = ".multicast::cluster"
+        everyone = body.shared_result("h", "mov.b16", str((1 << body.module.kernel.cluster) - 1))
+        mask = f", {everyone}"
+    target, barrier = (address_of(body, *place).text() for place in ((shared, to), (bars, bar)))
+    body.line(
+        f"{_first(body)} cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx"
+        f"::bytes{many} {target}, [{body.get(tensor_map)}, {{{start}}}], {barrier}{mask};"
+    )
+
+
+def _mma_begin(body: BodyEmitter, op: Op) -> None:
+    body.require(op, _SINCE, 90)
+    body.module.require_specific()
+    body.line("wgmma.fence.sync.aligned;")
+
+
+def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool, apart: int) -> str:
+    """Where a matrix is: the place, the bytes from 64 of one axis and from eight lines to the next,
+    in units of 16."""
+    register, offset = address_of(body, pointer, index).parts()
+    # Above are the bits of the workgroup in its cluster.
+    within = body.shared_result("r", "and.b32", f"{register}, {_WINDOW - 1}")
+    start = body.shared_result("r", "shr.u32", f"{within}, 4")
+    leading = apart * 4 if along else 0
+    constant = (offset >> 4) + (leading >> 4 << 16)
+    if constant:
+        start = body.shared_result("r", "add.u32", f"{start}, {constant}")
+    upper = _EIGHT_LINES >> 4 | _SWIZZLED_BY_128
+    return body.shared_result("rd", "mov.b64", f"{{{start}, {upper}}}")
+
+
+def _mma_tiles(body: BodyEmitter, op: Op) -> None:
+    body.require(op, _SINCE, 90)
+    body.module.require_specific()
+    attributes = op.attributes
+    a, b = (
+        _descriptor(
+            body, *op.operands[at : at + 2], along=attributes[f"{name}_along"],
+            apart=attributes[f"{name}_apart"],
+        )
+        for at, name in ((0, "a"), (2, "b"))
+    )  # fmt: skip
+    # Results are in the registers of the sums: nothing else uses those.
+    registers = [body.register(value) for value in op.operands[4:]]
+    body.names.update(zip(op.results, registers, strict=True))
+    always = body.shared_result("p", "setp.eq.u32", "0, 0")
+    element, columns = attributes["element"], 2 * len(registers)
+    turned = ", ".join(str(int(attributes[f"{name}_along"])) for name in "ab")
+    body.line(
+        f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} "
+        f"{{{', '.join(registers)}}}, {a}, {b}, {always}, 1, 1, {turned};"
+    )
+
+
+def _mma_commit(body: BodyEmitter, op: Op) -> None:
+    body.line("wgmma.commit_group.sync.aligned;")
+
+
+def _mma_wait(body: BodyEmitter, op: Op) -> None:
+    body.line(f"wgmma.wait_group.sync.aligned {op.attributes['pending']};")
+    for operand, result in zip(op.operands, op.results, strict=True):
+        body.names[result] = body.register(operand)
+
+
+RULES: dict[str, Rule] = {
+    "cluster_rank": _cluster_rank,
+    "cluster_barrier": _cluster_barrier,
+    "mbarrier_init": _mbarrier_init,
+    "mbarrier_expect": _mbarrier_expect,
+    "mbarrier_wait": _mbarrier_wait,
+    "tensor_map_acquire": _tensor_map_acquire,
+    "copy_tile": _copy_tile,
+    "mma_begin": _mma_begin,
+    "mma_tiles": _mma_tiles,
+    "mma_commit": _mma_commit,
+    "mma_wait": _mma_wait,
+}

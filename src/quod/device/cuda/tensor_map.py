@@ -1,0 +1,80 @@
+"""Tensor maps, as the driver encodes them.
+
+The driver is called without its bindings: their object for a map is not aligned as the driver
+demands.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quod.device.buffer import Array, Buffer
+from quod.device.cuda.driver import Driver
+from quod.device.tensor_map import COLUMNS, MAP_BYTES, TiledMemory
+from quod.errors import DeviceError
+
+_ALIGNMENT = 64
+_MOST = 1024
+"""Maps that are kept: a network has a few hundred matrices."""
+
+_ANY_16_BITS = 1  # CU_TENSOR_MAP_DATA_TYPE_UINT16
+_SWIZZLE_128 = 3
+_PROMOTE_256 = 3
+_Address = ctypes.c_void_p
+
+
+class TensorMaps:
+    """The maps of a GPU, which are kept: an address and a shape have the same map always."""
+
+    def __init__(self, driver: Driver, upload: Callable[[Array], Buffer]) -> None:
+        self._driver, self._upload = driver, upload
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[TiledMemory, ...], Buffer] = OrderedDict()
+
+    def get(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
+        """Memory with the maps of some arrays; DeviceError for what the driver refuses."""
+        with self._lock:
+            found = self._known.get(arrays)
+            if found is not None:
+                self._known.move_to_end(arrays)
+                return found
+        words = np.concatenate([self._encoded(array) for array in arrays])
+        made = self._upload(words)
+        with self._lock:
+            self._known[arrays] = made
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return made
+
+    def _encoded(self, array: TiledMemory) -> Array:
+        room = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)
+        begin = -room.ctypes.data % _ALIGNMENT
+        made = room[begin : begin + MAP_BYTES]
+        sizes = (ctypes.c_uint64 * 3)(array.length, array.height, array.planes)
+        line = 2 * array.length
+        strides = (ctypes.c_uint64 * 2)(line, line * array.height)
+        box = (ctypes.c_uint32 * 3)(COLUMNS, array.lines, 1)
+        steps = (ctypes.c_uint32 * 3)(1, 1, 1)
+        code = _encoder()(
+            _Address(made.ctypes.data), _ANY_16_BITS, ctypes.c_uint32(3), _Address(array.address),
+            sizes, strides, box, steps, 0, _SWIZZLE_128, _PROMOTE_256, 0,
+        )  # fmt: skip
+        if code:
+            error: Any = self._driver.error
+            raise error("cuTensorMapEncodeTiled", self._driver.api.CUresult(code))
+        return made.view(np.uint64)
+
+
+def _encoder() -> Any:
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        return ctypes.CDLL(name).cuTensorMapEncodeTiled
+    except (OSError, AttributeError) as error:
+        raise DeviceError(f"the NVIDIA driver has no tensor maps ({error}); update it") from None

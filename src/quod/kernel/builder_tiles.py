@@ -1,0 +1,164 @@
+"""The ops of a builder for tiles in shared memory, and products of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quod.kernel import types
+from quod.kernel.builder_memory import MemoryBuilder, check_type, check_value
+from quod.kernel.errors import TraceError, an
+from quod.kernel.types import Type
+from quod.kernel.value import Operand, Value
+from quod.validation import flag, whole_number
+
+_MOST_IN_CLUSTER = 8
+
+
+class TiledArray(NamedTuple):
+    """An array of 16-bit elements in global memory that tiles are copied from.
+
+    It has `planes` planes of `height` lines of `length` elements, all one after the other; lines
+    begin at multiples of 16 bytes. `tensor_map` says the same to the copying unit: see
+    `quod.device.tensor_map`.
+    """
+
+    source: Value
+    tensor_map: Value
+    length: Value
+    height: Value
+    planes: Value
+
+
+class TileOperand(NamedTuple):
+    """Where a product finds a matrix in shared memory: in a tile, from a word on.
+
+    Lines are along K, or along the other axis; then `apart` words are from 64 of it to the next 64.
+    """
+
+    pointer: Value
+    first: Value
+    along: bool = False
+    apart: int = 0
+
+
+class TileBuilder(MemoryBuilder):
+    """What a kernel's Python function asks of the copying unit and of the tensor cores."""
+
+    def cluster(self, workgroups: int) -> None:
+        """Makes clusters of so many workgroups that follow each other: 1, 2, 4 or 8.
+
+        They run at the same time. For machines with the capability ``tile_copies``.
+        """
+        count = whole_number("a cluster", workgroups, 1, _MOST_IN_CLUSTER, error=TraceError)
+        if count & (count - 1):
+            raise TraceError(f"a cluster has 1, 2, 4 or 8 workgroups, not {count}")
+        self._tracer.cluster = count
+
+    def cluster_rank(self) -> Value:
+        """Index of this workgroup in its cluster."""
+        return self._tracer.record_pure("cluster_rank", (), (types.u32,))[0]
+
+    def cluster_barrier(self, *, memory: bool = True) -> None:
+        """Waits until every instance of the cluster is here; legal where all of them come.
+
+        Without `memory` it orders what tiles and products did with shared memory, and no loads and
+        stores of instances.
+        """
+        memory = flag("memory", memory, error=TraceError)
+        self._tracer.record("cluster_barrier", (), (), {"memory": memory})
+
+    def mbarrier_init(self, pointer: Value, index: Operand) -> None:
+        """Makes pointer[index], a u64 in shared memory, an mbarrier for `copy_tile`.
+
+        Others may use it after a barrier of the cluster.
+        """
+        self._mbarrier("mbarrier_init", pointer, index)
+
+    def mbarrier_expect(self, pointer: Value, index: Operand, count: Operand) -> None:
+        """Says how many bytes come in this phase of an mbarrier, which ends once they are there."""
+        self._mbarrier("mbarrier_expect", pointer, index, count)
+
+    def mbarrier_wait(self, pointer: Value, index: Operand, phase: Operand) -> None:
+        """Waits until a phase of an mbarrier has ended, counted from 0, modulo 2."""
+        self._mbarrier("mbarrier_wait", pointer, index, phase)
+
+    def _mbarrier(self, name: str, pointer: Value, *operands: Operand) -> None:
+        check_value(pointer, name)
+        numbers = [self.operand(item, types.u32) for item in operands]
+        self._tracer.record(name, (pointer, *numbers), ())
+
+    def tensor_map_acquire(self, tensor_map: Value) -> None:
+        """Makes a tensor map in global memory known to `copy_tile`, once, before all copies."""
+        check_value(tensor_map, "tensor_map_acquire")
+        self._tracer.record("tensor_map_acquire", (tensor_map,), ())
+
+    def copy_tile(
+        self, shared: Value, to: Operand, mbarrier: tuple[Value, Operand], array: TiledArray,
+        start: tuple[Operand, Operand, Operand], lines: int, *, multicast: bool = False,
+    ) -> None:  # fmt: skip
+        """Begins to copy `lines` lines of 64 elements from the element, line and plane of `start`.
+
+        They come to shared[to], of u32, as lines of 128 bytes, in each of which the 16 bytes of
+        place j are at place j xor (line % 8), and count for an mbarrier; beyond the array there are
+        zeros. With `multicast` they come to each workgroup of the cluster. Legal where all
+        instances of the workgroup come; for machines with the capability ``tile_copies``.
+        """
+        lines = whole_number("the lines of a tile", lines, 8, 256, error=TraceError)
+        multicast = flag("multicast", multicast, error=TraceError)
+        places = [self.operand(item, types.u32) for item in (to, mbarrier[1], *start)]
+        operands = (
+            shared, places[0], mbarrier[0], places[1], array.tensor_map,
+            self.cast(array.source, types.u32), array.length, array.height, array.planes,
+            *places[2:],
+        )  # fmt: skip
+        for operand in operands:
+            check_value(operand, "copy_tile")
+        attributes = {"lines": lines, "multicast": multicast}
+        self._tracer.record("copy_tile", operands, (), attributes)
+
+    def mma_begin(self) -> None:
+        """Comes before products after anything else was done with their sums."""
+        self._tracer.record("mma_begin", (), ())
+
+    def mma_tiles(
+        self, element: Type, a: TileOperand, b: TileOperand, sums: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """Begins to add A B to sums, of which each instance of four subgroups has n/2.
+
+        A is 64 by 16 and B 16 by n, of f16 or bf16; which sums an instance has the op says. They
+        take the place of `sums`, which nothing else uses, and only further products and `mma_wait`
+        take them. For machines with the capability ``warpgroups``.
+        """
+        check_type(element)
+        if element not in types.HALVES:
+            raise TraceError(f"k.mma_tiles multiplies f16 and bf16, not {element}")
+        if not isinstance(sums, (list, tuple)):
+            raise TraceError(f"sums are a list of values, not {an(type(sums).__name__)}")
+        operands = (
+            a.pointer, self.operand(a.first, types.u32), b.pointer,
+            self.operand(b.first, types.u32), *sums,
+        )  # fmt: skip
+        for operand in operands:
+            check_value(operand, "mma_tiles")
+        attributes = {
+            "element": element.name, "a_along": a.along, "a_apart": a.apart, "b_along": b.along,
+            "b_apart": b.apart,
+        }  # fmt: skip
+        results = [types.f32] * len(sums)
+        return self._tracer.record("mma_tiles", operands, results, attributes)
+
+    def mma_commit(self) -> None:
+        """Makes one group of the products begun since the last group."""
+        self._tracer.record("mma_commit", (), ())
+
+    def mma_wait(self, pending: int = 0, sums: Sequence[Value] = ()) -> tuple[Value, ...]:
+        """Waits for all groups of products but the last `pending`; gives the sums.
+
+        Sums are given with `pending` 0 alone: else some are under way.
+        """
+        pending = whole_number("pending", pending, 0, 7, error=TraceError)
+        for value in sums:
+            check_value(value, "mma_wait")
+        kinds = [value.type for value in sums]
+        return self._tracer.record("mma_wait", tuple(sums), kinds, {"pending": pending})

@@ -1,0 +1,44 @@
+"""What is under way between tiles in shared memory and products, while a kernel is interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.frozen import frozen
+from quod.kernel.interpreter_memory import SharedBuffer
+
+
+class Mbarrier:
+    """An mbarrier: how many phases have ended, and what is missing to this one's end."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.expected: int | None = None
+        self.come = 0
+        self.copies: list[Callable[[], None]] = []
+
+    def settle(self) -> None:
+        """Ends the phase if all of it has come."""
+        if self.expected is not None and self.come == self.expected:
+            self.ended += 1
+            self.expected, self.come = None, 0
+
+
+@frozen(eq=False)
+class Reading:
+    """What products under way read: bytes of a workgroup's tile, and the group they are in."""
+
+    room: SharedBuffer
+    group: int
+    first: int
+    last: int
+    number: int
+
+
+class Tiles:
+    """The barriers and products of the workgroups that run."""
+
+    def __init__(self) -> None:
+        self.barriers: dict[tuple[int, int, int], Mbarrier] = {}
+        self.readings: list[Reading] = []
+        self.committed = 0

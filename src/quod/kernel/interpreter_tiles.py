@@ -1,0 +1,297 @@
+"""Steps of the interpreter for tiles, the barriers that count them, and products of them.
+
+What a copy brings is there once its barrier was waited for; what a product reads must stay until
+the product was waited for. Everything here is done once a workgroup: the operands of its instances
+are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from quod.kernel import types
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter_memory import Pointers, SharedBuffer
+from quod.kernel.interpreter_pending import Mbarrier, Reading
+from quod.kernel.interpreter_run import Frame, Mask, Run, array
+from quod.kernel.interpreter_together import check_together, forget_accesses
+from quod.kernel.ir import Op
+from quod.kernel.matrices import numbers_of_halves
+from quod.kernel.semantics import Array
+from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
+
+Step = Callable[[Frame, Run, Mask], None]
+
+_FOUR = 128
+"""Instances that have a product together."""
+_COLUMNS = LINE // 2
+_PATTERN = 8 * LINE
+"""Bytes after which places of a line are exchanged in the same way again."""
+
+
+def _groups(op: Op, run: Run, mask: Mask) -> Array:
+    """The workgroups that are here, all instances of each."""
+    check_together(op, run, mask)
+    return np.flatnonzero(mask.bits.reshape(-1, run.width)[:, 0])
+
+
+def _error(op: Op, run: Run, group: int, problem: str) -> InterpreterError:
+    return InterpreterError(f"workgroup {run.first + group} {problem}", op.location)
+
+
+def _number(op: Op, run: Run, frame: Frame, slot: int, group: int) -> int:
+    """An operand that all instances of a workgroup have."""
+    values = array(frame[slot])[group * run.width : (group + 1) * run.width]
+    if (values != values[0]).any():
+        raise _error(op, run, group, f"has an operand of {op.name} that differs between instances")
+    return int(values[0])
+
+
+def _place(op: Op, run: Run, frame: Frame, slot: int, lanes: slice | int) -> tuple[int, Array]:
+    """A pointer: the number of the buffer, and the bytes of some lanes."""
+    pointers = frame[slot]
+    assert isinstance(pointers, Pointers)
+    number = pointers.buffer
+    if not isinstance(number, int):
+        number = int(number[lanes] if isinstance(lanes, int) else number[lanes][0])
+    return number, np.atleast_1d(pointers.offset[lanes])
+
+
+def _barrier_key(
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], group: int
+) -> tuple[int, int, int]:
+    number, offset = _place(op, run, frame, operands[0], group * run.width)
+    at = int(offset[0]) + 8 * _number(op, run, frame, operands[1], group)
+    room = run.buffers[number]
+    if not 0 <= at <= room.nbytes - 8:
+        raise _error(op, run, group, f"has an mbarrier beyond {room.name}")
+    return number, group, at
+
+
+def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], group: int) -> Mbarrier:
+    key = _barrier_key(op, run, frame, operands, group)
+    found = run.tiles.barriers.get(key)
+    if found is None:
+        raise _error(op, run, group, f"has no mbarrier at byte {key[2]} of its array")
+    return found
+
+
+def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        for group in _groups(op, run, mask):
+            key = _barrier_key(op, run, frame, operands, group)
+            if key in run.tiles.barriers:
+                raise _error(op, run, group, f"has made the mbarrier at byte {key[2]} before")
+            run.tiles.barriers[key] = Mbarrier()
+
+    return step
+
+
+def mbarrier_expect(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        for group in _groups(op, run, mask):
+            barrier = _barrier(op, run, frame, operands, group)
+            if barrier.expected is not None:
+                raise _error(op, run, group, "expects bytes twice in one phase of an mbarrier")
+            barrier.expected = _number(op, run, frame, operands[2], group)
+
+    return step
+
+
+def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        for group in _groups(op, run, mask):
+            barrier = _barrier(op, run, frame, operands, group)
+            barrier.settle()
+            # The phase of a parity has ended if the present one has the other.
+            if barrier.ended % 2 == _number(op, run, frame, operands[2], group) % 2:
+                missing = "that were not expected" if barrier.expected is None else "expected"
+                raise _error(
+                    op, run, group,
+                    f"waits for ever: {barrier.come} bytes have come of {barrier.expected or 0} "
+                    f"{missing} in phase {barrier.ended} of an mbarrier",
+                )  # fmt: skip
+            for arrive in barrier.copies:
+                arrive()
+            barrier.copies.clear()
+
+    return step
+
+
+def copy_tile(op: Op, operands: list[int], results: list[int]) -> Step:
+    lines, multicast = int(op.attributes["lines"]), bool(op.attributes["multicast"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        groups = _groups(op, run, mask)
+        for group in groups:
+            lane = group * run.width
+            data = _tile(op, run, frame, operands, group, lines)
+            first = group // run.cluster * run.cluster
+            targets = range(first, first + run.cluster) if multicast else [group]
+            if not set(targets) <= set(groups.tolist()):
+                raise _error(op, run, group, f"is alone in its cluster at {op.name}")
+            number, offset = _place(op, run, frame, operands[0], lane)
+            at = int(offset[0]) + 4 * _number(op, run, frame, operands[1], group)
+            room = run.buffers[number]
+            assert isinstance(room, SharedBuffer)
+            if at % _PATTERN or at + len(data) > room.nbytes:
+                raise _error(
+                    op, run, group, f"copies {len(data)} bytes to byte {at} of {room.name}, of "
+                    f"{room.nbytes}; a tile begins at a multiple of {_PATTERN}",
+                )  # fmt: skip
+            key = _barrier_key(op, run, frame, operands[2:], group)
+            for target in targets:
+                _begin(op, run, room, target, at, data, (key[0], target, key[2]))
+
+    return step
+
+
+def _begin(
+    op: Op, run: Run, room: SharedBuffer, group: int, at: int, data: Array,
+    key: tuple[int, int, int],
+) -> None:  # fmt: skip
+    """Begins the copy of a tile to one workgroup."""
+    barrier = run.tiles.barriers.get(key)
+    if barrier is None:
+        raise _error(op, run, group, f"has no mbarrier at byte {key[2]} of its array")
+    end = at + len(data)
+    for reading in run.tiles.readings:
+        if reading.room is room and reading.group == group and (
+            reading.first < end and at < reading.last
+        ):  # fmt: skip
+            raise _error(op, run, group, "copies over a tile that a product is still reading")
+    lane, place = np.array([group * run.width]), run.place(op.location)
+    room.begin_copy(np.array([at]), lane, len(data), place)
+    barrier.come += len(data)
+    barrier.copies.append(lambda: room.arrive(at, group, data))
+
+
+def _tile(op: Op, run: Run, frame: Frame, operands: Sequence[int], group: int, lines: int) -> Array:
+    """The bytes of a tile as they are in shared memory."""
+    numbers = [_number(op, run, frame, slot, group) for slot in operands[6:]]
+    length, height, planes, column, line, plane = numbers
+    number, offset = _place(op, run, frame, operands[5], group * run.width)
+    source = run.buffers[number]
+    if offset[0] % 16 or length % 8:
+        raise _error(
+            op, run, group, f"copies tiles of lines of {length} elements from byte {offset[0]}: "
+            "lines begin at multiples of 16 bytes",
+        )  # fmt: skip
+    at_line, at_column = line + np.arange(lines)[:, None], column + np.arange(_COLUMNS)
+    inside = (at_line < height) & (at_column < length) & (plane < planes)
+    places = (plane * height + at_line) * length + at_column
+    wanted = int(offset[0]) + 2 * places[inside]
+    lanes = np.full(len(wanted), group * run.width)
+    (elements,) = source.load(wanted, lanes, types.u16, 1, run.place(op.location))
+    tile = np.zeros((lines, _COLUMNS), np.uint16)
+    tile[inside] = elements
+    swizzled = np.arange(8) ^ np.arange(lines)[:, None] % 8
+    chunks = tile.reshape(lines, 8, 8)
+    return np.take_along_axis(chunks, swizzled[:, :, None], axis=1).reshape(-1).view(np.uint8)
+
+
+def cluster_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
+    memory = bool(op.attributes["memory"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        groups = _groups(op, run, mask)
+        for first in np.unique(groups // run.cluster * run.cluster):
+            missing = set(range(first, first + run.cluster)) - set(groups.tolist())
+            if missing:
+                raise _error(op, run, min(missing), f"does not reach the {op.name} of its cluster")
+        forget_accesses(run, mask, products_only=not memory)
+
+    return step
+
+
+# --- products
+
+
+def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
+    """The byte of each element of a matrix, as it is exchanged within lines.
+
+    `apart` is None where lines are along the columns, else bytes from 64 rows to the next 64.
+    """
+    row, column = np.arange(rows)[:, None], np.arange(columns)
+    if apart is None:
+        at = first + row * LINE + column * 2
+    else:
+        at = first + row // _COLUMNS * apart + column * LINE + row % _COLUMNS * 2
+    return at ^ (at // LINE % 8) * 16
+
+
+def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
+    attributes = op.attributes
+    element, count = str(attributes["element"]), len(results)
+    aparts = [
+        4 * int(attributes[f"{name}_apart"]) if attributes[f"{name}_along"] else None
+        for name in "ab"
+    ]
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        sums = np.stack([array(frame[slot]) for slot in operands[4:]])
+        for group in _groups(op, run, mask):
+            for begin in range(group * run.width, (group + 1) * run.width, _FOUR):
+                lanes = slice(begin, begin + _FOUR)
+                a, b = (
+                    _matrix(op, run, frame, operands[at : at + 2], lanes, rows, apart, element)
+                    for at, rows, apart in ((0, MATRIX_ROWS, aparts[0]), (2, 2 * count, aparts[1]))
+                )
+                number = np.arange(count)[:, None]
+                row = _ROW + 8 * (number // 2 % 2)
+                column = 8 * (number // 4) + 2 * _PART + number % 2
+                own = sums[:, lanes].astype(np.float64)
+                sums[:, lanes] = (own + (a @ b.T)[row, column]).astype(np.float32)
+        for slot, values in zip(results, sums, strict=True):
+            frame[slot] = values
+
+    return step
+
+
+def _matrix(
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], lanes: slice, rows: int,
+    apart: int | None, element: str,
+) -> Array:  # fmt: skip
+    """Elements of rows by 16, which the product reads until it is waited for."""
+    number, offsets = _place(op, run, frame, operands[0], lanes)
+    first = offsets + 4 * array(frame[operands[1]])[lanes].astype(np.int64)
+    group = lanes.start // run.width
+    if (first != first[0]).any():
+        raise _error(op, run, group, f"has a tile of {op.name} that differs between instances")
+    room = run.buffers[number]
+    assert isinstance(room, SharedBuffer)
+    at = _addresses(int(first[0]), rows, MATRIX_DEPTH, apart)
+    halves = room.tile(at, lanes.start, run.place(op.location))
+    low, high = int(at.min()), int(at.max()) + 2
+    run.tiles.readings.append(Reading(room, group, low, high, run.tiles.committed))
+    return numbers_of_halves(element, halves)
+
+
+_LANE = np.arange(_FOUR)
+_ROW, _PART = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
+
+
+def mma_commit(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _groups(op, run, mask)
+        run.tiles.committed += 1
+
+    return step
+
+
+def mma_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    pending = int(op.attributes["pending"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        _groups(op, run, mask)
+        tiles = run.tiles
+        tiles.readings = [
+            reading for reading in tiles.readings if reading.number >= tiles.committed - pending
+        ]
+        # A result may have the slot of another operand.
+        for result, value in zip(results, [frame[slot] for slot in operands], strict=True):
+            frame[result] = value
+
+    return step

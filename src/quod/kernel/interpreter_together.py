@@ -1,0 +1,34 @@
+"""What the interpreter does where all instances of a workgroup come together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter_memory import SharedBuffer
+from quod.kernel.interpreter_run import Mask, Run
+from quod.kernel.ir import Op
+
+
+def check_together(op: Op, run: Run, mask: Mask) -> None:
+    """InterpreterError unless of each workgroup all instances are here, or none."""
+    if mask.full:
+        return
+    rows = mask.bits.reshape(-1, run.width)
+    split = rows.any(axis=1) & ~rows.all(axis=1)
+    if split.any():
+        group = int(np.argmax(split))
+        missing, waiting = int(np.argmin(rows[group])), int(np.argmax(rows[group]))
+        raise InterpreterError(
+            f"instance {missing} of workgroup {run.first + group} does not reach the {op.name} "
+            f"that instance {waiting} waits at",
+            op.location,
+        )
+
+
+def forget_accesses(run: Run, mask: Mask, *, products_only: bool = False) -> None:
+    """What was done to shared memory, or what products did, comes before what follows."""
+    groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
+    for buffer in run.buffers:
+        if isinstance(buffer, SharedBuffer):
+            buffer.barrier(groups, products_only=products_only)

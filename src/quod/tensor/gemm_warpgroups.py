@@ -1,0 +1,273 @@
+"""The matrix product in tiles that a unit of its own copies, multiplied by four subgroups together.
+
+Tiles of K are in a ring in shared memory. While products of one are under way, the next ones are
+begun, and the tile that was multiplied before is copied over. Workgroups of a cluster, below each
+other, need the same of B: each copies a part, which comes to all. Source of the structure: the main
+loop for Hopper of CUTLASS ("Efficient GEMM in CUDA"), without its warps that only copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.builder_tiles import TiledArray, TileOperand
+from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
+from quod.kernel.types import Type
+from quod.kernel.value import ParameterType
+from quod.tensor.accesses import Accesses
+from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan
+
+_WORDS = LINE // 4
+"""Words of a line."""
+_MAP_WORDS = 16
+"""Words of 64 bits of a tensor map."""
+_GROUP = 8
+"""Tiles below each other that workgroups take one after the other."""
+_TOGETHER = 8
+"""Elements of the widest store, which an instance has of one block of columns."""
+_QUAD = 4
+"""Instances that have a row of C together; 8 columns of a block are two each."""
+
+
+def _gemm(
+    k: Builder, m: Value, n: Value, depth: Value, batches: Value, batches_of_b: Value, scale: Value,
+    maps: Value, a: Value, b: Value, bias: Value, residual: Value, c: Value, *, element: Type,
+    plan: TilePlan, form: GemmForm,
+) -> None:  # fmt: skip
+    """C = scale * A B (+ bias, of each column) (+ residual), of some products beside each other.
+
+    `maps` are the tensor maps of A and of B; `batches_of_b` is 1 where each product has its own B.
+    """
+    k.cluster(plan.cluster)
+    rows, columns = plan.tile
+    right = (n + (columns - 1)) // columns
+    down = (m + (rows * plan.cluster - 1)) // (rows * plan.cluster)
+    cluster = k.workgroup_id() // plan.cluster
+    tile, batch = cluster % (down * right), cluster // (down * right)
+    group = max(1, _GROUP // plan.cluster)
+    block, inside = tile // (right * group), tile % (right * group)
+    height = k.minimum(down - block * group, group)
+    row = (block * group + inside % height) * plan.cluster + k.cluster_rank()
+    row, column = row * rows, inside // height * columns
+    first_map, second_map = maps, k.pointer_add(maps, _MAP_WORDS)
+    planes = k.maximum(batches * batches_of_b, k.constant(1, u32))
+    of_a = TiledArray(a, first_map, *_turned(form.transpose_a, depth, m), batches)
+    left = _Ring(
+        k, plan, of_a, row, batch, along=form.transpose_a, width=rows, shared_by=1
+    )  # fmt: skip
+    of_b = TiledArray(b, second_map, *_turned(not form.transpose_b, depth, n), planes)
+    over = _Ring(
+        k, plan, of_b, column, batch * batches_of_b, along=not form.transpose_b, width=columns,
+        shared_by=plan.cluster,
+    )  # fmt: skip
+    for tensor_map in (first_map, second_map):
+        k.tensor_map_acquire(tensor_map)
+    sums = _multiplied(k, element, plan, left, over, depth)
+    lane = _lane(k)
+    own = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
+    result = _Result(k, element, plan, form, (m, n), batch, scale, (bias, residual, c))
+    for below in (0, 8):
+        pairs = [sums[at : at + 2] for at in range(below // 4, len(sums), 4)]
+        result.store(row + own + below, column, pairs)
+
+
+def _turned(along: bool, depth: Value, extent: Value) -> tuple[Value, Value]:
+    """The length of lines, and their number."""
+    return (extent, depth) if along else (depth, extent)
+
+
+class _Ring:
+    """Tiles of an operand: `width` of the long axis and 64 of K, in stages.
+
+    Lines are along K, or along the long axis where the operand is `along` it; then there are slabs
+    of 64 of that axis. `shared_by` workgroups copy a part of the lines each.
+    """
+
+    def __init__(
+        self, k: Builder, plan: TilePlan, array: TiledArray, first: Value, plane: Value, *,
+        along: bool, width: int, shared_by: int,
+    ) -> None:  # fmt: skip
+        self._k, self._array, self._first, self._plane = k, array, first, plane
+        self._along, self._width, self._shared_by = along, width, shared_by
+        self._size = width * _WORDS
+        self.room = k.shared(u32, self._size * plan.stages, alignment=8 * LINE)
+        self.nbytes = 4 * self._size
+
+    def copy(self, stage: Value, step: Value, mbarrier: tuple[Value, Value]) -> None:
+        """Begins this workgroup's part of a step of K."""
+        k, start, multicast = self._k, step * TILE_DEPTH, self._shared_by > 1
+        lines = (TILE_DEPTH if self._along else self._width) // self._shared_by
+        own = k.cluster_rank() * lines if multicast else k.constant(0, u32)
+        to = stage * self._size + own * _WORDS
+        for slab in range(0, self._width if self._along else 1, TILE_DEPTH):
+            place = (self._first + slab, start + own) if self._along else (start, self._first + own)
+            k.copy_tile(
+                self.room, to + slab * _WORDS, mbarrier, self._array, (*place, self._plane), lines,
+                multicast=multicast,
+            )  # fmt: skip
+
+    def operand(self, stage: Value, at: int, first: Value | int = 0) -> TileOperand:
+        """16 of K, the `at`-th, from `first` of the long axis on, a multiple of 64."""
+        step = at * MATRIX_DEPTH * _WORDS if self._along else at * MATRIX_DEPTH // 2
+        place = stage * self._size + first * _WORDS + step
+        return TileOperand(self.room, place, self._along, TILE_DEPTH * _WORDS)
+
+
+def _multiplied(
+    k: Builder, element: Type, plan: TilePlan, a: _Ring, b: _Ring, depth: Value
+) -> Sequence[Value]:
+    """The sums of an instance."""
+    arrived = k.shared(u64, plan.stages)
+    for number in range(plan.stages):
+        k.mbarrier_init(arrived, number)
+    if plan.cluster > 1:
+        k.cluster_barrier()
+    steps = (depth + (TILE_DEPTH - 1)) // TILE_DEPTH
+    # Of its first instance, so that the assembler sees that a subgroup has one place.
+    own_rows = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+
+    def copy(stage: Value, step: Value) -> None:
+        with k.if_(step < steps):
+            k.mbarrier_expect(arrived, stage, a.nbytes + b.nbytes)
+            a.copy(stage, step, (arrived, stage))
+            b.copy(stage, step, (arrived, stage))
+
+    for number in range(plan.stages - 1):
+        copy(k.constant(number, u32), k.constant(number, u32))
+    if plan.cluster == 1:
+        # What copies has made the mbarriers itself; the others may wait for them now.
+        k.barrier()
+    initial = [k.constant(0.0, f32)] * (plan.tile[1] // 2)
+    with k.range(0, steps, carry=initial) as loop:
+        step, sums = loop.index, tuple(loop.carried)
+        stage, phase = _divided(step, plan.stages)
+        k.mbarrier_wait(arrived, stage, phase)
+        k.mma_begin()
+        for at in range(TILE_DEPTH // MATRIX_DEPTH):
+            sums = k.mma_tiles(element, a.operand(stage, at, own_rows), b.operand(stage, at), sums)
+        k.mma_commit()
+        # The products of the step before are done, of all: its tiles are free.
+        k.mma_wait(1)
+        k.cluster_barrier(memory=False)
+        following = step + (plan.stages - 1)
+        copy(_divided(following, plan.stages)[0], following)
+        loop.next(list(sums))
+    return k.mma_wait(0, loop.results)
+
+
+def _lane(k: Builder) -> Value:
+    """The index in the subgroup of 32, without a division."""
+    return k.local_id() & 31
+
+
+def _divided(step: Value, stages: int) -> tuple[Value, Value]:
+    """Remainder and quotient by a power of two: assemblers divide by what they do not know to be
+    one."""
+    return step & (stages - 1), step >> (stages.bit_length() - 1)
+
+
+class _Result:
+    """The tile of C: what comes of sums, and where it goes."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: TilePlan, form: GemmForm,
+        extents: tuple[Value, Value], batch: Value, scale: Value,
+        memory: tuple[Value, Value, Value],
+    ) -> None:  # fmt: skip
+        self._k, self._form, self._scale, self._vector = k, form, scale, plan.c_vector
+        self._pairs = Accesses(k, element, min(2, plan.c_vector))
+        self._least = min(2, plan.c_vector)
+        self._rows, self._columns = extents
+        self._first = batch.cast(u64) * self._rows.cast(u64)
+        bias, residual, self._c = memory
+        self._bias, self._residual, self._c_pairs = map(self._pairs.of, (bias, residual, self._c))
+
+    def store(self, row: Value, column: Value, pairs: Sequence[Sequence[Value]]) -> None:
+        """A row of the tile, of which the instance has two columns of every eight."""
+        k, part = self._k, _lane(self._k) & (_QUAD - 1)
+        columns = [column + 8 * block + 2 * part for block in range(len(pairs))]
+        found = [self._complete(row, *each) for each in zip(columns, pairs, strict=True)]
+        if self._vector < _TOGETHER:
+            for at, values in zip(columns, found, strict=True):
+                self._store(row, at, values)
+            return
+        pack = k.pack_f16 if self._pairs.element is f16 else k.pack_bf16
+        words = [pack(*values) for values in found]
+        for first in range(0, len(words), _QUAD):
+            own = _transposed(k, part, words[first : first + _QUAD])
+            at = column + (part + first) * 8
+            with k.if_((row < self._rows) & (at < self._columns)):
+                access = self._line(row, 8) + (at // 8).cast(u64)
+                k.store(k.pointer_add(self._c.cast(u32), access * 4), 0, *own)
+
+    def _line(self, row: Value, vector: int) -> Value:
+        """The first access of a row, of so many elements each."""
+        return (self._first + row.cast(u64)) * (self._columns // vector).cast(u64)
+
+    def _complete(self, row: Value, column: Value, sums: Sequence[Value]) -> list[Value]:
+        """Elements beside each other. What is beyond the matrix is not stored: it gets the last."""
+        k, found = self._k, [value * self._scale for value in sums]
+        for at in range(0, 2, self._least):
+            place = k.minimum(column + at, self._columns - self._least) // self._least
+            if self._form.bias:
+                self._add(found, at, self._pairs.load(self._bias, place))
+            if self._form.residual:
+                line = self._line(k.minimum(row, self._rows - 1), self._least)
+                memory = k.pointer_add(self._residual, line * self._pairs.words)
+                self._add(found, at, self._pairs.load(memory, place))
+        return found
+
+    @staticmethod
+    def _add(found: list[Value], at: int, more: Sequence[Value]) -> None:
+        for number, value in enumerate(more):
+            found[at + number] += value
+
+    def _store(self, row: Value, column: Value, values: Sequence[Value]) -> None:
+        k = self._k
+        for at in range(0, 2, self._least):
+            place = column + at
+            with k.if_((row < self._rows) & (place < self._columns)):
+                memory = k.pointer_add(
+                    self._c_pairs, self._line(row, self._least) * self._pairs.words
+                )
+                self._pairs.store(memory, place // self._least, values[at : at + self._least])
+
+
+def _transposed(k: Builder, part: Value, words: Sequence[Value]) -> list[Value]:
+    """Of four instances, each with a word of four blocks: all words of the block of this one."""
+    found = list(words)
+    for distance in (1, 2):
+        upper = (part & distance) != 0
+        partner = _lane(k) ^ distance
+        for low in (at for at in range(_QUAD) if not at & distance):
+            high = low + distance
+            kept = k.select(upper, found[high], found[low])
+            given = k.shuffle(k.select(upper, found[low], found[high]), partner)
+            found[low], found[high] = k.select(upper, given, kept), k.select(upper, kept, given)
+    return found
+
+
+def _kernel(element: Type) -> KernelDefinition:
+    names = ("m", "n", "depth", "batches", "batches_of_b")
+    parameters: dict[str, ParameterType] = dict.fromkeys(names, u32)
+    parameters |= {"scale": f32, "maps": pointer(u64)}
+    parameters |= dict.fromkeys(("a", "b", "bias", "residual", "c"), pointer(element))
+    location = Location(_gemm.__code__.co_filename, _gemm.__code__.co_firstlineno)
+    return KernelDefinition(f"gemm_tiles_{element}", _gemm, parameters, location)
+
+
+GEMM_TILES = {element: _kernel(element) for element in (f16, bf16)}
+"""The kernel by the type of its elements."""
