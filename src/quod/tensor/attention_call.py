@@ -9,7 +9,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.tensor.arrays import Given, check_apart, like, result
 from quod.tensor.attention_heads import heads_of
 from quod.tensor.attention_kernel import ATTENTION, AttentionForm
-from quod.tensor.attention_plan import plan_tiles
+from quod.tensor.attention_plan import plan_attention
 from quod.tensor.rows import LOG2_E
 
 
@@ -47,13 +47,14 @@ def attention(
         return target
     element, (queries, keys, head) = given.q.element, given.sizes
     form = AttentionForm(given.causal, given.lengths is not None, sums is not None)
-    plan = plan_tiles(device, element, head)
+    of_all = math.prod(given.q.shape[:-2])
+    plan = plan_attention(device, element, queries, head, of_all)
     compiled = device.compile(
         ATTENTION[element, form.lengths, form.sums], lanes=plan.lanes, element=element, plan=plan,
         form=form,
     )  # fmt: skip
     memory = [*given.memory(), made.memory, *([] if sums is None else [sums.memory])]
-    groups = -(-queries // plan.tile[0]) * math.prod(given.q.shape[:-2])
+    groups = -(-queries // plan.tile[0]) * of_all
     device.launch(
         compiled, groups, queries, keys, head, given.heads, given.shared_by,
         given.scale * LOG2_E, *memory,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from quod.frozen import frozen
-from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f32, pointer, u32, u64
+from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f16, f32, pointer, u32, u64
 from quod.kernel.machine import Capability
 from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
-from quod.tensor.attention_plan import TilePlan
+from quod.tensor.attention_cores import Copied, Found, attend
+from quod.tensor.attention_plan import CoreTilePlan, TilePlan
 from quod.tensor.attention_tiles import Lines, Sums, Tile
 from quod.tensor.flat import TYPES
 from quod.tensor.powers import LEAST
@@ -41,9 +42,10 @@ class Sequence:
             self.keys = k.minimum(k.uniform(lengths[batch]), self.keys)
 
     def seen(self, query: Value) -> Value:
-        """How many keys a query sees; the last query sees all."""
+        """How many keys a query sees: the last one all, one that there is not none."""
         if not self._form.causal:
-            return self.keys
+            # Numbers of their own for each query also spare registers for what all would share.
+            return self._k.select(query < self.queries, self.keys, 0)
         after = query + 1 + self.keys
         before = self.queries
         return self._k.select(after > before, self._k.minimum(after - before, self.keys), 0)
@@ -58,7 +60,7 @@ def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -
 def _attention(
     k: Builder, queries: Value, keys: Value, head: Value, heads: Value, shared_by: Value,
     factor: Value, q: Value, keys_: Value, values: Value, *memory: Value, element: Type,
-    plan: TilePlan, form: AttentionForm,
+    plan: TilePlan | CoreTilePlan, form: AttentionForm,
 ) -> None:  # fmt: skip
     """out = softmax(scale * q k^T) v, of heads of which `shared_by` have the same keys and values.
 
@@ -74,18 +76,27 @@ def _attention(
     # The tiles that see most keys come first.
     first = (tiles - 1 - tile_number) * rows
     sequence = Sequence(k, form, (queries, keys), lengths, number // heads)
-    of_q = Lines(part_of(k, q, number, queries, head), queries)
-    of_k, of_v = (
-        Lines(part_of(k, one, number // shared_by, keys, head), sequence.keys)
-        for one in (keys_, values)
-    )
+    own_q = part_of(k, q, number, queries, head)
+    own_k, own_v = (part_of(k, one, number // shared_by, keys, head) for one in (keys_, values))
+    stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
+    if isinstance(plan, CoreTilePlan):
+        head = k.constant(plan.size, u32) if plan.exact else head
+        found = attend(
+            k, element, plan, Copied(own_q, head, queries), Copied(own_k, head, stop),
+            Copied(own_v, head, stop), first, sequence.seen, factor,
+        )  # fmt: skip
+        target = part_of(k, rest[0], number, queries, head)
+        logs = part_of(k, rest[1], number, queries, k.constant(1, u32)) if form.sums else None
+        _store(k, element, plan, found, (first, queries), target, head, logs)
+        return
+    of_q = Lines(own_q, queries)
+    of_k, of_v = Lines(own_k, sequence.keys), Lines(own_v, sequence.keys)
     tile = Tile(k, element, plan, head)
     room, sums = tile.turned_room(), tile.sums()
     sums.clear()
     own = tile.turned(of_q, first, room)
     places = [k.minimum(first + tile.row(each), queries - 1) for each in range(plan.rows)]
     seen = [sequence.seen(place) for place in places]
-    stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
     least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
     initial = [least] * plan.rows, [zero] * plan.rows, sums
     with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
@@ -131,6 +142,35 @@ def _attention(
             for any_, top, total in zip(some, tops, totals, strict=True)
         ]
         tile.store_numbers(part_of(k, rest[1], number, queries, k.constant(1, u32)), first, queries, logs)
+
+
+def _store(
+    k: Builder, element: Type, plan: CoreTilePlan, found: Found, rows: tuple[Value, Value],
+    target: Value, head: Value, logs: Value | None,
+) -> None:  # fmt: skip
+    """Stores what a subgroup found, two elements beside each other in a word."""
+    first, queries = rows
+    pack, lane = k.pack_f16 if element is f16 else k.pack_bf16, k.lane_id()
+    width = head >> 1
+    for number, sums in enumerate(found.sums):
+        for half in range(2):
+            row = first + k.subgroup_id() * plan.rows + (number * 16 + half * 8 + (lane >> 2))
+            total = found.totals[number][half]
+            inverse = k.select(total > 0.0, k.rcp(total), 0.0)
+            line = k.pointer_add(target.cast(u32), row.cast(u64) * width.cast(u64))
+            with k.if_(row < queries):
+                for place, block in enumerate(sums):
+                    at = (lane & 3) + place * 4
+                    word = pack(*[value * inverse for value in block[2 * half :][:2]])
+                    if plan.exact:
+                        line[at] = word
+                        continue
+                    with k.if_(at < width):
+                        line[at] = word
+            if logs is not None:
+                log = (found.tops[number][half] + k.log2(total)) * LN_2
+                with k.if_((row < queries) & ((lane & 3) == 0)):
+                    logs[row] = k.select(total > 0.0, log, LEAST)
 
 
 def _kernel(element: Type, *, lengths: bool, sums: bool) -> KernelDefinition:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
-from quod.kernel.types import Type
-from quod.tensor.plan import VECTOR_LANES, widest
+from quod.kernel.types import HALVES, Type
+from quod.tensor.plan import VECTOR_LANES, WIDEST, widest
 
 _TOGETHER = 4
 """Elements that an instance reads together at most."""
@@ -55,6 +55,53 @@ class TilePlan:
         return 4 * (operands * self.size * rows + columns * (line + rows) + self.across * rows)
 
 
+@frozen
+class CoreTilePlan:
+    """A workgroup of `subgroups` has a tile of queries on tensor cores, `rows` of each.
+
+    Heads have `size` elements, 64 or 128, or up to so many if that is not `exact`. Tiles of `keys` and their values are in shared
+    memory, `stages` times; queries are `kept` in registers, or read from there for each tile.
+    Registers are for so many `resident` workgroups a multiprocessor.
+    """
+
+    size: int
+    rows: int
+    subgroups: int
+    keys: int
+    stages: int
+    kept: bool
+    resident: int = 1
+    exact: bool = True
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 32 * self.subgroups
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Queries of a workgroup, and keys that are taken together."""
+        return self.rows * self.subgroups, self.keys
+
+    @property
+    def shared_bytes(self) -> int:
+        """What queries, keys and values of 16 bits take."""
+        rows, keys = self.tile
+        return 2 * self.size * (rows + 2 * self.stages * keys)
+
+
+CORE_PLANS = {
+    64: (
+        CoreTilePlan(64, 32, 4, 64, 2, kept=True, resident=2),
+        CoreTilePlan(64, 16, 4, 64, 2, kept=True, resident=3),
+    ),
+    128: (
+        CoreTilePlan(128, 32, 4, 32, 4, kept=False, resident=2),
+        CoreTilePlan(128, 16, 4, 64, 2, kept=True, resident=2),
+    ),
+}
+"""Plans of tensor cores by the size of heads, the largest tile first."""
+
 _WIDE_VECTORS = (16, 3, 8)
 """Lanes, vectors of rows, and lines: 24 of 32 vector registers are sums."""
 _VECTORS = (8, 3, 4)
@@ -64,6 +111,24 @@ _TILES = ((128, 8, 4, 4), (128, 8, 2, 4), (128, 8, 1, 4), (128, 16, 1, 2))
 """Lanes, those beside each other, rows and lines of each, on GPUs with 48 KB of shared memory."""
 _SMALL_TILES = ((64, 8, 4, 2), (64, 8, 2, 2), (64, 8, 1, 2), (64, 16, 1, 1))
 """The same within what WebGPU promises, and for drivers that compile slowly."""
+
+
+def plan_attention(
+    device: AnyDevice, element: Type, queries: int, head: int, heads: int
+) -> TilePlan | CoreTilePlan:
+    """The plan for so many heads of so many queries."""
+    machine = device.machine(device.lanes)
+    fits = element in HALVES and not head * element.bytes % WIDEST and head <= max(CORE_PLANS)
+    if not machine.has(Capability.TENSOR_CORES) or not fits:
+        return plan_tiles(device, element, head)
+    size = min(size for size in CORE_PLANS if size >= head)
+    found = CORE_PLANS[size][-1]
+    for plan in CORE_PLANS[size]:
+        enough = -(-queries // plan.tile[0]) * heads >= device.multiprocessors
+        if enough and plan.shared_bytes <= machine.shared_bytes_limit:
+            found = plan
+            break
+    return replace(found, exact=size == head)
 
 
 def plan_tiles(
