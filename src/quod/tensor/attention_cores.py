@@ -6,7 +6,10 @@ as its first factor, so that weights never leave registers (FlashAttention-2, Da
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from functools import reduce
+from itertools import product
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
@@ -102,155 +105,164 @@ class Found:
     sums: list[list[Values]]
 
 
-def attend(
-    k: Builder, element: Type, plan: CoreTilePlan, of_q: Copied, of_k: Copied, of_v: Copied,
-    first: Value, seen: Callable[[Value], Value], factor: Value,
-) -> Found:  # fmt: skip
-    """What the queries from `first` on find; `seen` tells how many keys one sees.
+class Attention:
+    """Some queries of a head and the keys that they see, on the tensor cores of a workgroup."""
 
-    `of_k` and `of_v` have as many lines as the last of these queries sees keys. The greatest
-    products are times `factor` in what is found, or -3.4e38 where no key was seen.
-    """
-    k.resident_workgroups(plan.resident)
-    rows, keys = plan.tile
-    own = k.subgroup_id() * plan.rows
-    queries = _Tiles(k, of_q, plan, rows, 1)
-    key_tiles = _Tiles(k, of_k, plan, keys, plan.stages)
-    value_tiles = _Tiles(k, of_v, plan, keys, plan.stages)
-    of_queries, of_keys = queries.left(own), key_tiles.right()
-    of_values = value_tiles.left(k.constant(0, u32))
-    down, depth = plan.rows // _MATRIX, plan.size // _MATRIX
-    least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-    pack = k.pack_f16 if element is f16 else k.pack_bf16
+    def __init__(
+        self, k: Builder, element: Type, plan: CoreTilePlan, of_q: Copied, of_keys: Copied,
+        of_values: Copied, first: Value, seen: Callable[[Value], Value], factor: Value,
+    ) -> None:  # fmt: skip
+        """Queries from `first` on, of which `seen` tells how many keys one sees; `of_keys` and
+        `of_values` have as many lines as the last of them sees."""
+        self._k, self._element, self._plan, self._factor = k, element, plan, factor
+        rows, keys = plan.tile
+        self._first, self._seen, self._count = first, seen, of_keys.count
+        self._own = k.subgroup_id() * plan.rows
+        self._queries = _Tiles(k, of_q, plan, rows, 1)
+        self._keys = _Tiles(k, of_keys, plan, keys, plan.stages)
+        self._values = _Tiles(k, of_values, plan, keys, plan.stages)
+        self._of_queries, self._of_keys = self._queries.left(self._own), self._keys.right()
+        self._of_values = self._values.left(k.constant(0, u32))
+        self._down, self._depth = plan.rows // _MATRIX, plan.size // _MATRIX
+        self._kept: list[list[Values]] = []
 
-    def copy(step: Value) -> None:
-        key_tiles.copy(step * keys, step & (plan.stages - 1))
-        value_tiles.copy(step * keys, step & (plan.stages - 1))
+    def run(self) -> Found:
+        """What the queries find. The greatest products are times the factor there, and -3.4e38
+        where no key was seen."""
+        k, plan, keys = self._k, self._plan, self._plan.keys
+        k.resident_workgroups(plan.resident)
+        self._queries.copy(self._first, 0)
         k.copy_async_commit()
+        for step in range(plan.stages - 1):
+            self._copy(k.constant(step, u32))
+        if plan.kept:
+            k.copy_async_wait(plan.stages - 1)
+            k.barrier()
+            self._kept = [self._matrices_of_queries(at) for at in range(self._depth)]
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        found = Found(
+            [[least] * 2 for _ in range(self._down)], [[zero] * 2 for _ in range(self._down)],
+            [[(zero,) * 4] * (2 * self._depth) for _ in range(self._down)],
+        )  # fmt: skip
+        # Tiles of keys that all queries see need no masks.
+        whole = self._seen(self._first) // keys
+        found = self._loop(k.constant(0, u32), whole, found, masked=False)
+        found = self._loop(whole, (self._count + (keys - 1)) // keys, found, masked=True)
+        totals = []
+        for pair in found.totals:
+            for distance in (1, 2):
+                pair = [total + k.shuffle(total, k.lane_id() ^ distance) for total in pair]
+            totals.append(pair)
+        tops = [
+            [k.select(top == LEAST, least, top * self._factor) for top in pair]
+            for pair in found.tops
+        ]
+        return Found(tops, totals, found.sums)
 
-    def matrices_of_queries(at: int) -> list[Values]:
-        return [queries.matrices(of_queries, 0, at, number) for number in range(down)]
+    def _loop(self, begin: Value, end: Value, found: Found, *, masked: bool) -> Found:
+        with self._k.range(begin, end, carry=(found.tops, found.totals, found.sums)) as loop:
+            made = self._step(loop.index, Found(*loop.carried), masked=masked)
+            loop.next((made.tops, made.totals, made.sums))
+        return Found(*loop.results)
 
-    queries.copy(first, 0)
-    k.copy_async_commit()
-    for step in range(plan.stages - 1):
-        copy(k.constant(step, u32))
-    kept: list[list[Values]] = []
-    if plan.kept:
-        k.copy_async_wait(plan.stages - 1)
+    def _copy(self, step: Value) -> None:
+        stage = step & (self._plan.stages - 1)
+        for tiles in (self._keys, self._values):
+            tiles.copy(step * self._plan.keys, stage)
+        self._k.copy_async_commit()
+
+    def _step(self, number: Value, found: Found, *, masked: bool) -> Found:
+        """With a tile of keys added."""
+        k, plan, keys = self._k, self._plan, self._plan.keys
+        # The oldest tiles are there for all, and those that were multiplied are free.
+        k.copy_async_wait(plan.stages - 2)
         k.barrier()
-        kept = [matrices_of_queries(at) for at in range(depth)]
+        self._copy(number + (plan.stages - 1))
+        stage = number & (plan.stages - 1)
+        tops, totals, sums, words = [], [], [], []
+        for row, logits in enumerate(self._products(stage)):
+            counts = None
+            if masked:
+                query = self._first + self._own + (row * _MATRIX + (k.lane_id() >> 2))
+                counts = [self._seen(query), self._seen(query + 8)]
+            made, top, total, scales = self._weighed(
+                logits, counts, number * keys, found.tops[row], found.totals[row]
+            )
+            words.append(made)
+            tops.append(top)
+            totals.append(total)
+            by = [scales[at // 2] for at in range(4)]
+            sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
+        for at, across in product(range(keys // _MATRIX), range(self._depth)):
+            right = self._values.matrices(self._of_values, stage, across, at, turned=True)
+            for left, own in zip(words, sums, strict=True):
+                self._multiply(left[at], right, own, 2 * across)
+        return Found(tops, totals, sums)
 
-    def products(stage: Value) -> list[list[Values]]:
-        found: list[list[Values]] = [[(zero,) * 4] * (keys // 8) for _ in range(down)]
-        for at in range(depth):
-            left = kept[at] if plan.kept else matrices_of_queries(at)
-            for number in range(keys // _MATRIX):
-                right = key_tiles.matrices(of_keys, stage, at, number)
-                for own_, row in zip(left, found, strict=True):
-                    for half in range(2):
-                        place = 2 * number + half
-                        row[place] = k.mma(element, own_, right[2 * half :][:2], row[place])
+    def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
+        """Adds the product of 16 rows and 16 columns to the two sums from `place` on."""
+        for half in range(2):
+            own = right[2 * half :][:2]
+            sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
+
+    def _matrices_of_queries(self, at: int) -> list[Values]:
+        return [
+            self._queries.matrices(self._of_queries, 0, at, number) for number in range(self._down)
+        ]
+
+    def _products(self, stage: Value) -> list[list[Values]]:
+        """Of queries with a tile of keys, by 16 queries and eight keys."""
+        columns = self._plan.keys // _MATRIX
+        zeros = (self._k.constant(0.0, f32),) * 4
+        found: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
+        for at in range(self._depth):
+            left = self._kept[at] if self._plan.kept else self._matrices_of_queries(at)
+            for number in range(columns):
+                right = self._keys.matrices(self._of_keys, stage, at, number)
+                for own, row in zip(left, found, strict=True):
+                    self._multiply(own, right, row, 2 * number)
         return found
 
-    def weighed(
-        logits: list[Values], counts: list[Value] | None, start: Value, tops: list[Value],
+    def _weighed(
+        self, logits: list[Values], counts: list[Value] | None, start: Value, tops: list[Value],
         totals: list[Value],
     ) -> tuple[list[Values], list[Value], list[Value], list[Value]]:  # fmt: skip
-        """Weights of 16 queries; new tops and totals, and what sums are scaled by."""
+        """Of 16 queries the weights, as words of a first factor; new tops and totals, and what
+        sums are scaled by. With `counts` a query sees so many keys."""
+        k, factor = self._k, self._factor
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        beside = start + (k.lane_id() & 3) * 2
         parts: list[list[Value]] = []
         new_tops, new_totals, scales = [], [], []
-        beside = start + (k.lane_id() & 3) * 2
         for half in range(2):
-            own_ = [value for block in logits for value in block[2 * half :][:2]]
+            own = [value for block in logits for value in block[2 * half :][:2]]
             if counts is not None:
-                left_ = counts[half].cast(i32) - beside.cast(i32)
-                own_ = [
-                    k.select(left_ > at // 2 * 8 + at % 2, value, least)
-                    for at, value in enumerate(own_)
+                left = counts[half].cast(i32) - beside.cast(i32)
+                own = [
+                    k.select(left > at // 2 * 8 + at % 2, value, least)
+                    for at, value in enumerate(own)
                 ]
-            top = tops[half]
-            for value in own_:
-                top = k.maximum(top, value)
+            top = reduce(k.maximum, own, tops[half])
             for distance in (1, 2):
                 top = k.maximum(top, k.shuffle(top, k.lane_id() ^ distance))
             begin = top * factor
             if counts is not None:
                 begin = k.select(top == LEAST, zero, begin)
             scale = k.exp2(k.fma(tops[half], factor, -begin))
-            powers = [k.exp2(k.fma(value, factor, -begin)) for value in own_]
+            powers = [k.exp2(k.fma(value, factor, -begin)) for value in own]
             if counts is not None:
                 # What is not seen has no weight, however small the factor is.
                 powers = [
                     k.select(value > LEAST, power, zero)
-                    for value, power in zip(own_, powers, strict=True)
+                    for value, power in zip(own, powers, strict=True)
                 ]
-            total = totals[half] * scale
-            for power in powers:
-                total = total + power
             parts.append(powers)
             new_tops.append(top)
-            new_totals.append(total)
+            new_totals.append(reduce(operator.add, powers, totals[half] * scale))
             scales.append(scale)
-        words = [
-            tuple(
-                pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4)
-            )
-            for at in range(keys // _MATRIX)
+        pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        words: list[Values] = [
+            tuple(pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
+            for at in range(self._plan.keys // _MATRIX)
         ]
         return words, new_tops, new_totals, scales
-
-    def step(number: Value, found: Found, *, masked: bool) -> Found:
-        # The oldest tiles are there for all, and those that were multiplied are free.
-        k.copy_async_wait(plan.stages - 2)
-        k.barrier()
-        copy(number + (plan.stages - 1))
-        stage = number & (plan.stages - 1)
-        logits = products(stage)
-        tops, totals, sums, words = [], [], [], []
-        for row in range(down):
-            counts = None
-            if masked:
-                query = first + own + (row * _MATRIX + (k.lane_id() >> 2))
-                counts = [seen(query), seen(query + 8)]
-            made, top, total, scales = weighed(
-                logits[row], counts, number * keys, found.tops[row], found.totals[row]
-            )
-            words.append(made)
-            tops.append(top)
-            totals.append(total)
-            sums.append([tuple(x * scales[at // 2] for at, x in enumerate(block)) for block in found.sums[row]])
-        for at in range(keys // _MATRIX):
-            for across in range(depth):
-                right = value_tiles.matrices(of_values, stage, across, at, turned=True)
-                for row in range(down):
-                    for half in range(2):
-                        place = 2 * across + half
-                        sums[row][place] = k.mma(
-                            element, words[row][at], right[2 * half :][:2], sums[row][place]
-                        )
-        return Found(tops, totals, sums)
-
-    def loop_over(begin: Value, end: Value, found: Found, *, masked: bool) -> Found:
-        with k.range(begin, end, carry=(found.tops, found.totals, found.sums)) as loop:
-            made = step(loop.index, Found(*loop.carried), masked=masked)
-            loop.next((made.tops, made.totals, made.sums))
-        return Found(*loop.results)
-
-    found = Found(
-        [[least] * 2 for _ in range(down)], [[zero] * 2 for _ in range(down)],
-        [[(zero,) * 4] * (2 * depth) for _ in range(down)],
-    )  # fmt: skip
-    whole = seen(first) // keys
-    steps = (of_k.count + (keys - 1)) // keys
-    found = loop_over(k.constant(0, u32), whole, found, masked=False)
-    found = loop_over(whole, steps, found, masked=True)
-    totals = []
-    for pair in found.totals:
-        for distance in (1, 2):
-            pair = [total + k.shuffle(total, k.lane_id() ^ distance) for total in pair]
-        totals.append(pair)
-    tops = [
-        [k.select(top == LEAST, least, top * factor) for top in pair] for pair in found.tops
-    ]
-    return Found(tops, totals, found.sums)

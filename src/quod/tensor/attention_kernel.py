@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
+from functools import reduce
+from itertools import product
 
 from quod.frozen import frozen
-from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f16, f32, pointer, u32, u64
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
 from quod.kernel.machine import Capability
 from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
-from quod.tensor.attention_cores import Copied, Found, attend
+from quod.tensor.attention_cores import Attention, Copied
 from quod.tensor.attention_plan import CoreTilePlan, TilePlan
-from quod.tensor.attention_tiles import Lines, Sums, Tile
+from quod.tensor.attention_tiles import Lines, Tile
 from quod.tensor.flat import TYPES
 from quod.tensor.powers import LEAST
 
@@ -57,8 +72,23 @@ def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -
     return k.pointer_add(tensor, head.cast(word) * (lines.cast(word) * size.cast(word)))
 
 
+@frozen(eq=False)
+class _Work:
+    """What a workgroup does: some queries of a head, from `first` on."""
+
+    sequence: Sequence
+    first: Value
+    size: Value
+    factor: Value
+    q: Value
+    keys: Value
+    values: Value
+    out: Callable[[], Value]
+    log_sums: Callable[[], Value] | None
+
+
 def _attention(
-    k: Builder, queries: Value, keys: Value, head: Value, heads: Value, shared_by: Value,
+    k: Builder, queries: Value, keys: Value, size: Value, heads: Value, shared_by: Value,
     factor: Value, q: Value, keys_: Value, values: Value, *memory: Value, element: Type,
     plan: TilePlan | CoreTilePlan, form: AttentionForm,
 ) -> None:  # fmt: skip
@@ -72,109 +102,117 @@ def _attention(
     lengths = rest.pop(0) if form.lengths else None
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) // rows
-    number, tile_number = k.workgroup_id() // tiles, k.workgroup_id() % tiles
+    head, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles
     # The tiles that see most keys come first.
-    first = (tiles - 1 - tile_number) * rows
-    sequence = Sequence(k, form, (queries, keys), lengths, number // heads)
-    own_q = part_of(k, q, number, queries, head)
-    own_k, own_v = (part_of(k, one, number // shared_by, keys, head) for one in (keys_, values))
-    stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
+    first = (tiles - 1 - tile) * rows
+    if isinstance(plan, CoreTilePlan) and plan.exact:
+        size = k.constant(plan.size, u32)
+    one = k.constant(1, u32)
+    sequence = Sequence(k, form, (queries, keys), lengths, head // heads)
+    work = _Work(
+        sequence, first, size, factor, part_of(k, q, head, queries, size),
+        part_of(k, keys_, head // shared_by, keys, size),
+        part_of(k, values, head // shared_by, keys, size),
+        # What is computed where it is used takes no registers before.
+        lambda: part_of(k, rest[0], head, queries, size),
+        (lambda: part_of(k, rest[1], head, queries, one)) if form.sums else None,
+    )  # fmt: skip
     if isinstance(plan, CoreTilePlan):
-        head = k.constant(plan.size, u32) if plan.exact else head
-        found = attend(
-            k, element, plan, Copied(own_q, head, queries), Copied(own_k, head, stop),
-            Copied(own_v, head, stop), first, sequence.seen, factor,
-        )  # fmt: skip
-        target = part_of(k, rest[0], number, queries, head)
-        logs = part_of(k, rest[1], number, queries, k.constant(1, u32)) if form.sums else None
-        _store(k, element, plan, found, (first, queries), target, head, logs)
-        return
-    of_q = Lines(own_q, queries)
-    of_k, of_v = Lines(own_k, sequence.keys), Lines(own_v, sequence.keys)
-    tile = Tile(k, element, plan, head)
+        _on_cores(k, element, plan, work)
+    else:
+        _in_tiles(k, element, plan, work)
+
+
+def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
+    sequence, first = work.sequence, work.first
+    of_q = Lines(work.q, sequence.queries)
+    of_keys, of_values = (Lines(one, sequence.keys) for one in (work.keys, work.values))
+    tile = Tile(k, element, plan, work.size)
     room, sums = tile.turned_room(), tile.sums()
     sums.clear()
     own = tile.turned(of_q, first, room)
-    places = [k.minimum(first + tile.row(each), queries - 1) for each in range(plan.rows)]
-    seen = [sequence.seen(place) for place in places]
+    last = sequence.queries - 1
+    seen = [sequence.seen(k.minimum(first + tile.row(each), last)) for each in range(plan.rows)]
+    stop = sequence.seen(k.minimum(first + (tile.rows - 1), last))
     least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
     initial = [least] * plan.rows, [zero] * plan.rows, sums
     with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
         before, totals, sums = loop.carried
-        products = tile.products(own, of_k, loop.index)
-        at = [loop.index + tile.column(each) for each in range(plan.columns)]
-        there = [[place < count for place in at] for count in seen]
+        products = tile.products(own, of_keys, loop.index)
+        there = tile.there(loop.index, seen)
         logits = [
-            [k.select(inside, x * factor, least) for inside, x in zip(*each, strict=True)]
+            [k.select(inside, x * work.factor, least) for inside, x in zip(*each, strict=True)]
             for each in zip(there, products, strict=True)
         ]
-        tops = []
-        for top, row in zip(before, logits, strict=True):
-            for value in row:
-                top = k.maximum(top, value)
-            tops.append(top)
-        tops = tile.combined(tops, k.maximum)
+        tops = tile.combined(
+            [reduce(k.maximum, row, top) for top, row in zip(before, logits, strict=True)],
+            k.maximum,
+        )
         scales = [k.exp2(old - new) for old, new in zip(before, tops, strict=True)]
         weights = [
             [k.select(inside, k.exp2(x - top), 0.0) for inside, x in zip(*each, strict=True)]
             for *each, top in zip(there, logits, tops, strict=True)
         ]
-        for number_, row in enumerate(weights):
-            total = totals[number_] * scales[number_]
-            for value in row:
-                total = total + value
-            totals[number_] = total
+        totals = [
+            reduce(operator.add, row, total * scale)
+            for row, total, scale in zip(weights, totals, scales, strict=True)
+        ]
         tile.weigh(weights)
-        loop.next((tops, totals, tile.add(sums, of_v, loop.index, scales)))
+        loop.next((tops, totals, tile.add(sums, of_values, loop.index, scales)))
     tops, totals, sums = loop.results
     k.barrier()
-    totals = tile.combined(totals, lambda a, b: a + b)
-    some = [total > 0.0 for total in totals]
-    inverses = [
-        k.select(any_, k.rcp(total), 0.0) for any_, total in zip(some, totals, strict=True)
-    ]
+    totals = tile.combined(totals, operator.add)
     tile.store(
-        Lines(part_of(k, rest[0], number, queries, head), queries), first, sums, inverses
+        Lines(work.out(), sequence.queries), first, sums, [_inverse(k, each) for each in totals]
     )
-    if form.sums:
-        logs = [
-            k.select(any_, (top + k.log2(total)) * LN_2, least)
-            for any_, top, total in zip(some, tops, totals, strict=True)
-        ]
-        tile.store_numbers(part_of(k, rest[1], number, queries, k.constant(1, u32)), first, queries, logs)
+    if work.log_sums is not None:
+        logs = [_log(k, *each) for each in zip(tops, totals, strict=True)]
+        tile.store_numbers(work.log_sums(), first, sequence.queries, logs)
 
 
-def _store(
-    k: Builder, element: Type, plan: CoreTilePlan, found: Found, rows: tuple[Value, Value],
-    target: Value, head: Value, logs: Value | None,
-) -> None:  # fmt: skip
-    """Stores what a subgroup found, two elements beside each other in a word."""
-    first, queries = rows
+def _inverse(k: Builder, total: Value) -> Value:
+    """What sums are multiplied by: 0 where no key was seen."""
+    return k.select(total > 0.0, k.rcp(total), 0.0)
+
+
+def _log(k: Builder, top: Value, total: Value) -> Value:
+    return k.select(total > 0.0, (top + k.log2(total)) * LN_2, LEAST)
+
+
+def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
+    """Two elements that are stored beside each other are a word."""
+    sequence, first = work.sequence, work.first
+    stop = sequence.seen(k.minimum(first + (plan.tile[0] - 1), sequence.queries - 1))
+    found = Attention(
+        k, element, plan, Copied(work.q, work.size, sequence.queries),
+        Copied(work.keys, work.size, stop), Copied(work.values, work.size, stop), first,
+        sequence.seen, work.factor,
+    ).run()  # fmt: skip
     pack, lane = k.pack_f16 if element is f16 else k.pack_bf16, k.lane_id()
-    width = head >> 1
-    for number, sums in enumerate(found.sums):
-        for half in range(2):
-            row = first + k.subgroup_id() * plan.rows + (number * 16 + half * 8 + (lane >> 2))
-            total = found.totals[number][half]
-            inverse = k.select(total > 0.0, k.rcp(total), 0.0)
-            line = k.pointer_add(target.cast(u32), row.cast(u64) * width.cast(u64))
-            with k.if_(row < queries):
-                for place, block in enumerate(sums):
-                    at = (lane & 3) + place * 4
-                    word = pack(*[value * inverse for value in block[2 * half :][:2]])
-                    if plan.exact:
-                        line[at] = word
-                        continue
-                    with k.if_(at < width):
-                        line[at] = word
-            if logs is not None:
-                log = (found.tops[number][half] + k.log2(total)) * LN_2
-                with k.if_((row < queries) & ((lane & 3) == 0)):
-                    logs[row] = k.select(total > 0.0, log, LEAST)
+    target, width = work.out().cast(u32), work.size >> 1
+    logs = None if work.log_sums is None else work.log_sums()
+    for number, half in product(range(len(found.sums)), range(2)):
+        row = first + k.subgroup_id() * plan.rows + (number * 16 + half * 8 + (lane >> 2))
+        total = found.totals[number][half]
+        inverse = _inverse(k, total)
+        line = k.pointer_add(target, row.cast(u64) * width.cast(u64))
+        with k.if_(row < sequence.queries):
+            for place, block in enumerate(found.sums[number]):
+                at = (lane & 3) + place * 4
+                word = pack(*[value * inverse for value in block[2 * half :][:2]])
+                if plan.exact:
+                    line[at] = word
+                    continue
+                with k.if_(at < width):
+                    line[at] = word
+        if logs is not None:
+            log = _log(k, found.tops[number][half], total)
+            with k.if_((row < sequence.queries) & ((lane & 3) == 0)):
+                logs[row] = log
 
 
 def _kernel(element: Type, *, lengths: bool, sums: bool) -> KernelDefinition:
-    counts = ("queries", "keys", "head", "heads", "shared_by")
+    counts = ("queries", "keys", "size", "heads", "shared_by")
     parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
     parameters["factor"] = f32
     parameters |= dict.fromkeys(("q", "keys_", "values"), pointer(element))

@@ -59,9 +59,10 @@ class TilePlan:
 class CoreTilePlan:
     """A workgroup of `subgroups` has a tile of queries on tensor cores, `rows` of each.
 
-    Heads have `size` elements, 64 or 128, or up to so many if that is not `exact`. Tiles of `keys` and their values are in shared
-    memory, `stages` times; queries are `kept` in registers, or read from there for each tile.
-    Registers are for so many `resident` workgroups a multiprocessor.
+    Heads have `size` elements, 64 or 128, or up to so many if that is not `exact`. Tiles of `keys`
+    and their values are in shared memory, `stages` times, a power of two; queries are `kept` in
+    registers, or read from there for each tile. Registers are for so many `resident` workgroups a
+    multiprocessor.
     """
 
     size: int
@@ -122,13 +123,14 @@ def plan_attention(
     if not machine.has(Capability.TENSOR_CORES) or not fits:
         return plan_tiles(device, element, head)
     size = min(size for size in CORE_PLANS if size >= head)
-    found = CORE_PLANS[size][-1]
-    for plan in CORE_PLANS[size]:
+    *large, small = CORE_PLANS[size]
+    for plan in large if size == head else ():
         enough = -(-queries // plan.tile[0]) * heads >= device.multiprocessors
         if enough and plan.shared_bytes <= machine.shared_bytes_limit:
-            found = plan
-            break
-    return replace(found, exact=size == head)
+            return plan
+    if small.shared_bytes > machine.shared_bytes_limit:
+        return plan_tiles(device, element, head)
+    return replace(small, exact=size == head)
 
 
 def plan_tiles(

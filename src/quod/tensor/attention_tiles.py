@@ -117,14 +117,14 @@ class Tile:
         if self._vectors:
             with k.range(0, self.columns) as loop:
                 line = k.pointer_add(source, k.minimum(loop.index, left) * self._head)
-                for place in range(0, plan.size, plan.lanes):
-                    at = loop.index * self._pitch + k.local_id() + place
-                    if place + plan.lanes < plan.size:
-                        self._room[at] = line[k.local_id() + place]
+                for begin in range(0, plan.size, plan.lanes):
+                    at = loop.index * self._pitch + k.local_id() + begin
+                    if begin + plan.lanes < plan.size:
+                        self._room[at] = line[k.local_id() + begin]
                         continue
-                    inside = k.local_id() + place < self._head
+                    inside = k.local_id() + begin < self._head
                     with k.if_(inside):
-                        self._room[at] = line[k.local_id() + place]
+                        self._room[at] = line[k.local_id() + begin]
                     with k.if_(~inside):
                         self._room[at] = k.constant(0.0, f32)
             return
@@ -132,12 +132,12 @@ class Tile:
         width = self._head // plan.vector
         for number in range(-(-self.columns * per_line // plan.lanes)):
             access = k.local_id() + number * plan.lanes
-            line, place = access // per_line, access % per_line
+            below, place = access // per_line, access % per_line
             at = k.operand(start, u32) // plan.vector + place
-            own = k.minimum(line, left) * width + k.minimum(at, width - 1)
-            inside = (line <= left) & (at < width)
+            own = k.minimum(below, left) * width + k.minimum(at, width - 1)
+            inside = (below <= left) & (at < width)
             values = [k.select(inside, x, 0.0) for x in self._accesses.load(source, own)]
-            k.store(self._room, line * self._pitch + place * plan.vector, *values)
+            k.store(self._room, below * self._pitch + place * plan.vector, *values)
 
     # --- products and sums
 
@@ -165,6 +165,11 @@ class Tile:
         found = chunks.results
         return [list(found[i : i + plan.columns]) for i in range(0, len(found), plan.columns)]
 
+    def there(self, first: Value, seen: Sequence[Value]) -> Grid:
+        """Which of the own lines, of those from `first` on, each own row sees: so many of all."""
+        at = [first + self.column(each) for each in range(self._plan.columns)]
+        return [[place < count for place in at] for count in seen]
+
     def weigh(self, weights: Grid) -> None:
         """What the own lines have to do with the own rows, for `add`."""
         for number in range(self._plan.columns):
@@ -184,8 +189,7 @@ class Tile:
             k.barrier()
             with k.range(k.constant(0, u32), plan.size, plan.panel) as panels:
                 own = sums.load(panels.index)
-                made = self._summed(own, panels.index, scales)
-                sums.put(panels.index, made)
+                sums.put(panels.index, self._summed(own, panels.index, scales))
             return sums
         made = []
         for number, start in enumerate(range(0, plan.size, plan.chunk)):
@@ -195,9 +199,7 @@ class Tile:
             made.append(self._summed(sums.panels[number], k.constant(0, u32), scales))
         return Sums(k, self, plan, None, made)
 
-    def _summed(
-        self, sums: Values, start: Value, scales: Sequence[Value] | None
-    ) -> Values:
+    def _summed(self, sums: Values, start: Value, scales: Sequence[Value] | None) -> Values:
         k, plan = self._k, self._plan
         width = plan.panel // plan.across
         if scales is not None:
@@ -240,9 +242,7 @@ class Tile:
             return Sums(k, self, plan, None, [(zero,) * width] * (plan.size // plan.panel))
         return Sums(k, self, plan, k.shared(f32, plan.size * self.rows), [])
 
-    def store(
-        self, lines: Lines, first: Value, sums: Sums, scales: Sequence[Value]
-    ) -> None:
+    def store(self, lines: Lines, first: Value, sums: Sums, scales: Sequence[Value]) -> None:
         """Stores the sums of the own rows, scaled, where they are in the matrix."""
         k, plan = self._k, self._plan
         width = plan.panel // plan.across
