@@ -60,7 +60,8 @@ class Heads:
     def memory(self) -> list[Any]:
         """Of q, k, v and the lengths; of what is empty, and not read, other memory."""
         some = [self.q, self.k, self.v]
-        found = [(one if math.prod(one.shape) else self.q).memory for one in some]
+        spare = next((one for one in some if math.prod(one.shape)), self.q)
+        found = [(one if math.prod(one.shape) else spare).memory for one in some]
         return found if self.lengths is None else [*found, self.lengths.memory]
 
 

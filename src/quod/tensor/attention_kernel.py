@@ -65,6 +65,15 @@ class Sequence:
         before = self.queries
         return self._k.select(after > before, self._k.minimum(after - before, self.keys), 0)
 
+    def first_that_sees(self, key: Value) -> Value:
+        """The first query that sees a key; where none does, how many there are."""
+        k = self._k
+        before, there = key + self.queries, key < self.keys
+        if not self._form.causal:
+            return k.select(there, k.constant(0, u32), self.queries)
+        after = k.select(before > self.keys, before - self.keys, 0)
+        return k.select(there, after, self.queries)
+
 
 def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -> Value:
     """Where a head of a tensor begins."""
