@@ -9,6 +9,7 @@ import numpy as np
 from quod.tensor import (
     adamw,
     attention,
+    attention_backward,
     clip_gradients,
     cross_entropy,
     embedding,
@@ -57,6 +58,10 @@ def rows_of_attention() -> Iterator[tuple[str, Row]]:
     fine = dict.fromkeys(("lengths", "log_sums", "out"), OPTIONAL)
     fine |= {"scale": ("None", "a float", "huge"), "causal": ("true",)}
     yield "attention", Row(attention, given, fine)
+    slope = {name: value for name, value in given.items() if name != "log_sums"}
+    slope |= {"gradient": x, "y": x, "log_sums": np.ones((1, 3), np.float32)}
+    del fine["log_sums"]
+    yield "attention_backward", Row(attention_backward, slope, fine)
 
 
 def rows_of_positions() -> Iterator[tuple[str, Row]]:

@@ -100,3 +100,40 @@ def plain_error(case: Case, element: Type) -> float:
     short = numbers(stored(found, element), element).astype(np.float32)
     result = numbers(stored(short @ of.v.astype(np.float32), element), element)
     return float(np.abs(result - exact(case, element)[0]).max(initial=0))
+
+
+def _by_keys(case: Case, x: Array) -> Array:
+    """The sums over heads that share keys."""
+    heads = case.k.shape[-3]
+    shape = (*x.shape[:-3], heads, x.shape[-3] // heads, *x.shape[-2:])
+    return x.reshape(shape).sum(-3)
+
+
+def gradients(case: Case, element: Type, slopes: Array) -> tuple[Array, Array, Array]:
+    """Of float64: those of q, k and v, where the result's is `slopes`."""
+    of = case.as_numbers(element)
+    found, _ = weights(of)
+    products = slopes @ np.swapaxes(of.v, -1, -2)
+    change = case.scale * found * (products - (products * found).sum(-1, keepdims=True))
+    turned = np.swapaxes(change, -1, -2), np.swapaxes(found, -1, -2)
+    dk, dv = turned[0] @ of.q, turned[1] @ slopes
+    return change @ of.k, _by_keys(case, dk), _by_keys(case, dv)
+
+
+def gradient_bounds(case: Case, element: Type, slopes: Array) -> tuple[Array, ...]:
+    """How far they may be off, by the sizes of the terms that are added."""
+    of = case.as_numbers(element)
+    sizes = Case(*(np.abs(x) for x in of[:3]), of.scale, of.causal, of.lengths)
+    found, _ = weights(of)
+    size, keys = of.q.shape[-1], of.k.shape[-2]
+    logits = case.scale * (sizes.q @ np.swapaxes(sizes.k, -1, -2))
+    off = (size + 3) * 2.0**-22 * logits.max(-1, initial=0)[..., None]
+    # Weights are off by what their exponents are, and sums as sums of so many terms; the result of
+    # the forward pass, by which products are known, was rounded to its type.
+    spread = 2 * off + (keys + size + case.q.shape[-2] + 32) * 2.0**-23
+    spread = spread + (0 if element is f32 else UNIT[element])
+    products = np.abs(slopes) @ np.swapaxes(sizes.v, -1, -2)
+    change = case.scale * found * (products + (products * found).sum(-1, keepdims=True)) * spread
+    turned = np.swapaxes(change, -1, -2), np.swapaxes(found * spread, -1, -2)
+    dk, dv = turned[0] @ sizes.q, turned[1] @ np.abs(slopes)
+    return change @ sizes.k, _by_keys(case, dk), _by_keys(case, dv)

@@ -120,8 +120,10 @@ def _attention_backward_keys(
     rooms, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
     for each in sums:
         each.clear()
+    # What is beyond a sequence is not looked at.
+    there = k.select(first < sequence.keys, sequence.keys, keys)
     turned_keys, turned_values = (
-        tile.turned(Lines(part_of(k, one, head, keys, size), keys), first, room)
+        tile.turned(Lines(part_of(k, one, head, keys, size), there), first, room)
         for one, room in zip((keys_, values), rooms, strict=True)
     )
     places = [first + tile.row(each) for each in range(plan.rows)]
@@ -137,11 +139,11 @@ def _attention_backward_keys(
             at = [loop.index + tile.column(each) for each in range(plan.columns)]
             pairs = [of_rows.of(k.minimum(query, queries - 1)) for query in at]
             counts = [k.select(query < queries, sequence.seen(query), 0) for query in at]
-            there = [[place < count for count in counts] for place in places]
+            seen = [[place < count for count in counts] for place in places]
             logits = tile.products(turned_keys, of_q, loop.index)
             slopes = tile.products(turned_values, of_gradient, loop.index)
             logs, products = zip(*pairs, strict=True)
-            weights = _weights(k, logits, there, factor, [logs] * plan.rows)
+            weights = _weights(k, logits, seen, factor, [logs] * plan.rows)
             tile.weigh(weights)
             value_sums = tile.add(value_sums, of_gradient, loop.index)
             k.barrier()
@@ -162,14 +164,14 @@ def _attention_backward_keys(
         tile.store(lines, first, found, [by] * plan.rows)
 
 
-def _weights(k: Builder, logits: Grid, there: Any, factor: Value, logs: Any) -> Grid:
+def _weights(k: Builder, logits: Grid, seen: Any, factor: Value, logs: Any) -> Grid:
     """Those of the own rows and lines, 0 where a key is not seen."""
     return [
         [
             k.select(inside, k.exp2(k.fma(x, factor, -log)), 0.0)
             for x, inside, log in zip(*row, strict=True)
         ]
-        for row in zip(logits, there, logs, strict=True)
+        for row in zip(logits, seen, logs, strict=True)
     ]
 
 
