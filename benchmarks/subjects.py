@@ -101,6 +101,7 @@ CPU: Commands = {
     ],
     "ceremony": [["--log2", "12", "--step", "prepare", "--against", "snarkjs", *_ONCE]],
     "gemm": [[*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD]],
+    "attention": [[*_kinds("full", "causal"), "--threads", "1", "--against", "torch"]],
     "softmax": [_ON_ONE_THREAD],
     "norm": [[*_kinds("layer", "rms"), *_ON_ONE_THREAD]],
     "activation": [[*_kinds("silu", "gelu-tanh", "swiglu"), *_ON_ONE_THREAD]],
@@ -115,6 +116,13 @@ _TENSORS_ON_CUDA: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {
     "gemm": [
         (_shapes("512", "1024", "4096", "8192"), ("f32", "f16", "bf16")),
         ([*_kinds("nt", "tn"), *_shapes("4096")], ("f32", "bf16")),
+    ],
+    "attention": [
+        (
+            [*_kinds("full", "causal"), *_shapes("1x16x8192x128", "4x16x2048x64")],
+            ("f16", "bf16"),
+        ),
+        ([*_kinds("full", "causal"), *_shapes("1x16x2048x128")], ("f32",)),
     ],
     "softmax": [(_shapes(*_ROWS), ("f32", "bf16"))],
     "norm": [([*_kinds("layer", "rms"), *_shapes(*_ROWS)], ("f32", "bf16"))],

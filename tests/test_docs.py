@@ -167,6 +167,7 @@ COMMANDS = [
     "bench softmax",
     "bench norm",
     "bench activation",
+    "bench attention",
     "bench loss",
     "bench adamw",
     "bench inference",

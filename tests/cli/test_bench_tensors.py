@@ -39,14 +39,14 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("subject", "kind"), KINDS)
 def test_each_kind(subject: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     operation = OPERATIONS[subject][kind]
-    shape = "x".join(("33", "70", "40")[: operation.axes])
+    of = {2: (33, 70), 3: (33, 70, 40), 4: (2, 3, 33, 40)}[operation.axes]
+    shape = "x".join(map(str, of))
     words = ["bench", subject, "--kind", kind, "--shape", shape, "--shape", "8", "--threads", "1"]
     against = ["--against", "numpy"] if operation.numpy else []
     assert entry.run([*words, *against, *ONCE]) == 0
     rows = json.loads(capsys.readouterr().out)
-    sizes = operation.inputs((33, 70, 40)[: operation.axes])
-    stored = max(1, len(operation.stored))
-    moved = 4 * (sum(int(np.prod(size)) for size in sizes) + stored * 33 * 70)
+    sizes = [*operation.inputs(of), *[operation.output(of)] * max(1, len(operation.stored))]
+    moved = 4 * sum(int(np.prod(size)) for size in sizes)
     assert [row["parameters"]["shape"] for row in rows] == [shape, "x".join("8" * operation.axes)]
     assert rows[0]["parameters"] | {"MB": round(moved / 1e6, 3), "threads": 1} == {
         "kind": kind, "dtype": "f32", "calls": 3, **rows[0]["parameters"]

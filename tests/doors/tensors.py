@@ -8,6 +8,8 @@ import numpy as np
 
 from quod.tensor import (
     adamw,
+    attention,
+    attention_backward,
     clip_gradients,
     cross_entropy,
     embedding,
@@ -41,8 +43,25 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from rows_of_activations()
     yield from rows_of_losses()
     yield from rows_of_training()
+    yield from rows_of_attention()
     yield from rows_of_positions()
     yield from rows_of_quantised()
+
+
+def rows_of_attention() -> Iterator[tuple[str, Row]]:
+    """Attention."""
+    x = np.ones((1, 3, 2), np.float32)
+    given = {
+        "device": DEVICE, "q": x, "k": x, "v": x, "scale": None, "causal": False, "lengths": None,
+        "log_sums": None, "out": None,
+    }  # fmt: skip
+    fine = dict.fromkeys(("lengths", "log_sums", "out"), OPTIONAL)
+    fine |= {"scale": ("None", "a float", "huge"), "causal": ("true",)}
+    yield "attention", Row(attention, given, fine)
+    slope = {name: value for name, value in given.items() if name != "log_sums"}
+    slope |= {"gradient": x, "y": x, "log_sums": np.ones((1, 3), np.float32)}
+    del fine["log_sums"]
+    yield "attention_backward", Row(attention_backward, slope, fine)
 
 
 def rows_of_positions() -> Iterator[tuple[str, Row]]:

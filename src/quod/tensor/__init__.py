@@ -1,11 +1,12 @@
 """Tensor kernels: what neural networks are made of, of f32, f16 or bf16.
 
 `softmax`, `rms_norm` and `layer_norm` are functions of rows, `silu`, `gelu` and `swiglu` of
-elements, all with their gradients, `gemm` multiplies matrices, and `cross_entropy` is a loss with
-its gradient. `embedding` picks rows, and `rope` turns pairs by positions. `adamw` takes a step of
-training, and `clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and
-arrays of other libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the
-blocks of GGUF files. The names below load on first use (PEP 562).
+elements, all with their gradients, `gemm` multiplies matrices, `attention` weighs values by
+queries and keys, with its gradient, and `cross_entropy` is a loss with its gradient. `embedding`
+picks rows, and `rope` turns pairs by positions. `adamw` takes a step of training, and
+`clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and arrays of other
+libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF
+files. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from quod.tensor.activations import silu_backward as silu_backward
     from quod.tensor.activations import swiglu as swiglu
     from quod.tensor.activations import swiglu_backward as swiglu_backward
+    from quod.tensor.attention_call import attention as attention
+    from quod.tensor.attention_gradients import attention_backward as attention_backward
     from quod.tensor.embeddings import embedding as embedding
     from quod.tensor.embeddings import embedding_backward as embedding_backward
     from quod.tensor.functions import layer_norm as layer_norm
@@ -46,10 +49,10 @@ _ROPE = ("rope", "rope_backward", "rope_table")
 _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 
 __all__ = [
-    "adamw", "clip_gradients", "cross_entropy", "embedding", "embedding_backward", "gelu",
-    "gelu_backward", "gemm", "gradient_norm", "layer_norm", "layer_norm_backward", "rms_norm",
-    "rms_norm_backward", "rope", "rope_backward", "rope_table", "silu", "silu_backward", "softmax",
-    "softmax_backward", "swiglu", "swiglu_backward",
+    "adamw", "attention", "attention_backward", "clip_gradients", "cross_entropy", "embedding",
+    "embedding_backward", "gelu", "gelu_backward", "gemm", "gradient_norm", "layer_norm",
+    "layer_norm_backward", "rms_norm", "rms_norm_backward", "rope", "rope_backward", "rope_table",
+    "silu", "silu_backward", "softmax", "softmax_backward", "swiglu", "swiglu_backward",
 ]  # fmt: skip
 
 _HOME = (
@@ -60,7 +63,9 @@ _HOME = (
     | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
     | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
     | {
-        "adamw": "quod.tensor.optimiser", "cross_entropy": "quod.tensor.loss",
+        "adamw": "quod.tensor.optimiser", "attention": "quod.tensor.attention_call",
+        "attention_backward": "quod.tensor.attention_gradients",
+        "cross_entropy": "quod.tensor.loss",
         "gemm": "quod.tensor.gemm_call",
     }
 )  # fmt: skip

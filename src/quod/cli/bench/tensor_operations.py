@@ -15,6 +15,7 @@ import numpy as np
 
 from quod.tensor import (
     adamw,
+    attention,
     cross_entropy,
     gelu,
     gemm,
@@ -35,8 +36,10 @@ class Operation:
     Of a shape with these `axes` it takes tensors of the shapes `inputs` and gives one of `output`.
     `run` is Quod's, of a device, the tensors and ``out=``; `torch` is that of PyTorch, of the
     module and the tensors. `exact` gives these rows of the result, of arrays of any type, and
-    `error` how far f32 may be off there, in units of 2^-22. `flop` are the operations where they
-    are the limit, not memory. NumPy is a peer, by `exact`, where it is no stranger to the function.
+    `error` how far f32 may be off there, in units of 2^-22; `between` are the sizes there of what
+    is rounded to a type of 16 bits on the way. Rows are along all axes but the last. `flop` are the
+    operations where they are the limit, not memory. NumPy is a peer, by `exact`, where it is no
+    stranger to the function.
 
     Tensors are numbers of the type that is asked for, unless `kinds` says for each that they are
     "f32", "squares", of f32 as well, or "classes" of the last axis. Those whose places are `stored`
@@ -51,6 +54,7 @@ class Operation:
     torch: Callable[..., Any]
     exact: Callable[..., Any]
     error: Callable[..., Any]
+    between: Callable[..., Any] = lambda rows, *given: 0
     flop: Callable[[Shape], int] = lambda shape: 0
     numpy: bool = True
     kinds: tuple[str, ...] = ()
@@ -80,6 +84,52 @@ def _gemm(kind: str) -> Operation:
             (np.abs(a_rows(rows, a)) @ np.abs(b_whole(b))) * (b_whole(b).shape[0] + 3)
         ),
         flop=lambda s: 2 * math.prod(s),
+    )  # fmt: skip
+
+
+def _heads(rows: Any, q: Any, causal: bool) -> Any:
+    """Head, query and how many keys it sees, of each row."""
+    tokens = q.shape[-2]
+    if isinstance(rows, slice):
+        rows = range(*rows.indices(math.prod(q.shape[:-1])))
+    for row in rows:
+        *head, query = (int(place) for place in np.unravel_index(row, q.shape[:-1]))
+        yield tuple(head), query, query + 1 if causal else tokens
+
+
+def _attention_of(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
+    """The result row by row, as no tensor of queries by keys is to be made of many."""
+    found = []
+    for head, query, seen in _heads(rows, q, causal):
+        logits = k[head][:seen] @ q[head][query] / math.sqrt(q.shape[-1])
+        powers = np.exp(logits - logits.max())
+        found.append(powers @ v[head][:seen] / powers.sum())
+    return np.array(found).reshape(-1, q.shape[-1])
+
+
+def _attention_sizes(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
+    """The same with the values' sizes."""
+    return _attention_of(rows, q, k, np.abs(v[:]), causal=causal)
+
+
+def _attention_error(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
+    size = q.shape[-1]
+    terms = _attention_sizes(rows, q, k, v, causal=causal)
+    # Logits are sums of `size` products, of which few are large.
+    return terms * (16 + 8 * math.log2(q.shape[-2] + 1) + 4 * size)
+
+
+def _attention(*, causal: bool) -> Operation:
+    exact = partial(_attention_of, causal=causal)
+    return Operation(
+        axes=4, inputs=lambda s: [s] * 3, output=lambda s: s,
+        run=partial(attention, causal=causal),
+        torch=lambda torch, q, k, v: torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal
+        ),
+        exact=exact, error=partial(_attention_error, causal=causal),
+        between=partial(_attention_sizes, causal=causal),
+        flop=lambda s: 4 * s[0] * s[1] * s[2] * s[2] * s[3] // (2 if causal else 1), numpy=False,
     )  # fmt: skip
 
 
@@ -182,6 +232,7 @@ def _adamw_error(rows: Any, p: Any, gradient: Any, first: Any, second: Any) -> A
 
 OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
     "gemm": {kind: _gemm(kind) for kind in ("nn", "nt", "tn", "tt")},
+    "attention": {"full": _attention(causal=False), "causal": _attention(causal=True)},
     "softmax": {
         "softmax": _by_rows(
             0, run=softmax, exact=_softmax, error=lambda rows, x: 16 * _softmax(rows, x),

@@ -1,0 +1,268 @@
+"""Attention on tensor cores: keys and values by asynchronous copies, weights in registers.
+
+Of what a product of queries and keys gives, an instance has the words that the next product takes
+as its first factor, so that weights never leave registers (FlashAttention-2, Dao, 2023).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import reduce
+from itertools import product
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
+from quod.kernel.types import Type
+from quod.tensor.attention_plan import CoreTilePlan
+from quod.tensor.powers import LEAST
+
+Values = tuple[Value, ...]
+
+_WORDS = 4
+"""Words of a copy, and of a row of a matrix: eight elements of 16 bits."""
+_ELEMENTS = 8
+_MATRIX = 16
+"""Rows and columns of what one load gives: four matrices of 8 by 8."""
+
+
+@frozen(eq=False)
+class Copied:
+    """A matrix of a head: where it is, the elements of a line, and the lines that are copied."""
+
+    pointer: Value
+    size: Value
+    count: Value
+
+
+class _Tiles:
+    """Tiles of lines of a matrix in shared memory, `stages` of them.
+
+    Copies of eight elements are exchanged within a line (the number of the place xor that of the
+    line), so that neither copies nor matrices meet in a bank.
+    """
+
+    def __init__(
+        self, k: Builder, matrix: Copied, plan: CoreTilePlan, lines: int, stages: int
+    ) -> None:
+        self._k, self._matrix = k, matrix
+        self._pitch = plan.size // 2
+        self._room = k.shared(u32, lines * self._pitch * stages)
+        self._words = lines * self._pitch
+        places = plan.size // _ELEMENTS
+        # An instance copies the same place of lines that are `_apart` from one another.
+        self._apart = plan.lanes // places
+        self._count = lines // self._apart
+        self._line = k.local_id() >> places.bit_length() - 1
+        place = k.local_id() & places - 1
+        self._target = self._line * self._pitch + (place ^ self._line & 7) * _WORDS
+        self._inside = None if plan.exact else place * _ELEMENTS < matrix.size
+        self._width = matrix.size >> 1
+        own = self._line * self._width + place * _WORDS
+        self._source = k.pointer_add(matrix.pointer.cast(u32), own)
+
+    def copy(self, first: Value, stage: Value | int) -> None:
+        """Begins the copies of the lines from `first` on; beyond the last one there are zeros."""
+        k = self._k
+        source = k.pointer_add(self._source, first.cast(u64) * self._width.cast(u64))
+        for number in range(self._count):
+            line = number * self._apart
+            to = self._target + line * self._pitch + stage * self._words
+            there = first + self._line + line < self._matrix.count
+            there = there if self._inside is None else there & self._inside
+            k.copy_async(self._room, to, source, self._width * line, _WORDS, where=there)
+
+    def left(self, own: Value) -> Value:
+        """Where this instance's row of matrices begins, of 16 lines from `own` on as a first
+        factor; also of lines that are summed over, as a second one that is turned."""
+        lane = self._k.lane_id()
+        line = own + (lane & 15)
+        return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
+
+    def right(self) -> Value:
+        """The same of lines that are columns of a second factor."""
+        lane = self._k.lane_id()
+        line = (lane & 7) + (lane >> 4) * 8
+        return line * self._pitch + (lane >> 3 & 1 ^ lane & 7) * _WORDS
+
+    def matrices(
+        self, start: Value, stage: Value | int, across: int, down: int, *, turned: bool = False
+    ) -> Values:
+        """The words of the `down`-th 16 lines and the `across`-th 16 elements of each."""
+        place = start + stage * self._words ^ across * 2 * _WORDS
+        return self._k.load_matrices(
+            self._room, place + down * _MATRIX * self._pitch, transposed=turned
+        )
+
+
+@frozen(eq=False)
+class Found:
+    """What a subgroup found of its queries: by 16 of them, and by the two that an instance has of
+    these; sums by eight elements of a head besides."""
+
+    tops: list[list[Value]]
+    totals: list[list[Value]]
+    sums: list[list[Values]]
+
+
+class Attention:
+    """Some queries of a head and the keys that they see, on the tensor cores of a workgroup."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: CoreTilePlan, of_q: Copied, of_keys: Copied,
+        of_values: Copied, first: Value, seen: Callable[[Value], Value], factor: Value,
+    ) -> None:  # fmt: skip
+        """Queries from `first` on, of which `seen` tells how many keys one sees; `of_keys` and
+        `of_values` have as many lines as the last of them sees."""
+        self._k, self._element, self._plan, self._factor = k, element, plan, factor
+        rows, keys = plan.tile
+        self._first, self._seen, self._count = first, seen, of_keys.count
+        self._own = k.subgroup_id() * plan.rows
+        self._queries = _Tiles(k, of_q, plan, rows, 1)
+        self._keys = _Tiles(k, of_keys, plan, keys, plan.stages)
+        self._values = _Tiles(k, of_values, plan, keys, plan.stages)
+        self._of_queries, self._of_keys = self._queries.left(self._own), self._keys.right()
+        self._of_values = self._values.left(k.constant(0, u32))
+        self._down, self._depth = plan.rows // _MATRIX, plan.size // _MATRIX
+        self._kept: list[list[Values]] = []
+
+    def run(self) -> Found:
+        """What the queries find. The greatest products are times the factor there, and -3.4e38
+        where no key was seen."""
+        k, plan, keys = self._k, self._plan, self._plan.keys
+        k.resident_workgroups(plan.resident)
+        self._queries.copy(self._first, 0)
+        k.copy_async_commit()
+        for step in range(plan.stages - 1):
+            self._copy(k.constant(step, u32))
+        if plan.kept:
+            k.copy_async_wait(plan.stages - 1)
+            k.barrier()
+            self._kept = [self._matrices_of_queries(at) for at in range(self._depth)]
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        found = Found(
+            [[least] * 2 for _ in range(self._down)], [[zero] * 2 for _ in range(self._down)],
+            [[(zero,) * 4] * (2 * self._depth) for _ in range(self._down)],
+        )  # fmt: skip
+        # Tiles of keys that all queries see need no masks.
+        whole = self._seen(self._first) // keys
+        found = self._loop(k.constant(0, u32), whole, found, masked=False)
+        found = self._loop(whole, (self._count + (keys - 1)) // keys, found, masked=True)
+        totals = []
+        for pair in found.totals:
+            for distance in (1, 2):
+                pair = [total + k.shuffle(total, k.lane_id() ^ distance) for total in pair]
+            totals.append(pair)
+        tops = [
+            [k.select(top == LEAST, least, top * self._factor) for top in pair]
+            for pair in found.tops
+        ]
+        return Found(tops, totals, found.sums)
+
+    def _loop(self, begin: Value, end: Value, found: Found, *, masked: bool) -> Found:
+        with self._k.range(begin, end, carry=(found.tops, found.totals, found.sums)) as loop:
+            made = self._step(loop.index, Found(*loop.carried), masked=masked)
+            loop.next((made.tops, made.totals, made.sums))
+        return Found(*loop.results)
+
+    def _copy(self, step: Value) -> None:
+        stage = step & (self._plan.stages - 1)
+        for tiles in (self._keys, self._values):
+            tiles.copy(step * self._plan.keys, stage)
+        self._k.copy_async_commit()
+
+    def _step(self, number: Value, found: Found, *, masked: bool) -> Found:
+        """With a tile of keys added."""
+        k, plan, keys = self._k, self._plan, self._plan.keys
+        # The oldest tiles are there for all, and those that were multiplied are free.
+        k.copy_async_wait(plan.stages - 2)
+        k.barrier()
+        self._copy(number + (plan.stages - 1))
+        stage = number & (plan.stages - 1)
+        tops, totals, sums, words = [], [], [], []
+        for row, logits in enumerate(self._products(stage)):
+            counts = None
+            if masked:
+                query = self._first + self._own + (row * _MATRIX + (k.lane_id() >> 2))
+                counts = [self._seen(query), self._seen(query + 8)]
+            made, top, total, scales = self._weighed(
+                logits, counts, number * keys, found.tops[row], found.totals[row]
+            )
+            words.append(made)
+            tops.append(top)
+            totals.append(total)
+            by = [scales[at // 2] for at in range(4)]
+            sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
+        for at, across in product(range(keys // _MATRIX), range(self._depth)):
+            right = self._values.matrices(self._of_values, stage, across, at, turned=True)
+            for left, own in zip(words, sums, strict=True):
+                self._multiply(left[at], right, own, 2 * across)
+        return Found(tops, totals, sums)
+
+    def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
+        """Adds the product of 16 rows and 16 columns to the two sums from `place` on."""
+        for half in range(2):
+            own = right[2 * half :][:2]
+            sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
+
+    def _matrices_of_queries(self, at: int) -> list[Values]:
+        return [
+            self._queries.matrices(self._of_queries, 0, at, number) for number in range(self._down)
+        ]
+
+    def _products(self, stage: Value) -> list[list[Values]]:
+        """Of queries with a tile of keys, by 16 queries and eight keys."""
+        columns = self._plan.keys // _MATRIX
+        zeros = (self._k.constant(0.0, f32),) * 4
+        found: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
+        for at in range(self._depth):
+            left = self._kept[at] if self._plan.kept else self._matrices_of_queries(at)
+            for number in range(columns):
+                right = self._keys.matrices(self._of_keys, stage, at, number)
+                for own, row in zip(left, found, strict=True):
+                    self._multiply(own, right, row, 2 * number)
+        return found
+
+    def _weighed(
+        self, logits: list[Values], counts: list[Value] | None, start: Value, tops: list[Value],
+        totals: list[Value],
+    ) -> tuple[list[Values], list[Value], list[Value], list[Value]]:  # fmt: skip
+        """Of 16 queries the weights, as words of a first factor; new tops and totals, and what
+        sums are scaled by. With `counts` a query sees so many keys."""
+        k, factor = self._k, self._factor
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        beside = start + (k.lane_id() & 3) * 2
+        parts: list[list[Value]] = []
+        new_tops, new_totals, scales = [], [], []
+        for half in range(2):
+            own = [value for block in logits for value in block[2 * half :][:2]]
+            if counts is not None:
+                left = counts[half].cast(i32) - beside.cast(i32)
+                own = [
+                    k.select(left > at // 2 * 8 + at % 2, value, least)
+                    for at, value in enumerate(own)
+                ]
+            top = reduce(k.maximum, own, tops[half])
+            for distance in (1, 2):
+                top = k.maximum(top, k.shuffle(top, k.lane_id() ^ distance))
+            begin = top * factor
+            if counts is not None:
+                begin = k.select(top == LEAST, zero, begin)
+            scale = k.exp2(k.fma(tops[half], factor, -begin))
+            powers = [k.exp2(k.fma(value, factor, -begin)) for value in own]
+            if counts is not None:
+                # What is not seen has no weight, however small the factor is.
+                powers = [
+                    k.select(value > LEAST, power, zero)
+                    for value, power in zip(own, powers, strict=True)
+                ]
+            parts.append(powers)
+            new_tops.append(top)
+            new_totals.append(reduce(operator.add, powers, totals[half] * scale))
+            scales.append(scale)
+        pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        words: list[Values] = [
+            tuple(pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
+            for at in range(self._plan.keys // _MATRIX)
+        ]
+        return words, new_tops, new_totals, scales

@@ -1,0 +1,251 @@
+"""The kernel of attention: one function for every type, plan and device."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import reduce
+from itertools import product
+
+from quod.frozen import frozen
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.machine import Capability
+from quod.kernel.registry import register
+from quod.kernel.types import Type
+from quod.kernel.value import ParameterType
+from quod.tensor.attention_cores import Attention, Copied
+from quod.tensor.attention_plan import CoreTilePlan, TilePlan
+from quod.tensor.attention_tiles import Lines, Tile
+from quod.tensor.flat import TYPES
+from quod.tensor.powers import LEAST
+
+LN_2 = math.log(2)
+
+
+@frozen
+class AttentionForm:
+    """What queries see: with `causal` no key after them, with `lengths` so many keys of each
+    sequence; and whether `sums` of each row are stored."""
+
+    causal: bool = False
+    lengths: bool = False
+    sums: bool = False
+
+
+class Sequence:
+    """One head of one sequence, and the keys that each of its queries sees."""
+
+    def __init__(
+        self, k: Builder, form: AttentionForm, sizes: tuple[Value, Value],
+        lengths: Value | None, batch: Value,
+    ) -> None:  # fmt: skip
+        self._k, self._form = k, form
+        self.queries, self.keys = sizes
+        if lengths is not None:
+            self.keys = k.minimum(k.uniform(lengths[batch]), self.keys)
+
+    def seen(self, query: Value) -> Value:
+        """How many keys a query sees: the last one all, one that there is not none."""
+        if not self._form.causal:
+            # Numbers of their own for each query also spare registers for what all would share.
+            return self._k.select(query < self.queries, self.keys, 0)
+        after = query + 1 + self.keys
+        before = self.queries
+        return self._k.select(after > before, self._k.minimum(after - before, self.keys), 0)
+
+    def first_that_sees(self, key: Value) -> Value:
+        """The first query that sees a key; where none does, how many there are."""
+        k = self._k
+        before, there = key + self.queries, key < self.keys
+        if not self._form.causal:
+            return k.select(there, k.constant(0, u32), self.queries)
+        after = k.select(before > self.keys, before - self.keys, 0)
+        return k.select(there, after, self.queries)
+
+
+def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -> Value:
+    """Where a head of a tensor begins."""
+    word = u64 if k.machine.has(Capability.U64) else u32
+    return k.pointer_add(tensor, head.cast(word) * (lines.cast(word) * size.cast(word)))
+
+
+@frozen(eq=False)
+class _Work:
+    """What a workgroup does: some queries of a head, from `first` on."""
+
+    sequence: Sequence
+    first: Value
+    size: Value
+    factor: Value
+    q: Value
+    keys: Value
+    values: Value
+    out: Callable[[], Value]
+    log_sums: Callable[[], Value] | None
+
+
+def _attention(
+    k: Builder, queries: Value, keys: Value, size: Value, heads: Value, shared_by: Value,
+    factor: Value, q: Value, keys_: Value, values: Value, *memory: Value, element: Type,
+    plan: TilePlan | CoreTilePlan, form: AttentionForm,
+) -> None:  # fmt: skip
+    """out = softmax(scale * q k^T) v, of heads of which `shared_by` have the same keys and values.
+
+    A workgroup has some queries of one head. Powers are of what was the greatest so far, and sums
+    are scaled when a greater one comes (Milakov and Gimelshein, 2018; FlashAttention-2, Dao, 2023):
+    2 ** (x - greatest), where `factor` is scale * log2(e).
+    """
+    rest = list(memory)
+    lengths = rest.pop(0) if form.lengths else None
+    rows, _ = plan.tile
+    tiles = (queries + (rows - 1)) // rows
+    head, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles
+    # The tiles that see most keys come first.
+    first = (tiles - 1 - tile) * rows
+    if isinstance(plan, CoreTilePlan) and plan.exact:
+        size = k.constant(plan.size, u32)
+    one = k.constant(1, u32)
+    sequence = Sequence(k, form, (queries, keys), lengths, head // heads)
+    work = _Work(
+        sequence, first, size, factor, part_of(k, q, head, queries, size),
+        part_of(k, keys_, head // shared_by, keys, size),
+        part_of(k, values, head // shared_by, keys, size),
+        # What is computed where it is used takes no registers before.
+        lambda: part_of(k, rest[0], head, queries, size),
+        (lambda: part_of(k, rest[1], head, queries, one)) if form.sums else None,
+    )  # fmt: skip
+    if isinstance(plan, CoreTilePlan):
+        _on_cores(k, element, plan, work)
+    else:
+        _in_tiles(k, element, plan, work)
+
+
+def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
+    sequence, first = work.sequence, work.first
+    of_q = Lines(work.q, sequence.queries)
+    of_keys, of_values = (Lines(one, sequence.keys) for one in (work.keys, work.values))
+    tile = Tile(k, element, plan, work.size)
+    room, sums = tile.turned_room(), tile.sums()
+    sums.clear()
+    own = tile.turned(of_q, first, room)
+    last = sequence.queries - 1
+    seen = [sequence.seen(k.minimum(first + tile.row(each), last)) for each in range(plan.rows)]
+    stop = sequence.seen(k.minimum(first + (tile.rows - 1), last))
+    least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+    initial = [least] * plan.rows, [zero] * plan.rows, sums
+    with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
+        before, totals, sums = loop.carried
+        products = tile.products(own, of_keys, loop.index)
+        there = tile.there(loop.index, seen)
+        logits = [
+            [k.select(inside, x * work.factor, least) for inside, x in zip(*each, strict=True)]
+            for each in zip(there, products, strict=True)
+        ]
+        tops = tile.combined(
+            [reduce(k.maximum, row, top) for top, row in zip(before, logits, strict=True)],
+            k.maximum,
+        )
+        scales = [k.exp2(old - new) for old, new in zip(before, tops, strict=True)]
+        weights = [
+            [k.select(inside, k.exp2(x - top), 0.0) for inside, x in zip(*each, strict=True)]
+            for *each, top in zip(there, logits, tops, strict=True)
+        ]
+        totals = [
+            reduce(operator.add, row, total * scale)
+            for row, total, scale in zip(weights, totals, scales, strict=True)
+        ]
+        tile.weigh(weights)
+        loop.next((tops, totals, tile.add(sums, of_values, loop.index, scales)))
+    tops, totals, sums = loop.results
+    k.barrier()
+    totals = tile.combined(totals, operator.add)
+    tile.store(
+        Lines(work.out(), sequence.queries), first, sums, [_inverse(k, each) for each in totals]
+    )
+    if work.log_sums is not None:
+        logs = [_log(k, *each) for each in zip(tops, totals, strict=True)]
+        tile.store_numbers(work.log_sums(), first, sequence.queries, logs)
+
+
+def _inverse(k: Builder, total: Value) -> Value:
+    """What sums are multiplied by: 0 where no key was seen."""
+    return k.select(total > 0.0, k.rcp(total), 0.0)
+
+
+def _log(k: Builder, top: Value, total: Value) -> Value:
+    return k.select(total > 0.0, (top + k.log2(total)) * LN_2, LEAST)
+
+
+def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
+    """Two elements that are stored beside each other are a word."""
+    sequence, first = work.sequence, work.first
+    stop = sequence.seen(k.minimum(first + (plan.tile[0] - 1), sequence.queries - 1))
+    found = Attention(
+        k, element, plan, Copied(work.q, work.size, sequence.queries),
+        Copied(work.keys, work.size, stop), Copied(work.values, work.size, stop), first,
+        sequence.seen, work.factor,
+    ).run()  # fmt: skip
+    pack, lane = k.pack_f16 if element is f16 else k.pack_bf16, k.lane_id()
+    target, width = work.out().cast(u32), work.size >> 1
+    logs = None if work.log_sums is None else work.log_sums()
+    for number, half in product(range(len(found.sums)), range(2)):
+        row = first + k.subgroup_id() * plan.rows + (number * 16 + half * 8 + (lane >> 2))
+        total = found.totals[number][half]
+        inverse = _inverse(k, total)
+        line = k.pointer_add(target, row.cast(u64) * width.cast(u64))
+        with k.if_(row < sequence.queries):
+            for place, block in enumerate(found.sums[number]):
+                at = (lane & 3) + place * 4
+                word = pack(*[value * inverse for value in block[2 * half :][:2]])
+                if plan.exact:
+                    line[at] = word
+                    continue
+                with k.if_(at < width):
+                    line[at] = word
+        if logs is not None:
+            log = _log(k, found.tops[number][half], total)
+            with k.if_((row < sequence.queries) & ((lane & 3) == 0)):
+                logs[row] = log
+
+
+def _kernel(element: Type, *, lengths: bool, sums: bool) -> KernelDefinition:
+    counts = ("queries", "keys", "size", "heads", "shared_by")
+    parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
+    parameters["factor"] = f32
+    parameters |= dict.fromkeys(("q", "keys_", "values"), pointer(element))
+    if lengths:
+        parameters["lengths"] = pointer(u32)
+    parameters["out"] = pointer(element)
+    if sums:
+        parameters["log_sums"] = pointer(f32)
+    location = Location(_attention.__code__.co_filename, _attention.__code__.co_firstlineno)
+    return KernelDefinition(f"attention_{element}", _attention, parameters, location)
+
+
+ATTENTION = {
+    (element, lengths, sums): _kernel(element, lengths=lengths, sums=sums)
+    for element in TYPES
+    for lengths in (False, True)
+    for sums in (False, True)
+}
+"""The kernel by the type of its elements, and by whether lengths are given and sums stored."""
+
+for _element, _form in (
+    (f32, AttentionForm(causal=True, lengths=True, sums=True)), (bf16, AttentionForm()),
+):  # fmt: skip
+    register(
+        f"tensor.attention_{_element}", ATTENTION[_element, _form.lengths, _form.sums],
+        element=_element, plan=TilePlan(64, 8, 4, 2, 64, 32, 32, 4, held=True), form=_form,
+    )  # fmt: skip

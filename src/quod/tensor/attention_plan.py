@@ -1,0 +1,155 @@
+"""How attention is shared out: rows that a workgroup has, and lines that pass by them.
+
+The forward pass has rows of queries, and keys with their values pass by; of the gradients one has
+rows of queries as well, the other rows of keys. The size of a head is rounded up in a plan; how
+many queries and keys there are is an argument of kernels.
+"""
+
+from __future__ import annotations
+
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.frozen import frozen, replace
+from quod.kernel.machine import Capability
+from quod.kernel.types import HALVES, Type
+from quod.tensor.plan import VECTOR_LANES, WIDEST, widest
+
+_TOGETHER = 4
+"""Elements that an instance reads together at most."""
+_CHUNK = 32
+"""Elements of a line that a GPU's workgroup has in shared memory at a time."""
+_MOST_SUMS = 64
+"""Sums over lines that an instance of a GPU has in registers."""
+LARGEST_HEAD = 256
+
+
+@frozen
+class TilePlan:
+    """A workgroup of `lanes` instances, `across` of them beside each other, has a tile of rows.
+
+    An instance has `rows` of them, and of the lines that pass by together `columns`. A row has
+    `size` elements, of which `chunk` are in shared memory at a time, read `vector` together. Sums
+    over lines are taken of `panel` elements of a row at a time; they are `held` in registers, else
+    in shared memory, which is what a processor's cache keeps.
+    """
+
+    lanes: int
+    across: int
+    rows: int
+    columns: int
+    size: int
+    chunk: int
+    panel: int
+    vector: int
+    held: bool
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows of a workgroup, and lines that are taken together."""
+        return self.lanes // self.across * self.rows, self.across * self.columns
+
+    def shared_bytes(self, operands: int) -> int:
+        """Shared memory of a GPU's workgroup whose rows are those of so many tensors."""
+        rows, columns = self.tile
+        line = self.chunk + _TOGETHER
+        return 4 * (operands * self.size * rows + columns * (line + rows) + self.across * rows)
+
+
+@frozen
+class CoreTilePlan:
+    """A workgroup of `subgroups` has a tile of queries on tensor cores, `rows` of each.
+
+    Heads have `size` elements, 64 or 128, or up to so many if that is not `exact`. Tiles of `keys`
+    and their values are in shared memory, `stages` times, a power of two; queries are `kept` in
+    registers, or read from there for each tile. Registers are for so many `resident` workgroups a
+    multiprocessor.
+    """
+
+    size: int
+    rows: int
+    subgroups: int
+    keys: int
+    stages: int
+    kept: bool
+    resident: int = 1
+    exact: bool = True
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 32 * self.subgroups
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Queries of a workgroup, and keys that are taken together."""
+        return self.rows * self.subgroups, self.keys
+
+    @property
+    def shared_bytes(self) -> int:
+        """What queries, keys and values of 16 bits take."""
+        rows, keys = self.tile
+        return 2 * self.size * (rows + 2 * self.stages * keys)
+
+
+CORE_PLANS = {
+    64: (
+        CoreTilePlan(64, 32, 4, 64, 2, kept=True, resident=2),
+        CoreTilePlan(64, 16, 4, 64, 2, kept=True, resident=3),
+    ),
+    128: (
+        CoreTilePlan(128, 32, 4, 32, 4, kept=False, resident=2),
+        CoreTilePlan(128, 16, 4, 64, 2, kept=True, resident=2),
+    ),
+}
+"""Plans of tensor cores by the size of heads, the largest tile first."""
+
+_WIDE_VECTORS = (16, 3, 8)
+"""Lanes, vectors of rows, and lines: 24 of 32 vector registers are sums."""
+_VECTORS = (8, 3, 4)
+"""12 of 16 registers."""
+
+_TILES = ((128, 8, 4, 4), (128, 8, 2, 4), (128, 8, 1, 4), (128, 16, 1, 2))
+"""Lanes, those beside each other, rows and lines of each, on GPUs with 48 KB of shared memory."""
+_SMALL_TILES = ((64, 8, 4, 2), (64, 8, 2, 2), (64, 8, 1, 2), (64, 16, 1, 1))
+"""The same within what WebGPU promises, and for drivers that compile slowly."""
+
+
+def plan_attention(
+    device: AnyDevice, element: Type, queries: int, head: int, heads: int
+) -> TilePlan | CoreTilePlan:
+    """The plan for so many heads of so many queries."""
+    machine = device.machine(device.lanes)
+    fits = element in HALVES and not head * element.bytes % WIDEST and head <= max(CORE_PLANS)
+    if not machine.has(Capability.TENSOR_CORES) or not fits:
+        return plan_tiles(device, element, head)
+    size = min(size for size in CORE_PLANS if size >= head)
+    *large, small = CORE_PLANS[size]
+    for plan in large if size == head else ():
+        enough = -(-queries // plan.tile[0]) * heads >= device.multiprocessors
+        if enough and plan.shared_bytes <= machine.shared_bytes_limit:
+            return plan
+    if small.shared_bytes > machine.shared_bytes_limit:
+        return plan_tiles(device, element, head)
+    return replace(small, exact=size == head)
+
+
+def plan_tiles(
+    device: AnyDevice, element: Type, head: int, *, operands: int = 1, sums: int = 1
+) -> TilePlan:
+    """The plan for heads of so many elements, rows of `operands` tensors and `sums` over lines."""
+    machine = device.machine(device.lanes)
+    if machine.has(Capability.VECTOR_LANES):
+        wide = device.machine(VECTOR_LANES).has(Capability.IFMA52)
+        lanes, rows, columns = _WIDE_VECTORS if wide else _VECTORS
+        size = -(-head // 16) * 16
+        return TilePlan(lanes, 1, rows, columns, size, size, columns, 1, held=False)
+    vector = widest(element, head, _TOGETHER)
+    short = machine.has(Capability.SHORT_KERNELS)
+    size = -(-head // _CHUNK) * _CHUNK
+    for lanes, across, rows, columns in _SMALL_TILES if short else (*_TILES, *_SMALL_TILES):
+        own = min(vector, _CHUNK // across)
+        plan = TilePlan(lanes, across, rows, columns, size, _CHUNK, _CHUNK, own, held=True)
+        room = device.machine(lanes).shared_bytes_limit
+        if sums * rows * size // across <= _MOST_SUMS and plan.shared_bytes(operands) <= room:
+            return plan
+    raise InputError(f"heads of {head} elements take more shared memory than {device.name} has")

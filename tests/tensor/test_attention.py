@@ -1,0 +1,179 @@
+"""Attention: against float64 at every edge of a tile, exact cases, what is seen, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import f16, f32
+from quod.kernel.types import Type
+from quod.tensor import attention
+from tests.tensor.attention_model import NONE, Case, bound, exact, made, plain_error
+from tests.tensor.numbers import TYPES, Array, Guarded, numbers
+
+EDGES = [
+    (1, 1, 1, (1, 1)), (7, 129, 8, (4, 2)), (63, 64, 64, (2, 2)), (65, 127, 40, (3, 1)),
+    (128, 63, 128, (1, 1)), (129, 65, 256, (1, 1)), (3, 0, 8, (2, 1)), (64, 1, 33, (1, 1)),
+]  # fmt: skip
+FEW = [(65, 40, 12, (4, 2)), (5, 0, 8, (1, 1))]
+
+
+def run(device: AnyDevice, case: Case) -> tuple[Array, Array]:
+    """The result and the logarithms of sums, in poisoned memory whose surroundings must stay."""
+    q, k, v = (device.upload(x) for x in case[:3])
+    out = Guarded(device, np.zeros_like(case.q))
+    logs = Guarded(device, np.zeros(case.q.shape[:-1], np.float32))
+    lengths = None if case.lengths is None else device.upload(case.lengths)
+    given = attention(
+        device, q, k, v, scale=case.scale, causal=case.causal, lengths=lengths,
+        log_sums=logs.memory, out=out.memory,
+    )  # fmt: skip
+    assert given is out.memory
+    return out.array(), logs.array()
+
+
+def check(device: AnyDevice, case: Case, element: Type) -> None:
+    found, logs = run(device, case)
+    wanted, wanted_logs = exact(case, element)
+    error = np.abs(numbers(found, element) - wanted)
+    allowed = bound(case, element)
+    assert (error <= allowed).all(), np.unravel_index(np.argmax(error - allowed), error.shape)
+    assert error.max(initial=0) <= 2 * plain_error(case, element) + 2e-6
+    assert np.allclose(logs, wanted_logs, rtol=2e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
+    some = EDGES if element is f32 else EDGES[1:4]
+    for queries, keys, size, heads in FEW if device.kind == "webgpu" else some:
+        check(device, made(element, queries, keys, size, heads, causal=causal), element)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
+def test_every_edge_of_emulated_gpus(name: str, causal: bool) -> None:
+    """Of f32; tests/tensor/test_attention_cores.py has the others."""
+    with open_device(name) as device:
+        for queries, keys, size, heads in ((65, 40, 33, (2, 1)), (7, 9, 130, (1, 1)), *FEW):
+            check(device, made(f32, queries, keys, size, heads, 1, causal=causal), f32)
+
+
+def test_accesses_of_the_processor_are_in_bounds() -> None:
+    """The interpreter refuses what is beyond an array, not set, or a race."""
+    with open_device("cpu:checked") as device:
+        check(device, made(f32, 5, 9, 17, (2, 1), causal=True, lengths=[7, 0]), f32)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_lengths(device: AnyDevice, causal: bool) -> None:
+    """Some keys, none, and more than there are; keys beyond are not looked at."""
+    case = made(f32, 20, 37, 16, (2, 1), 4, causal=causal, lengths=[21, 0, 1 << 30, -1])
+    for tensor in (case.k, case.v):
+        tensor[0, :, 21:] = np.nan
+        tensor[1] = np.nan
+    found, logs = run(device, case)
+    assert (found[1] == 0).all()
+    assert (logs[1] == NONE).all()
+    case.k[:2], case.v[:2] = np.nan_to_num(case.k[:2]), np.nan_to_num(case.v[:2])
+    wanted = exact(case._replace(lengths=np.array([21, 0, 37, 37])), f32)
+    assert np.allclose(found, wanted[0], atol=2e-6)
+    assert np.allclose(logs, wanted[1], rtol=2e-6, atol=2e-6)
+
+
+def test_queries_before_all_keys_see_none(device: AnyDevice) -> None:
+    found, logs = run(device, made(f32, 9, 4, 8, causal=True))
+    assert (found[..., :5, :] == 0).all()
+    assert (logs[..., :5] == NONE).all()
+    assert (found[..., 5:, :] != 0).all()
+
+
+def test_equal_weights_are_means(device: AnyDevice) -> None:
+    """Sixteen keys that are alike, each with a value of its own: each weight is 1/16 exactly."""
+    values = np.eye(16, dtype=np.float32)[None]
+    zeros = np.zeros((1, 3, 16), np.float32)
+    found, _ = run(device, Case(zeros, np.ones_like(values), values, 1.0))
+    assert (found == 1 / 16).all()
+    counts = np.minimum(np.arange(16) + 1, 16)[:, None]
+    causal, _ = run(device, Case(np.zeros_like(values), values, values, 1.0, causal=True))
+    assert np.allclose(causal[0], np.tri(16) / counts, rtol=2e-7)
+
+
+def test_the_largest_of_large_logits(device: AnyDevice) -> None:
+    """Logits of 1e4 and -1e4: one key has all the weight, which names it."""
+    random = np.random.default_rng(4)
+    chosen = random.permutation(40)
+    keys = np.full((1, 40, 40), -100, np.float32)
+    keys[0, np.arange(40), np.arange(40)] = 100
+    queries = np.zeros((1, 40, 40), np.float32)
+    queries[0, np.arange(40), chosen] = 100
+    values = random.normal(0, 1, (1, 40, 40)).astype(np.float32)
+    found, logs = run(device, Case(queries, keys, values, 1.0))
+    assert np.array_equal(found[0], values[0, chosen])
+    assert np.allclose(logs, 1e4)
+
+
+def test_what_is_no_number_stays_in_its_row() -> None:
+    with open_device("cpu") as device:
+        case = made(f32, 20, 33, 12)
+        case.q[0, 0, 3, 5] = np.nan
+        found, _ = run(device, case)
+        assert np.isnan(found[0, 0, 3]).all()
+        assert np.isfinite(np.delete(found[0, 0], 3, 0)).all()
+        assert np.isfinite(found[1]).all()
+
+
+def test_two_runs(device: AnyDevice) -> None:
+    case = made(f16, 33, 50, 24, (2, 1), causal=True)
+    for first, second in zip(run(device, case), run(device, case), strict=True):
+        assert first.tobytes() == second.tobytes()
+
+
+def test_leading_axes_and_what_is_made() -> None:
+    q, k = np.ones((2, 3, 4, 5, 6), np.float32), np.ones((2, 3, 2, 7, 6), np.float32)
+    assert attention("cpu", q, k, k).shape == q.shape
+    assert (attention("cpu", q, k, k, lengths=np.full((2, 3), 2, np.uint32)) == 1).all()
+    assert (attention("cpu", q[0, 0], k[0, 0], k[0, 0], lengths=np.ones(1, np.int32)) == 1).all()
+    assert attention("cpu", q[:, :0], k[:, :0], k[:, :0]).shape == (2, 0, 4, 5, 6)
+
+
+# --- bad input
+
+Q, K = np.ones((2, 4, 5, 8), np.float32), np.ones((2, 2, 7, 8), np.float32)
+ROWS = np.ones((2, 4, 5), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: attention("cpu", Q[0, 0], K, K), "q has the axes heads, queries and size"),
+        (lambda: attention("cpu", Q, K[0], K), r"k must be f32 of shape \(2, kv_heads, keys, 8\)"),
+        (lambda: attention("cpu", Q, K[:1], K), "k must be f32 of shape"),
+        (lambda: attention("cpu", Q, K.astype(np.float16), K), "k must be f32 of shape"),
+        (lambda: attention("cpu", Q, Q[:, :3], Q[:, :3]), "k has strides"),
+        (lambda: attention("cpu", Q[:, :3].copy(), K, K), "k has 2 heads, which do not divide"),
+        (lambda: attention("cpu", Q, K[:, :0].copy(), K), "k has 0 heads"),
+        (lambda: attention("cpu", Q, K, Q), r"v must be f32 of shape \(2, 2, 7, 8\) to go with k"),
+        (lambda: attention("cpu", *[np.ones((1, 2, 257), np.float32)] * 3), "heads of 257"),
+        (lambda: attention("cpu", *[np.ones((1, 2, 0), np.float32)] * 3), "heads of 0"),
+        (lambda: attention("cpu", Q, K, K, scale=0.0), "scale must be at least"),
+        (lambda: attention("cpu", Q, K, K, scale="half"), "scale must be a number"),
+        (lambda: attention("cpu", Q, K, K, causal=1), "causal"),
+        (lambda: attention("cpu", Q, K, K, lengths=np.ones(3, np.int32)), "lengths must have the"),
+        (lambda: attention("cpu", Q, K, K, lengths=np.ones(2)), "lengths is of float64"),
+        (lambda: attention("cpu", Q, K, K, log_sums=ROWS[0]), "log_sums must be f32 of shape"),
+        (lambda: attention("cpu", Q, K, K, out=K), "out must be f32 of shape"),
+        (lambda: attention("cpu", Q, K, K, out=Q), "out is in the memory of q"),
+        (lambda: attention("cpu", Q, Q, Q, log_sums=Q.reshape(-1)[:40].reshape(2, 4, 5)),
+         "log_sums is in the memory of q"),
+    ],
+)  # fmt: skip
+def test_bad_input(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

@@ -1,0 +1,156 @@
+"""Gradients of attention: against float64, whose model agrees with differences; bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import f16, f32
+from quod.kernel.types import Type
+from quod.tensor import attention, attention_backward
+from tests.tensor.attention_model import Case, exact, gradient_bounds, gradients, made
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
+
+EDGES = [
+    (1, 1, 1, (1, 1)), (7, 50, 15, (4, 2)), (49, 64, 64, (2, 1)), (65, 31, 40, (3, 1)),
+    (3, 0, 8, (2, 1)), (0, 3, 8, (2, 1)), (17, 9, 250, (1, 1)),
+]  # fmt: skip
+FEW = [(20, 19, 12, (4, 2)), (0, 5, 8, (1, 1))]
+
+
+def slopes_of(case: Case, element: Type) -> Array:
+    return stored(np.random.default_rng(9).normal(0, 1, case.q.shape), element)
+
+
+def run(device: AnyDevice, case: Case, slopes: Array) -> list[Array]:
+    """The gradients in poisoned memory whose surroundings must stay, after the forward pass."""
+    q, k, v, given = (device.upload(x) for x in (*case[:3], slopes))
+    options: dict[str, Any] = {"scale": case.scale, "causal": case.causal}
+    options["lengths"] = None if case.lengths is None else device.upload(case.lengths)
+    logs = device.upload(np.zeros(case.q.shape[:-1], np.float32))
+    y = attention(device, q, k, v, log_sums=logs, **options)
+    out = [Guarded(device, np.zeros_like(x)) for x in case[:3]]
+    memory = tuple(each.memory for each in out)
+    found = attention_backward(device, given, q, k, v, y, logs, out=memory, **options)
+    assert found == memory
+    return [each.array() for each in out]
+
+
+def check(device: AnyDevice, case: Case, element: Type) -> None:
+    slopes = slopes_of(case, element)
+    found, as_numbers = run(device, case, slopes), numbers(slopes, element)
+    wanted, bounds = (
+        function(case, element, as_numbers) for function in (gradients, gradient_bounds)
+    )
+    for name, *one in zip("qkv", found, wanted, bounds, strict=True):
+        own, best, bound = numbers(one[0], element), one[1], one[2]
+        allowed = bound + UNIT[element] * 0.51 * np.abs(best) + 2 * LEAST[element]
+        error = np.abs(own - best)
+        worst = np.unravel_index(np.argmax(error - allowed), error.shape) if error.size else ()
+        assert (error <= allowed).all(), (name, worst)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("element", TYPES, ids=str)
+def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
+    some = EDGES if element is f32 else EDGES[1:2]
+    for queries, keys, size, heads in FEW if device.kind == "webgpu" else some:
+        check(device, made(element, queries, keys, size, heads, causal=causal), element)
+
+
+def test_every_edge_of_emulated_gpus() -> None:
+    with open_device("emulated") as device:
+        for queries, keys, size, heads in ((36, 40, 33, (2, 1)), (7, 9, 130, (1, 1)), *FEW):
+            check(device, made(f32, queries, keys, size, heads, 1, causal=queries > 9), f32)
+        check(device, made(f16, 20, 20, 64, (2, 1), 1, causal=True), f16)
+
+
+def test_accesses_of_the_processor_are_in_bounds() -> None:
+    """The interpreter refuses what is beyond an array, not set, or a race."""
+    with open_device("cpu:checked") as device:
+        check(device, made(f32, 5, 9, 17, (2, 1), causal=True, lengths=[7, 0]), f32)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_lengths(device: AnyDevice, causal: bool) -> None:
+    """What is beyond a sequence's keys is not looked at, and has the gradient 0."""
+    case = made(f32, 20, 37, 16, (2, 1), 3, causal=causal, lengths=[21, 0, 37])
+    slopes = slopes_of(case, f32)
+    wanted = gradients(case, f32, slopes.astype(np.float64))
+    for tensor in (case.k, case.v):
+        tensor[0, :, 21:] = np.nan
+        tensor[1] = np.nan
+    found = run(device, case, slopes)
+    for own, best in zip(found, wanted, strict=True):
+        assert np.allclose(own, best, atol=1e-5)
+        assert (own[1] == 0).all()
+    assert (found[1][0, :, 21:] == 0).all()
+
+
+def test_two_runs(device: AnyDevice) -> None:
+    case = made(f16, 33, 50, 24, (2, 1), causal=True)
+    slopes = slopes_of(case, f16)
+    for first, second in zip(run(device, case, slopes), run(device, case, slopes), strict=True):
+        assert first.tobytes() == second.tobytes()
+
+
+def test_the_model_agrees_with_differences() -> None:
+    case = made(f32, 4, 6, 3, (2, 1), 1, causal=True)
+    case = Case(*(x.astype(np.float64) for x in case[:3]), case.scale, True)
+    slopes = np.random.default_rng(5).normal(0, 1, case.q.shape)
+    wanted = gradients(case, f32, slopes)
+
+    def total(place: int, at: tuple[int, ...], by: float) -> float:
+        given = [x.copy() for x in case[:3]]
+        given[place][at] += by
+        changed = Case(given[0], given[1], given[2], case.scale, True)
+        return float((exact(changed, f32)[0] * slopes).sum())
+
+    for place in range(3):
+        for at in np.ndindex(case[place].shape):
+            difference = (total(place, at, 1e-6) - total(place, at, -1e-6)) / 2e-6
+            assert abs(difference - wanted[place][at]) < 1e-7
+
+
+def test_what_is_made() -> None:
+    q, k = np.ones((2, 3, 4, 5, 6), np.float32), np.ones((2, 3, 2, 7, 6), np.float32)
+    logs = np.zeros(q.shape[:-1], np.float32)
+    y = attention("cpu", q, k, k, log_sums=logs)
+    found = attention_backward("cpu", q, q, k, k, y, logs)
+    assert [one.shape for one in found] == [q.shape, k.shape, k.shape]
+    # All keys are alike: a weight is 1/7, for each of 2 heads with 5 queries.
+    assert np.allclose(found[2], 10 / 7)
+    assert np.allclose(found[0], 0, atol=1e-6)
+
+
+# --- bad input
+
+Q, K = np.ones((1, 2, 5, 8), np.float32), np.ones((1, 2, 7, 8), np.float32)
+Y, G, LOGS = Q.copy(), Q.copy(), np.ones((1, 2, 5), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: attention_backward("cpu", K, Q, K, K, Y, LOGS), "gradient must be f32 of shape"),
+        (lambda: attention_backward("cpu", G, Q, K, K, K, LOGS), "y must be f32 of shape"),
+        (lambda: attention_backward("cpu", G, Q, K, K, Y, Q), "log_sums must be f32 of shape"),
+        (lambda: attention_backward("cpu", G, Q, K, Q, Y, LOGS), "v must be f32 of shape"),
+        (lambda: attention_backward("cpu", G, Q, K, K, Y, LOGS, out=Q), "out must be three"),
+        (lambda: attention_backward("cpu", G, Q, K, K, Y, LOGS, out=(Q.copy(), K.copy(), Q)),
+         r"out\[2\] must be f32 of shape"),
+        (lambda: attention_backward("cpu", G, Q, K, K, Y, LOGS, out=(G, K.copy(), K.copy())),
+         r"out\[0\] is in the memory of gradient"),
+        (lambda: attention_backward("cpu", G, Q, K, K, Y, LOGS, out=(Q.copy(), K, K.copy())),
+         r"out\[1\] is in the memory of k"),
+    ],
+)  # fmt: skip
+def test_bad_input(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
