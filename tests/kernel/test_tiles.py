@@ -410,7 +410,8 @@ def test_what_is_refused_while_tracing() -> None:
         (lambda k, r, b, x: k.copy_tile(r, 0, (b, 0), x, (0, 0, 0), 12), "a multiple of 8, not 12"),
         (lambda k, r, b, x: k.mma_tiles(f16, operand(k, r), operand(k, r), zeros(k)[:3]),
          "4 to 128 sums, a multiple of 4, not 3"),
-        (lambda k, r, b, x: k.mma_wait(1, zeros(k)), "sums may be under way"),
+        (lambda k, r, b, x: (k.mma_commit(), k.mma_wait(1, k.mma_tiles(f16, operand(k, r),
+                             operand(k, r), zeros(k)))), "a group that it does not wait for"),
         (lambda k, r, b, x: k.mbarrier_wait(r, 0, 0), "mbarrier_wait takes .ptr<u64, shared>"),
     ):  # fmt: skip
         with pytest.raises(VerificationFailure, match=message):

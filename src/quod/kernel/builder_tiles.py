@@ -148,6 +148,20 @@ class TileBuilder(MemoryBuilder):
         results = [types.f32] * len(sums)
         return self._tracer.record("mma_tiles", operands, results, attributes)
 
+    def mma_rows(
+        self, element: Type, a: Sequence[Value], b: TileOperand, sums: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        """The same with A in registers, four words of two elements each; see the op."""
+        check_type(element)
+        if element not in types.HALVES:
+            raise TraceError(f"k.mma_rows multiplies f16 and bf16, not {element}")
+        operands = (*a, b.pointer, self.operand(b.first, types.u32), *sums)
+        for operand in operands:
+            check_value(operand, "mma_rows")
+        attributes = {"element": element.name, "b_along": b.along, "b_apart": b.apart}
+        results = [types.f32] * len(sums)
+        return self._tracer.record("mma_rows", operands, results, attributes)
+
     def mma_commit(self) -> None:
         """Makes one group of the products begun since the last group."""
         self._tracer.record("mma_commit", (), ())
@@ -155,7 +169,7 @@ class TileBuilder(MemoryBuilder):
     def mma_wait(self, pending: int = 0, sums: Sequence[Value] = ()) -> tuple[Value, ...]:
         """Waits for all groups of products but the last `pending`; gives the sums.
 
-        Sums are given with `pending` 0 alone: else some are under way.
+        Sums are of groups that it waits for.
         """
         pending = whole_number("pending", pending, 0, 7, error=TraceError)
         for value in sums:

@@ -131,6 +131,13 @@ class ValueBuilder(TileBuilder):
             return self.emit("exp2", (value,))
         return self._function("exp2", value)
 
+    def exp2_flushed(self, value: Value) -> Value:
+        """The same, but 0 where it is below 2**-126: on GPUs one instruction.
+
+        For machines with the capability ``exp2``.
+        """
+        return self.emit("exp2_flushed", (value,))
+
     def exp(self, value: Value) -> Value:
         """e**value of an f32."""
         return self._function("exp", value)

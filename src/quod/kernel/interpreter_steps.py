@@ -22,6 +22,7 @@ from quod.kernel.interpreter_tiles import mbarrier_expect as mbarrier_expect
 from quod.kernel.interpreter_tiles import mbarrier_init as mbarrier_init
 from quod.kernel.interpreter_tiles import mbarrier_wait as mbarrier_wait
 from quod.kernel.interpreter_tiles import mma_commit as mma_commit
+from quod.kernel.interpreter_tiles import mma_rows as mma_rows
 from quod.kernel.interpreter_tiles import mma_tiles as mma_tiles
 from quod.kernel.interpreter_tiles import mma_wait as mma_wait
 from quod.kernel.interpreter_together import check_together, forget_accesses

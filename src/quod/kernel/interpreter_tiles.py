@@ -223,25 +223,46 @@ def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
 
 
 def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
-    attributes = op.attributes
-    element, count = str(attributes["element"]), len(results)
-    aparts = [
-        4 * int(attributes[f"{name}_apart"]) if attributes[f"{name}_along"] else None
-        for name in "ab"
-    ]
+    def first(frame: Frame, run: Run, lanes: slice) -> Array:
+        return _matrix(op, run, frame, operands[:2], lanes, MATRIX_ROWS, "a")
+
+    return _multiply(op, operands, results, first)
+
+
+def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = str(op.attributes["element"])
+    depth = np.arange(2)
+
+    def first(frame: Frame, run: Run, lanes: slice) -> Array:
+        a = np.empty((MATRIX_ROWS, MATRIX_DEPTH))
+        for number, slot in enumerate(operands[:4]):
+            words = np.ascontiguousarray(array(frame[slot])[lanes]).view(np.uint16)
+            column = 2 * _PART[:, None] + 8 * (number >> 1) + depth
+            a[_ROW[:, None] + 8 * (number & 1), column] = numbers_of_halves(
+                element, words.reshape(-1, 2)
+            )
+        return a
+
+    return _multiply(op, operands, results, first)
+
+
+def _multiply(
+    op: Op, operands: list[int], results: list[int],
+    first: Callable[[Frame, Run, slice], Array],
+) -> Step:  # fmt: skip
+    """The step of a product, whose first factor is given by `first`, for each four subgroups."""
+    count, tied = len(results), op.definition.tied or 0
+    number = np.arange(count)[:, None]
+    row = _ROW + 8 * (number // 2 % 2)
+    column = 8 * (number // 4) + 2 * _PART + number % 2
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        sums = np.stack([array(frame[slot]) for slot in operands[4:]])
+        sums = np.stack([array(frame[slot]) for slot in operands[tied:]])
         for group in _groups(op, run, mask):
             for begin in range(group * run.width, (group + 1) * run.width, _FOUR):
                 lanes = slice(begin, begin + _FOUR)
-                a, b = (
-                    _matrix(op, run, frame, operands[at : at + 2], lanes, rows, apart, element)
-                    for at, rows, apart in ((0, MATRIX_ROWS, aparts[0]), (2, 2 * count, aparts[1]))
-                )
-                number = np.arange(count)[:, None]
-                row = _ROW + 8 * (number // 2 % 2)
-                column = 8 * (number // 4) + 2 * _PART + number % 2
+                a = first(frame, run, lanes)
+                b = _matrix(op, run, frame, operands[tied - 2 :], lanes, 2 * count, "b")
                 own = sums[:, lanes].astype(np.float64)
                 sums[:, lanes] = (own + (a @ b.T)[row, column]).astype(np.float32)
         for slot, values in zip(results, sums, strict=True):
@@ -251,10 +272,11 @@ def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def _matrix(
-    op: Op, run: Run, frame: Frame, operands: Sequence[int], lanes: slice, rows: int,
-    apart: int | None, element: str,
-) -> Array:  # fmt: skip
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], lanes: slice, rows: int, name: str
+) -> Array:
     """Elements of rows by 16, which the product reads until it is waited for."""
+    apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
+    element = str(op.attributes["element"])
     number, offsets = _place(op, run, frame, operands[0], lanes)
     first = offsets + 4 * array(frame[operands[1]])[lanes].astype(np.int64)
     group = lanes.start // run.width

@@ -220,17 +220,25 @@ def copy_tile(op: Op) -> None:
 
 
 def mma_tiles(op: Op) -> None:
-    sums = op.operands[4:]
-    place = [types.pointer(types.u32, "shared"), types.u32]
-    _expect(op, [*place, *place, *[types.f32] * len(sums)])
-    _counts(op, 4 + len(sums), len(sums))
+    _product(op, [types.pointer(types.u32, "shared"), types.u32], "ab")
+
+
+def mma_rows(op: Op) -> None:
+    _product(op, [types.u32] * 4, "b")
+
+
+def _product(op: Op, of_a: Sequence[Type], tiles: str) -> None:
+    """A product whose second factor is in shared memory, and the others of `tiles`."""
+    wanted = [*of_a, types.pointer(types.u32, "shared"), types.u32]
+    sums = op.operands[len(wanted) :]
+    _expect(op, [*wanted, *[types.f32] * len(sums)])
     if types_of(op.results) != types_of(sums):
-        raise _fail(op, f"{op.name} gives f32, not {names_of(types_of(op.results))}")
+        raise _fail(op, f"{op.name} gives its sums, not {names_of(types_of(op.results))}")
     if not 4 <= len(sums) <= 128 or len(sums) % 4:
         raise _fail(op, f"an instance has 4 to 128 sums, a multiple of 4, not {len(sums)}")
     if op.attributes.get("element") not in ("f16", "bf16"):
         raise _fail(op, f"products are of f16 or bf16, not of {op.attributes.get('element')}")
-    for name in "ab":
+    for name in tiles:
         along, apart = op.attributes.get(f"{name}_along"), op.attributes.get(f"{name}_apart")
         if type(along) is not bool or type(apart) is not int or apart % 256 or apart < 0:
             raise _fail(op, f"{name}_along is a bool, and {name}_apart a multiple of 256 words")
@@ -243,8 +251,6 @@ def mma_wait(op: Op) -> None:
     pending = op.attributes.get("pending")
     if type(pending) is not int or not 0 <= pending <= 7:
         raise _fail(op, f"0 to 7 groups of products may be pending, not {pending}")
-    if pending and op.operands:
-        raise _fail(op, "sums may be under way while groups are pending; wait for all of them")
 
 
 def prefetch(op: Op) -> None:

@@ -87,6 +87,11 @@ _row(
     capability=Capability.EXP2, ulps={"ptx": 3},
 )  # fmt: skip
 
+_row(
+    "exp2_flushed", "T -> T", "Two to the power of it; 0 where that is below 2**-126.",
+    semantics.power_of_two_flushed, T=(types.f32,), capability=Capability.EXP2, ulps={"ptx": 3},
+)  # fmt: skip
+
 _row = partial(_define, "Bits")
 _row(
     "and", "T T -> T", "Bitwise and.", np.bitwise_and, T=_IB,

@@ -214,6 +214,12 @@ def power_of_two(a: Array) -> Array:
     return result
 
 
+def power_of_two_flushed(a: Array) -> Array:
+    """The same; 0 for a subnormal one."""
+    result: Array = np.where(a < -126, a.dtype.type(0), power_of_two(a))
+    return result
+
+
 def reciprocal(a: Array) -> Array:
     result: Array = a.dtype.type(1) / a
     return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from quod.kernel.errors import VerificationFailure
-from quod.kernel.ir import Kernel, Op, walk
+from quod.kernel.ir import Block, Kernel, Op, walk
 from quod.kernel.value import Value
 
 
@@ -40,6 +40,27 @@ def check_sums(kernel: Kernel) -> None:
             )
         for region in op.regions:
             _check_yielded(op, region.yielded, going)
+    for block in blocks:
+        _check_waits(block)
+
+
+def _check_waits(block: Block) -> None:
+    """A wait gives sums of groups that it waits for: of those that it leaves, it takes none."""
+    committed: dict[Value, int] = {}
+    groups = 0
+    for op in block.ops:
+        groups += op.name == "mma_commit"
+        if _begins(op):
+            committed.update(dict.fromkeys(op.results, groups))
+        if op.definition.waits:
+            # A sum of another region was begun before all groups of this one.
+            latest = max((committed.get(value, -1) for value in op.operands), default=-1)
+            if latest >= groups - int(op.attributes["pending"]):
+                raise VerificationFailure(
+                    "mma_wait takes sums of a group that it does not wait for", op.location
+                )
+        for region in op.regions:
+            _check_waits(region)
 
 
 def _begins(op: Op) -> bool:

@@ -89,10 +89,18 @@ def define_tile_ops() -> None:
         "C[r, 8j + 2t], C[r, 8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
         type_rule="mma_tiles", varies="always", tied=4,
     )  # fmt: skip
+    row(
+        "mma_rows", "... -> ...",
+        "The same with A in registers: operands are four words of two elements each, the first in "
+        "the low half, a pointer and an index for B, and the sums. Instance i of four subgroups "
+        "has A[r, 2t], A[r + 8, 2t], A[r, 2t + 8] and A[r + 8, 2t + 8], with the next of a row "
+        "each: what sums of two blocks of columns are, if they are rounded.",
+        type_rule="mma_rows", varies="always", tied=6,
+    )  # fmt: skip
     row("mma_commit", "->", "Makes one group of the products begun since the last group.")
     row(
         "mma_wait", "... -> ...",
         "Waits until all groups of products but the last `pending` are done; gives the sums that "
-        "it takes, none of which is under way any more.", type_rule="mma_wait", cost="barriers",
+        "it takes, which are of groups before those.", type_rule="mma_wait", cost="barriers",
         tied=0, waits=True,
     )  # fmt: skip

@@ -209,3 +209,10 @@ def results(whose: str, number: int, out: object) -> None:
     if out is not None and (not isinstance(out, (tuple, list)) or len(out) != number):
         how = {2: "two", 3: "three"}[number]
         raise InputError(f"out must be {how} tensors, for {whose}, not {shown(out)}")
+
+
+def reached(device: AnyDevice, memory: Any) -> Buffer:
+    """Memory of the device, whose address is known before a launch."""
+    if isinstance(memory, Buffer) and memory.space is device.space:
+        return memory
+    return device.upload(memory)

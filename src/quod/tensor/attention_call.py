@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.tensor.arrays import Given, check_apart, like, result
-from quod.tensor.attention_heads import heads_of
+from quod.device.tensor_map import TiledMemory
+from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result
+from quod.tensor.attention_heads import Heads, heads_of
 from quod.tensor.attention_kernel import ATTENTION, AttentionForm
-from quod.tensor.attention_plan import plan_attention
+from quod.tensor.attention_plan import WarpgroupPlan, plan_attention
+from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.rows import LOG2_E
 
 
@@ -48,7 +50,12 @@ def attention(
     element, (queries, keys, head) = given.q.element, given.sizes
     form = AttentionForm(given.causal, given.lengths is not None, sums is not None)
     of_all = math.prod(given.q.shape[:-2])
-    plan = plan_attention(device, element, queries, head, of_all)
+    plan = plan_attention(
+        device, element, queries, head, of_all, whole=keys > 0 and not form.lengths
+    )  # fmt: skip
+    if isinstance(plan, WarpgroupPlan):
+        _by_warpgroups(device, given, plan, form, made, sums)
+        return target
     compiled = device.compile(
         ATTENTION[element, form.lengths, form.sums], lanes=plan.lanes, element=element, plan=plan,
         form=form,
@@ -60,3 +67,25 @@ def attention(
         given.scale * LOG2_E, *memory,
     )  # fmt: skip
     return target
+
+
+def _by_warpgroups(
+    device: Any, given: Heads, plan: WarpgroupPlan, form: AttentionForm, made: Tensor,
+    sums: Tensor | None,
+) -> None:  # fmt: skip
+    element, (queries, keys, head) = given.q.element, given.sizes
+    of_all = math.prod(given.q.shape[:-2])
+    memory = [reached(device, one) for one in given.memory()]
+    rows, columns = plan.tile
+    maps = device.tensor_maps((
+        TiledMemory(memory[0].address, of_all, queries, head, rows),
+        *(TiledMemory(one.address, given.of_keys, keys, head, columns) for one in memory[1:]),
+    ))  # fmt: skip
+    compiled = device.compile(
+        ATTENTION_TILES[element, form.sums], lanes=plan.lanes, element=element, plan=plan, form=form
+    )
+    results = [made.memory, *([] if sums is None else [sums.memory])]
+    device.launch(
+        compiled, -(-queries // rows) * of_all, queries, keys, of_all, given.shared_by,
+        given.scale * LOG2_E, maps, *memory, *results,
+    )  # fmt: skip

@@ -172,19 +172,20 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     k.barrier()
     totals = tile.combined(totals, operator.add)
     tile.store(
-        Lines(work.out(), sequence.queries), first, sums, [_inverse(k, each) for each in totals]
+        Lines(work.out(), sequence.queries), first, sums, [inverse_of(k, each) for each in totals]
     )
     if work.log_sums is not None:
-        logs = [_log(k, *each) for each in zip(tops, totals, strict=True)]
+        logs = [log_sum(k, *each) for each in zip(tops, totals, strict=True)]
         tile.store_numbers(work.log_sums(), first, sequence.queries, logs)
 
 
-def _inverse(k: Builder, total: Value) -> Value:
+def inverse_of(k: Builder, total: Value) -> Value:
     """What sums are multiplied by: 0 where no key was seen."""
     return k.select(total > 0.0, k.rcp(total), 0.0)
 
 
-def _log(k: Builder, top: Value, total: Value) -> Value:
+def log_sum(k: Builder, top: Value, total: Value) -> Value:
+    """The logarithm of a sum of powers of 2, times the greatest, to base e."""
     return k.select(total > 0.0, (top + k.log2(total)) * LN_2, LEAST)
 
 
@@ -203,7 +204,7 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
     for number, half in product(range(len(found.sums)), range(2)):
         row = first + k.subgroup_id() * plan.rows + (number * 16 + half * 8 + (lane >> 2))
         total = found.totals[number][half]
-        inverse = _inverse(k, total)
+        inverse = inverse_of(k, total)
         line = k.pointer_add(target, row.cast(u64) * width.cast(u64))
         with k.if_(row < sequence.queries):
             for place, block in enumerate(found.sums[number]):
@@ -215,7 +216,7 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
                 with k.if_(at < width):
                     line[at] = word
         if logs is not None:
-            log = _log(k, found.tops[number][half], total)
+            log = log_sum(k, found.tops[number][half], total)
             with k.if_((row < sequence.queries) & ((lane & 3) == 0)):
                 logs[row] = log
 

@@ -91,6 +91,37 @@ class CoreTilePlan:
         return 2 * self.size * (rows + 2 * self.stages * keys)
 
 
+@frozen
+class WarpgroupPlan:
+    """Each four subgroups of a workgroup have 64 queries, `warpgroups` times, out of shared memory.
+
+    Heads have `size` elements, 64 or 128. Tiles of `keys` and their values are there twice.
+    """
+
+    size: int
+    warpgroups: int
+    keys: int
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 128 * self.warpgroups
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Queries of a workgroup, and keys that are taken together."""
+        return 64 * self.warpgroups, self.keys
+
+    @property
+    def shared_bytes(self) -> int:
+        """What queries, keys and values of 16 bits take."""
+        rows, keys = self.tile
+        return 2 * self.size * (rows + 4 * keys)
+
+
+WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 128)}
+"""Plans of warpgroups by the size of heads."""
+
 CORE_PLANS = {
     64: (
         CoreTilePlan(64, 32, 4, 64, 2, kept=True, resident=2),
@@ -114,14 +145,22 @@ _SMALL_TILES = ((64, 8, 4, 2), (64, 8, 2, 2), (64, 8, 1, 2), (64, 16, 1, 1))
 """The same within what WebGPU promises, and for drivers that compile slowly."""
 
 
+AnyAttentionPlan = TilePlan | CoreTilePlan | WarpgroupPlan
+
+
 def plan_attention(
-    device: AnyDevice, element: Type, queries: int, head: int, heads: int
-) -> TilePlan | CoreTilePlan:
-    """The plan for so many heads of so many queries."""
+    device: AnyDevice, element: Type, queries: int, head: int, heads: int, *, whole: bool = True
+) -> AnyAttentionPlan:
+    """The plan for so many heads of so many queries, with keys that are `whole` sequences."""
     machine = device.machine(device.lanes)
     fits = element in HALVES and not head * element.bytes % WIDEST and head <= max(CORE_PLANS)
     if not machine.has(Capability.TENSOR_CORES) or not fits:
         return plan_tiles(device, element, head)
+    found = WARPGROUP_PLANS.get(head)
+    if found is not None and whole and machine.has(Capability.WARPGROUPS):
+        enough = 2 * -(-queries // found.tile[0]) * heads >= device.multiprocessors
+        if enough and found.shared_bytes < machine.shared_bytes_limit:
+            return found
     size = min(size for size in CORE_PLANS if size >= head)
     *large, small = CORE_PLANS[size]
     for plan in large if size == head else ():

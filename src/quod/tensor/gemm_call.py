@@ -13,7 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
-from quod.tensor.arrays import Given, Tensor, check_apart, like, result, tensor
+from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_kernel import GEMM
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan, plan_gemm
@@ -69,7 +69,7 @@ def gemm(
     plan = plan_gemm(device, first.element, (m, n, depth), pitches, batch)
     tiled = isinstance(plan, TilePlan)
     if tiled:
-        operands = [_reached(device, memory) for memory in operands]
+        operands = [reached(device, memory) for memory in operands]
     compiled = device.compile(
         (GEMM_TILES if tiled else GEMM)[first.element], lanes=plan.lanes, element=first.element,
         plan=plan, form=form,
@@ -84,13 +84,6 @@ def gemm(
         numbers = [m, n, depth, batch, own, by, maps]
     device.launch(compiled, plan.groups(m, n) * batch, *numbers, *memory, made.memory)
     return target
-
-
-def _reached(device: AnyDevice, memory: Any) -> Buffer:
-    """Memory of the device, whose address is known before the launch."""
-    if isinstance(memory, Buffer) and memory.space is device.space:
-        return memory
-    return device.upload(memory)
 
 
 def tensor_maps(

@@ -29,6 +29,7 @@ from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan
+from quod.tensor.quads import lane_of, transposed
 
 _WORDS = LINE // 4
 """Words of a line."""
@@ -76,7 +77,7 @@ def _gemm(
     for tensor_map in (first_map, second_map):
         k.tensor_map_acquire(tensor_map)
     sums = _multiplied(k, element, plan, left, over, depth)
-    lane = _lane(k)
+    lane = lane_of(k)
     own = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
     result = _Result(k, element, plan, form, (m, n), batch, scale, (bias, residual, c))
     for below in (0, 8):
@@ -168,11 +169,6 @@ def _multiplied(
     return k.mma_wait(0, loop.results)
 
 
-def _lane(k: Builder) -> Value:
-    """The index in the subgroup of 32, without a division."""
-    return k.local_id() & 31
-
-
 def _divided(step: Value, stages: int) -> tuple[Value, Value]:
     """Remainder and quotient by a power of two: assemblers divide by what they do not know to be
     one."""
@@ -197,7 +193,7 @@ class _Result:
 
     def store(self, row: Value, column: Value, pairs: Sequence[Sequence[Value]]) -> None:
         """A row of the tile, of which the instance has two columns of every eight."""
-        k, part = self._k, _lane(self._k) & (_QUAD - 1)
+        k, part = self._k, lane_of(self._k) & (_QUAD - 1)
         columns = [column + 8 * block + 2 * part for block in range(len(pairs))]
         found = [self._complete(row, *each) for each in zip(columns, pairs, strict=True)]
         if self._vector < _TOGETHER:
@@ -207,7 +203,7 @@ class _Result:
         pack = k.pack_f16 if self._pairs.element is f16 else k.pack_bf16
         words = [pack(*values) for values in found]
         for first in range(0, len(words), _QUAD):
-            own = _transposed(k, part, words[first : first + _QUAD])
+            own = transposed(k, words[first : first + _QUAD])
             at = column + (part + first) * 8
             with k.if_((row < self._rows) & (at < self._columns)):
                 access = self._line(row, 8) + (at // 8).cast(u64)
@@ -244,20 +240,6 @@ class _Result:
                     self._c_pairs, self._line(row, self._least) * self._pairs.words
                 )
                 self._pairs.store(memory, place // self._least, values[at : at + self._least])
-
-
-def _transposed(k: Builder, part: Value, words: Sequence[Value]) -> list[Value]:
-    """Of four instances, each with a word of four blocks: all words of the block of this one."""
-    found = list(words)
-    for distance in (1, 2):
-        upper = (part & distance) != 0
-        partner = _lane(k) ^ distance
-        for low in (at for at in range(_QUAD) if not at & distance):
-            high = low + distance
-            kept = k.select(upper, found[high], found[low])
-            given = k.shuffle(k.select(upper, found[low], found[high]), partner)
-            found[low], found[high] = k.select(upper, given, kept), k.select(upper, kept, given)
-    return found
 
 
 def _kernel(element: Type) -> KernelDefinition:

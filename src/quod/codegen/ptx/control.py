@@ -73,7 +73,12 @@ def _emit_side(body: BodyEmitter, region: Block, targets: Sequence[str]) -> None
 
 def _is_short(region: Block) -> bool:
     return len(region.ops) <= PREDICATED_LINES and all(
-        op.definition.unwritten or (not op.regions and op.definition.effect in _PREDICATED_EFFECTS)
+        op.definition.unwritten
+        or (
+            not op.regions
+            and not op.definition.together
+            and op.definition.effect in _PREDICATED_EFFECTS
+        )
         for op in region.ops
     )
 

@@ -109,25 +109,34 @@ def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool,
 
 
 def _mma_tiles(body: BodyEmitter, op: Op) -> None:
+    a = _operand(body, op, 0, "a")
+    turned = f"{int(op.attributes['a_along'])}, {int(op.attributes['b_along'])}"
+    _product(body, op, 4, f"{a}, {_operand(body, op, 2, 'b')}", turned)
+
+
+def _mma_rows(body: BodyEmitter, op: Op) -> None:
+    words = ", ".join(body.register(value) for value in op.operands[:4])
+    factors = f"{{{words}}}, {_operand(body, op, 4, 'b')}"
+    _product(body, op, 6, factors, str(int(op.attributes["b_along"])))
+
+
+def _operand(body: BodyEmitter, op: Op, at: int, name: str) -> str:
+    """The descriptor of a factor in shared memory."""
+    along, apart = (op.attributes[f"{name}_{what}"] for what in ("along", "apart"))
+    return _descriptor(body, *op.operands[at : at + 2], along=along, apart=apart)
+
+
+def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -> None:
     body.require(op, _SINCE, 90)
     body.module.require_specific()
-    attributes = op.attributes
-    a, b = (
-        _descriptor(
-            body, *op.operands[at : at + 2], along=attributes[f"{name}_along"],
-            apart=attributes[f"{name}_apart"],
-        )
-        for at, name in ((0, "a"), (2, "b"))
-    )  # fmt: skip
     # Results are in the registers of the sums: nothing else uses those.
-    registers = [body.register(value) for value in op.operands[4:]]
+    registers = [body.register(value) for value in op.operands[first:]]
     body.names.update(zip(op.results, registers, strict=True))
     always = body.shared_result("p", "setp.eq.u32", "0, 0")
-    element, columns = attributes["element"], 2 * len(registers)
-    turned = ", ".join(str(int(attributes[f"{name}_along"])) for name in "ab")
+    element, columns = op.attributes["element"], 2 * len(registers)
     body.line(
         f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} "
-        f"{{{', '.join(registers)}}}, {a}, {b}, {always}, 1, 1, {turned};"
+        f"{{{', '.join(registers)}}}, {factors}, {always}, 1, 1, {turned};"
     )
 
 
@@ -151,6 +160,7 @@ RULES: dict[str, Rule] = {
     "copy_tile": _copy_tile,
     "mma_begin": _mma_begin,
     "mma_tiles": _mma_tiles,
+    "mma_rows": _mma_rows,
     "mma_commit": _mma_commit,
     "mma_wait": _mma_wait,
 }

@@ -231,6 +231,11 @@ def _reciprocal(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"1.0f / {body.text_of(op.operands[0], _ATOM)}", _PRODUCT
 
 
+def _exp2_flushed(body: BodyEmitter, op: Op) -> tuple[str, int]:
+    a = body.text_of(op.operands[0], _ATOM)
+    return f"select(exp2({a}), 0.0f, ({a} < -126.0f))", _ATOM
+
+
 _EXPRESSIONS: dict[str, Expression] = {
     "add": _infix("+", _SUM, _SUM, _PRODUCT),
     "sub": _infix("-", _SUM, _SUM, _PRODUCT),
@@ -245,6 +250,7 @@ _EXPRESSIONS: dict[str, Expression] = {
     "rsqrt": function("inverseSqrt"),
     "rcp": _reciprocal,
     "exp2": function("exp2"),
+    "exp2_flushed": _exp2_flushed,
     "abs": function("abs"),
     "floor": function("floor"),
     "ceil": function("ceil"),

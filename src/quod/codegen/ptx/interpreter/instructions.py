@@ -23,6 +23,7 @@ from quod.kernel.semantics import (
     pack_bf16,
     pack_f16,
     power_of_two,
+    power_of_two_flushed,
     reciprocal,
     unpack_f16_low,
 )
@@ -161,12 +162,13 @@ _APPROXIMATED = {"ex2": power_of_two, "rcp": reciprocal, "rsqrt": inverse_square
 
 def _approximate(instruction: Instruction, operands: Operands) -> Code:
     """ex2, rcp and rsqrt, which there are only as approximations: here they are rounded."""
-    name = instruction.opcode[0]
-    if instruction.opcode[1:] != ("approx", "f32"):
+    name, flushed = instruction.opcode[0], instruction.opcode[2:] == ("ftz", "f32")
+    if instruction.opcode[1:] != ("approx", "f32") and not (flushed and name == "ex2"):
         raise instruction.error("is no approximation that is known here")
     operands.count(2)
     target, source = instruction.operands
-    evaluate = arithmetic.typed(_APPROXIMATED[name], "f32")
+    function = power_of_two_flushed if flushed else _APPROXIMATED[name]
+    evaluate = arithmetic.typed(function, "f32")
     return assignment(operands.target(target, "f32"), evaluate, [operands.source(source, "f32")])
 
 

@@ -1,0 +1,83 @@
+"""The kernel of attention by warpgroups, for floats of 16 bits and whole sequences of keys."""
+
+from __future__ import annotations
+
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.builder_tiles import TiledArray
+from quod.kernel.types import Type
+from quod.kernel.value import ParameterType
+from quod.tensor.attention_kernel import AttentionForm, Sequence, inverse_of, log_sum, part_of
+from quod.tensor.attention_plan import WarpgroupPlan
+from quod.tensor.attention_warpgroups import HeadOf, WarpgroupAttention
+from quod.tensor.quads import lane_of
+
+_MAP_WORDS = 16
+"""Words of 64 bits of a tensor map."""
+
+
+def _attention(
+    k: Builder, queries: Value, keys: Value, heads: Value, shared_by: Value, factor: Value,
+    maps: Value, q: Value, keys_: Value, values: Value, out: Value, *log_sums: Value,
+    element: Type, plan: WarpgroupPlan, form: AttentionForm,
+) -> None:  # fmt: skip
+    """As `attention_kernel` has it, with the tensor maps of queries, keys and values.
+
+    `heads` are all heads of queries, of which `shared_by` share one of keys.
+    """
+    rows, _ = plan.tile
+    tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
+    # Workgroups that follow each other have tiles of all heads that see as many keys, most first.
+    head, tile = k.workgroup_id() % heads, k.workgroup_id() // heads
+    first = (tiles - 1 - tile) * rows
+    sequence = Sequence(k, form, (queries, keys), None, head)
+    size, of_keys = k.constant(plan.size, u32), heads // shared_by
+    own = [
+        HeadOf(TiledArray(memory, k.pointer_add(maps, _MAP_WORDS * at), size, lines, count), which)
+        for at, (memory, lines, count, which) in enumerate((
+            (q, queries, heads, head), (keys_, keys, of_keys, head // shared_by),
+            (values, keys, of_keys, head // shared_by),
+        ))
+    ]  # fmt: skip
+    stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
+    work = WarpgroupAttention(
+        k, element, plan, (own[0], own[1], own[2]), first, sequence.seen, stop, factor
+    )  # fmt: skip
+    found = work.run()
+    inverses = [inverse_of(k, total) for total in found.totals]
+    work.store(part_of(k, out, head, queries, size), queries, found, inverses)
+    if form.sums:
+        target = part_of(k, log_sums[0], head, queries, k.constant(1, u32))
+        for half, (top, total) in enumerate(zip(found.tops, found.totals, strict=True)):
+            row, log = work.row + 8 * half, log_sum(k, top, total)
+            with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):
+                target[row] = log
+
+
+def _kernel(element: Type, *, sums: bool) -> KernelDefinition:
+    counts = ("queries", "keys", "heads", "shared_by")
+    parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
+    parameters |= {"factor": f32, "maps": pointer(u64)}
+    parameters |= dict.fromkeys(("q", "keys_", "values", "out"), pointer(element))
+    if sums:
+        parameters["log_sums"] = pointer(f32)
+    location = Location(_attention.__code__.co_filename, _attention.__code__.co_firstlineno)
+    return KernelDefinition(f"attention_tiles_{element}", _attention, parameters, location)
+
+
+ATTENTION_TILES = {
+    (element, sums): _kernel(element, sums=sums)
+    for element in (f16, bf16)
+    for sums in (False, True)
+}
+"""The kernel by the type of its elements, and by whether sums are stored."""

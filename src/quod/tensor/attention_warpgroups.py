@@ -1,0 +1,255 @@
+"""Attention by warpgroups: tiles by a unit of their own, products that go on beside the powers.
+
+While powers are taken of what queries and a tile of keys gave, the weights of the tile before are
+multiplied with its values (FlashAttention-3, Shah et al., 2024, without its warps that only copy).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
+from quod.kernel.builder_tiles import TiledArray, TileOperand
+from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
+from quod.kernel.types import Type
+from quod.tensor.attention_plan import WarpgroupPlan
+from quod.tensor.powers import LEAST
+from quod.tensor.quads import lane_of, transposed
+
+Values = tuple[Value, ...]
+
+_WORDS = LINE // 4
+"""Words of a line."""
+_SLAB = LINE // 2
+"""Elements of a line, of which a head has one or two."""
+_STAGES = 2
+_QUAD = 4
+
+
+@frozen(eq=False)
+class HeadOf:
+    """A head of a tensor: the array of all heads, and which one."""
+
+    array: TiledArray
+    head: Value
+
+
+@frozen(eq=False)
+class Found:
+    """What an instance found for its two queries: greatest products, totals of weights, sums."""
+
+    tops: list[Value]
+    totals: list[Value]
+    sums: list[Value]
+
+
+class _Tiles:
+    """Tiles of lines of a head, in slabs of 64 elements."""
+
+    def __init__(
+        self, k: Builder, plan: WarpgroupPlan, of: HeadOf, lines: int, stages: int
+    ) -> None:
+        self._k, self._of, self._lines = k, of, lines
+        self._slab = lines * _WORDS
+        self._count = plan.size // _SLAB
+        self._size = self._slab * self._count
+        self._room = k.shared(u32, self._size * stages, alignment=8 * LINE)
+        self._arrived = k.shared(u64, stages)
+        for stage in range(stages):
+            k.mbarrier_init(self._arrived, stage)
+
+    def copy(self, first: Value, stage: Value | int) -> None:
+        """Begins to copy the lines from `first` on."""
+        k, at = self._k, self._k.operand(stage, u32)
+        k.mbarrier_expect(self._arrived, at, 4 * self._size)
+        for slab in range(self._count):
+            place = (slab * _SLAB, first, self._of.head)
+            to = at * self._size + slab * self._slab
+            k.copy_tile(self._room, to, (self._arrived, at), self._of.array, place, self._lines)
+
+    def wait(self, stage: Value | int, phase: Value | int) -> None:
+        self._k.mbarrier_wait(self._arrived, stage, phase)
+
+    def rows(self, stage: Value | int, at: int, first: Value | int = 0) -> TileOperand:
+        """16 elements of lines from `first` on, which are summed over."""
+        slab, within = divmod(at * MATRIX_DEPTH, _SLAB)
+        place = first * _WORDS + (slab * self._slab + within // 2)
+        return TileOperand(self._room, self._k.operand(stage, u32) * self._size + place)
+
+    def columns(self, stage: Value, at: int) -> TileOperand:
+        """16 lines, which are summed over, and all elements of them."""
+        place = stage * self._size + at * MATRIX_DEPTH * _WORDS
+        return TileOperand(self._room, place, True, self._slab)
+
+
+class WarpgroupAttention:
+    """Some queries of a head and the keys that they see; each four subgroups have 64 queries."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: WarpgroupPlan, heads: tuple[HeadOf, HeadOf, HeadOf],
+        first: Value, seen: Callable[[Value], Value], count: Value, factor: Value,
+    ) -> None:  # fmt: skip
+        """Queries from `first` on, of which `seen` tells how many keys one sees, and `count` how
+        many the last one does; there is a key. `heads` are of queries, keys and values."""
+        self._k, self._element, self._plan, self._factor = k, element, plan, factor
+        self._first, self._seen, self._count = first, seen, count
+        rows, keys = plan.tile
+        of_q, of_keys, of_values = heads
+        for head in heads:
+            k.tensor_map_acquire(head.array.tensor_map)
+        self._queries = _Tiles(k, plan, of_q, rows, 1)
+        self._keys = _Tiles(k, plan, of_keys, keys, _STAGES)
+        self._values = _Tiles(k, plan, of_values, keys, _STAGES)
+        # Of its first instance, so that the assembler sees that a subgroup has one place.
+        self._own = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+        self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
+        """The first of this instance's two queries; the other is eight further."""
+
+    def run(self) -> Found:
+        """What the queries find. The greatest products are times the factor there, and -3.4e38
+        where no key was seen."""
+        k, plan, keys = self._k, self._plan, self._plan.keys
+        shift = keys.bit_length() - 1
+        # One at least: where nothing is seen, its weights are zero.
+        tiles = k.maximum((self._count + (keys - 1)) >> shift, k.constant(1, u32))
+        self._queries.copy(self._first, 0)
+        for step in range(_STAGES):
+            self._copy(self._keys, k.constant(step, u32), tiles)
+            self._copy(self._values, k.constant(step, u32), tiles)
+        k.barrier()
+        self._queries.wait(0, 0)
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        found = Found([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
+        # The first tile has no values before it.
+        logits = k.mma_wait(0, self._products(k.constant(0, u32)))
+        words, found, _ = self._weighed(logits, k.constant(0, u32), found, masked=True)
+        k.barrier()
+        self._copy(self._keys, k.constant(_STAGES, u32), tiles)
+        # Tiles of keys that all queries see need no masks.
+        whole = k.maximum(k.minimum(self._seen(self._first) >> shift, tiles), k.constant(1, u32))
+        words, found = self._loop(k.constant(1, u32), whole, tiles, words, found, masked=False)
+        words, found = self._loop(whole, tiles, tiles, words, found, masked=True)
+        sums = k.mma_wait(0, self._add(tiles - 1, words, found.sums))
+        totals = found.totals
+        for distance in (1, 2):
+            totals = [total + k.shuffle(total, lane_of(k) ^ distance) for total in totals]
+        tops = [k.select(top == LEAST, least, top * self._factor) for top in found.tops]
+        return Found(tops, totals, list(sums))
+
+    def _copy(self, tiles: _Tiles, step: Value, count: Value) -> None:
+        with self._k.if_(step < count):
+            tiles.copy(step * self._plan.keys, step & (_STAGES - 1))
+
+    def _loop(
+        self, begin: Value, end: Value, tiles: Value, words: list[Values], found: Found, *,
+        masked: bool,
+    ) -> tuple[list[Values], Found]:  # fmt: skip
+        k = self._k
+        carried = (words, found.tops, found.totals, found.sums)
+        with k.range(begin, end, carry=carried) as loop:
+            words, step = loop.carried[0], loop.index
+            logits = self._products(step)
+            sums = self._add(step - 1, words, loop.carried[3])
+            logits = k.mma_wait(1, logits)
+            before = Found(loop.carried[1], loop.carried[2], [])
+            words, after, scales = self._weighed(logits, step, before, masked=masked)
+            sums = k.mma_wait(0, sums)
+            scaled = [value * scales[at // 2 % 2] for at, value in enumerate(sums)]
+            # All are done with the keys of this step and the values of the one before.
+            k.barrier()
+            self._copy(self._keys, step + _STAGES, tiles)
+            self._copy(self._values, step + (_STAGES - 1), tiles)
+            loop.next((words, after.tops, after.totals, scaled))
+        words, tops, totals, sums = loop.results
+        return words, Found(tops, totals, sums)
+
+    def _products(self, step: Value) -> Values:
+        """Begins the products of queries and a tile of keys."""
+        k, stage = self._k, step & (_STAGES - 1)
+        self._keys.wait(stage, step >> 1)
+        k.mma_begin()
+        sums: Values = (k.constant(0.0, f32),) * (self._plan.keys // 2)
+        for at in range(self._plan.size // MATRIX_DEPTH):
+            left = self._queries.rows(0, at, self._own)
+            sums = k.mma_tiles(self._element, left, self._keys.rows(stage, at), sums)
+        k.mma_commit()
+        return sums
+
+    def _add(self, step: Value, words: list[Values], sums: Sequence[Value]) -> Values:
+        """Begins to add the values of a tile, by their weights."""
+        k, stage = self._k, step & (_STAGES - 1)
+        self._values.wait(stage, step >> 1)
+        k.mma_begin()
+        made = tuple(sums)
+        for at, own in enumerate(words):
+            made = k.mma_rows(self._element, own, self._values.columns(stage, at), made)
+        k.mma_commit()
+        return made
+
+    def _weighed(
+        self, logits: Sequence[Value], step: Value, found: Found, *, masked: bool
+    ) -> tuple[list[Values], Found, list[Value]]:
+        """The weights as words of a first factor, new tops and totals, and what sums are scaled by.
+
+        Products are times the factor in a power alone: 2 ** (x * factor - top * factor).
+        """
+        k, factor = self._k, self._factor
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        beside = step * self._plan.keys + (lane_of(k) & (_QUAD - 1)) * 2
+        powers: list[list[Value]] = []
+        tops, totals, scales = [], [], []
+        for half in range(2):
+            own = [value for at, value in enumerate(logits) if at // 2 % 2 == half]
+            if masked:
+                left = self._seen(self.row + 8 * half).cast(i32) - beside.cast(i32)
+                own = [
+                    k.select(left > at // 2 * 8 + at % 2, value, least)
+                    for at, value in enumerate(own)
+                ]
+            top = reduce(k.maximum, own, found.tops[half])
+            for distance in (1, 2):
+                top = k.maximum(top, k.shuffle(top, lane_of(k) ^ distance))
+            begin = top * factor
+            if masked:
+                begin = k.select(top == LEAST, zero, begin)
+            scale = k.exp2_flushed(k.fma(found.tops[half], factor, -begin))
+            made = [k.exp2_flushed(k.fma(value, factor, -begin)) for value in own]
+            if masked:
+                # What is not seen has no weight, however small the factor is.
+                made = [
+                    k.select(value > LEAST, power, zero)
+                    for value, power in zip(own, made, strict=True)
+                ]
+            powers.append(made)
+            tops.append(top)
+            totals.append(reduce(operator.add, made, found.totals[half] * scale))
+            scales.append(scale)
+        pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        words: list[Values] = [
+            tuple(pack(*powers[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
+            for at in range(self._plan.keys // MATRIX_DEPTH)
+        ]
+        return words, Found(tops, totals, found.sums), scales
+
+    def store(self, out: Value, queries: Value, found: Found, inverses: Sequence[Value]) -> None:
+        """Stores the rows of a head, each times a factor."""
+        k, lane = self._k, lane_of(self._k)
+        pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        target, width = out.cast(u32), self._plan.size // 2
+        for half, inverse in enumerate(inverses):
+            row = self.row + 8 * half
+            words = [
+                pack(*[value * inverse for value in found.sums[at : at + 2]])
+                for at in range(2 * half, len(found.sums), 4)
+            ]
+            blocks = [
+                (first, transposed(k, words[first : first + _QUAD]))
+                for first in range(0, len(words), _QUAD)
+            ]
+            with k.if_(row < queries):
+                line = k.pointer_add(target, row.cast(u64) * width)
+                for first, own in blocks:
+                    k.store(line, ((lane & (_QUAD - 1)) + first) * 4, *own)

@@ -1,0 +1,27 @@
+"""What four instances beside each other do with rows of a product of tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.kernel import Builder, Value
+
+_QUAD = 4
+
+
+def lane_of(k: Builder) -> Value:
+    """The index in a subgroup of 32, without a division."""
+    return k.local_id() & 31
+
+
+def transposed(k: Builder, words: Sequence[Value]) -> list[Value]:
+    """Of four instances, each with a word of four blocks: all words of the block of this one."""
+    found, lane = list(words), lane_of(k)
+    for distance in (1, 2):
+        upper = (lane & distance) != 0
+        for low in (at for at in range(_QUAD) if not at & distance):
+            high = low + distance
+            kept = k.select(upper, found[high], found[low])
+            given = k.shuffle(k.select(upper, found[low], found[high]), lane ^ distance)
+            found[low], found[high] = k.select(upper, given, kept), k.select(upper, kept, given)
+    return found
