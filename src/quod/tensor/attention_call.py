@@ -10,7 +10,7 @@ from quod.device.tensor_map import TiledMemory
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result
 from quod.tensor.attention_heads import Heads, heads_of
 from quod.tensor.attention_kernel import ATTENTION, AttentionForm
-from quod.tensor.attention_plan import WarpgroupPlan, plan_attention
+from quod.tensor.attention_plan import WarpgroupPlan, heads_together, plan_attention
 from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.rows import LOG2_E
 
@@ -87,5 +87,5 @@ def _by_warpgroups(
     results = [made.memory, *([] if sums is None else [sums.memory])]
     device.launch(
         compiled, -(-queries // rows) * of_all, queries, keys, of_all, given.shared_by,
-        given.scale * LOG2_E, maps, *memory, *results,
+        heads_together(keys, head, given.shared_by), given.scale * LOG2_E, maps, *memory, *results,
     )  # fmt: skip

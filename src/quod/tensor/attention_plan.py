@@ -119,7 +119,7 @@ class WarpgroupPlan:
         return 2 * self.size * (rows + 4 * keys)
 
 
-WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 128)}
+WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 96)}
 """Plans of warpgroups by the size of heads."""
 
 CORE_PLANS = {
@@ -143,6 +143,15 @@ _TILES = ((128, 8, 4, 4), (128, 8, 2, 4), (128, 8, 1, 4), (128, 16, 1, 2))
 """Lanes, those beside each other, rows and lines of each, on GPUs with 48 KB of shared memory."""
 _SMALL_TILES = ((64, 8, 4, 2), (64, 8, 2, 2), (64, 8, 1, 2), (64, 16, 1, 1))
 """The same within what WebGPU promises, and for drivers that compile slowly."""
+
+
+_KEPT = 16 << 20
+"""Bytes of keys and values that the cache of a GPU with warpgroups keeps beside all else."""
+
+
+def heads_together(keys: int, head: int, shared_by: int) -> int:
+    """Heads of queries whose keys and values, of 16 bits, a cache keeps."""
+    return max(1, _KEPT // (4 * keys * head)) * shared_by
 
 
 AnyAttentionPlan = TilePlan | CoreTilePlan | WarpgroupPlan

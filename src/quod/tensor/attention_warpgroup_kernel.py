@@ -27,18 +27,21 @@ _MAP_WORDS = 16
 
 
 def _attention(
-    k: Builder, queries: Value, keys: Value, heads: Value, shared_by: Value, factor: Value,
-    maps: Value, q: Value, keys_: Value, values: Value, out: Value, *log_sums: Value,
+    k: Builder, queries: Value, keys: Value, heads: Value, shared_by: Value, group: Value,
+    factor: Value, maps: Value, q: Value, keys_: Value, values: Value, out: Value, *log_sums: Value,
     element: Type, plan: WarpgroupPlan, form: AttentionForm,
 ) -> None:  # fmt: skip
     """As `attention_kernel` has it, with the tensor maps of queries, keys and values.
 
-    `heads` are all heads of queries, of which `shared_by` share one of keys.
+    `heads` are all heads of queries, of which `shared_by` share one of keys. A `group` of heads is
+    done before the next one begins: the cache keeps their keys and values.
     """
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
-    # Workgroups that follow each other have tiles of all heads that see as many keys, most first.
-    head, tile = k.workgroup_id() % heads, k.workgroup_id() // heads
+    # Of a group's heads, the tiles come first that see most keys.
+    block, inside = k.workgroup_id() // (group * tiles), k.workgroup_id() % (group * tiles)
+    width = k.minimum(heads - block * group, group)
+    head, tile = block * group + inside % width, inside // width
     first = (tiles - 1 - tile) * rows
     sequence = Sequence(k, form, (queries, keys), None, head)
     size, of_keys = k.constant(plan.size, u32), heads // shared_by
@@ -65,7 +68,7 @@ def _attention(
 
 
 def _kernel(element: Type, *, sums: bool) -> KernelDefinition:
-    counts = ("queries", "keys", "heads", "shared_by")
+    counts = ("queries", "keys", "heads", "shared_by", "group")
     parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
     parameters |= {"factor": f32, "maps": pointer(u64)}
     parameters |= dict.fromkeys(("q", "keys_", "values", "out"), pointer(element))

@@ -1,7 +1,8 @@
 """Attention by warpgroups: tiles by a unit of their own, products that go on beside the powers.
 
-While powers are taken of what queries and a tile of keys gave, the weights of the tile before are
-multiplied with its values (FlashAttention-3, Shah et al., 2024, without its warps that only copy).
+While powers are taken of what queries and a tile of keys gave, queries are multiplied with the next
+tile, and the weights of the tile before with its values (after FlashAttention-3, Shah et al., 2024,
+without its warps that only copy, and with products a tile further ahead).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Any
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
@@ -112,9 +114,8 @@ class WarpgroupAttention:
         """What the queries find. The greatest products are times the factor there, and -3.4e38
         where no key was seen."""
         k, plan, keys = self._k, self._plan, self._plan.keys
-        shift = keys.bit_length() - 1
         # One at least: where nothing is seen, its weights are zero.
-        tiles = k.maximum((self._count + (keys - 1)) >> shift, k.constant(1, u32))
+        tiles = k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
         self._queries.copy(self._first, 0)
         for step in range(_STAGES):
             self._copy(self._keys, k.constant(step, u32), tiles)
@@ -123,48 +124,69 @@ class WarpgroupAttention:
         self._queries.wait(0, 0)
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         found = Found([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
-        # The first tile has no values before it.
         logits = k.mma_wait(0, self._products(k.constant(0, u32)))
-        words, found, _ = self._weighed(logits, k.constant(0, u32), found, masked=True)
         k.barrier()
         self._copy(self._keys, k.constant(_STAGES, u32), tiles)
-        # Tiles of keys that all queries see need no masks.
-        whole = k.maximum(k.minimum(self._seen(self._first) >> shift, tiles), k.constant(1, u32))
-        words, found = self._loop(k.constant(1, u32), whole, tiles, words, found, masked=False)
-        words, found = self._loop(whole, tiles, tiles, words, found, masked=True)
-        sums = k.mma_wait(0, self._add(tiles - 1, words, found.sums))
-        totals = found.totals
+        # The first tile has no values before it, and the last one no keys after it.
+        last = tiles - 1
+        with k.if_(last > 0) as more:
+            following = self._products(k.constant(1, u32))
+            words, after, _ = self._weighed(logits, k.constant(0, u32), found, masked=True)
+            following = k.mma_wait(0, following)
+            k.barrier()
+            self._copy(self._keys, k.constant(_STAGES + 1, u32), tiles)
+            # Tiles of keys that all queries see need no masks.
+            whole = k.maximum(k.minimum(self._seen(self._first) // keys, last), k.constant(1, u32))
+            carried = (following, words, after.tops, after.totals, found.sums)
+            carried = self._loop(k.constant(1, u32), whole, tiles, carried, masked=False)
+            logits_, words, tops, totals, sums = self._loop(
+                whole, last, tiles, carried, masked=True
+            )
+            sums = self._add(last - 1, words, sums)
+            words, after, scales = self._weighed(
+                logits_, last, Found(tops, totals, []), masked=True
+            )
+            sums = self._scaled(k.mma_wait(0, sums), scales)
+            more.give((words, after.tops, after.totals, sums))
+        with more.otherwise():
+            words, after, _ = self._weighed(logits, last, found, masked=True)
+            more.give((words, after.tops, after.totals, found.sums))
+        words, tops, totals, sums = more.results
+        sums = k.mma_wait(0, self._add(last, words, sums))
         for distance in (1, 2):
             totals = [total + k.shuffle(total, lane_of(k) ^ distance) for total in totals]
-        tops = [k.select(top == LEAST, least, top * self._factor) for top in found.tops]
+        tops = [k.select(top == LEAST, least, top * self._factor) for top in tops]
         return Found(tops, totals, list(sums))
 
     def _copy(self, tiles: _Tiles, step: Value, count: Value) -> None:
         with self._k.if_(step < count):
             tiles.copy(step * self._plan.keys, step & (_STAGES - 1))
 
-    def _loop(
-        self, begin: Value, end: Value, tiles: Value, words: list[Values], found: Found, *,
-        masked: bool,
-    ) -> tuple[list[Values], Found]:  # fmt: skip
+    @staticmethod
+    def _scaled(sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
+        return [value * scales[at // 2 % 2] for at, value in enumerate(sums)]
+
+    def _loop(self, begin: Value, end: Value, tiles: Value, carried: Any, *, masked: bool) -> Any:
+        """Steps that have a tile before and one after them.
+
+        What goes from one to the next are this tile's products, the weights of the tile before, the
+        greatest products, totals and sums.
+        """
         k = self._k
-        carried = (words, found.tops, found.totals, found.sums)
         with k.range(begin, end, carry=carried) as loop:
-            words, step = loop.carried[0], loop.index
-            logits = self._products(step)
-            sums = self._add(step - 1, words, loop.carried[3])
-            logits = k.mma_wait(1, logits)
-            before = Found(loop.carried[1], loop.carried[2], [])
-            words, after, scales = self._weighed(logits, step, before, masked=masked)
-            sums = k.mma_wait(0, sums)
-            scaled = [value * scales[at // 2 % 2] for at, value in enumerate(sums)]
-            # All are done with the keys of this step and the values of the one before.
+            (logits, words, tops, totals, sums), step = loop.carried, loop.index
+            following = self._products(step + 1)
+            sums = self._add(step - 1, words, sums)
+            words, after, scales = self._weighed(
+                logits, step, Found(tops, totals, []), masked=masked
+            )
+            following, sums = k.mma_wait(0, following), k.mma_wait(0, sums)
+            # All are done with the keys after this step and the values before it.
             k.barrier()
-            self._copy(self._keys, step + _STAGES, tiles)
+            self._copy(self._keys, step + (_STAGES + 1), tiles)
             self._copy(self._values, step + (_STAGES - 1), tiles)
-            loop.next((words, after.tops, after.totals, scaled))
-        words, tops, totals, sums = loop.results
-        return words, Found(tops, totals, sums)
+            loop.next((following, words, after.tops, after.totals, self._scaled(sums, scales)))
+        return loop.results
 
     def _products(self, step: Value) -> Values:
         """Begins the products of queries and a tile of keys."""

@@ -119,7 +119,7 @@ def _attention_error(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
     return terms * (16 + 8 * math.log2(q.shape[-2] + 1) + 4 * size)
 
 
-def _attention_of_torch(torch: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
+def attention_of_torch(torch: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
     """cuDNN's where it has the type, the fastest that PyTorch comes with."""
     names = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
     kinds = [getattr(torch.nn.attention.SDPBackend, name) for name in names]
@@ -132,7 +132,7 @@ def _attention(*, causal: bool) -> Operation:
     return Operation(
         axes=4, inputs=lambda s: [s] * 3, output=lambda s: s,
         run=partial(attention, causal=causal),
-        torch=partial(_attention_of_torch, causal=causal),
+        torch=partial(attention_of_torch, causal=causal),
         exact=exact, error=partial(_attention_error, causal=causal),
         between=partial(_attention_sizes, causal=causal),
         flop=lambda s: 4 * s[0] * s[1] * s[2] * s[2] * s[3] // (2 if causal else 1), numpy=False,
