@@ -89,6 +89,53 @@ class CorePlan:
         return -(-m // self.tile[0]) * -(-n // self.tile[1])
 
 
+@frozen
+class FmaPlan:
+    """A workgroup multiplies a tile of C on its FMA units, each subgroup a part of it, each
+    instance its `own` rows and columns of that, four of them beside each other.
+
+    Of K `depth` are in shared memory at a time, `stages` times; subgroups of different `slices`
+    have different shares of these, and add up their sums last. Elements of A and B are copied
+    `a_vector` and `b_vector` together, of C `c_vector` stored. Registers are for so many `resident`
+    workgroups a multiprocessor. With `ahead` what is multiplied next is loaded before, which takes
+    as many registers again.
+    """
+
+    tile: tuple[int, int]
+    part: tuple[int, int]
+    own: tuple[int, int]
+    depth: int
+    stages: int
+    slices: int = 1
+    resident: int = 1
+    ahead: bool = False
+    a_vector: int = 1
+    b_vector: int = 1
+    c_vector: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        parts = self.tile[0] // self.part[0] * (self.tile[1] // self.part[1])
+        return 32 * parts * self.slices
+
+    @property
+    def summed(self) -> int:
+        """Elements of shared memory that the sums of all slices take."""
+        return self.tile[0] * self.tile[1] * self.slices if self.slices > 1 else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """What tiles, with what follows lines that are turned, or sums take at most."""
+        return 4 * max(self.stages * self.depth * (sum(self.tile) + 8), self.summed)
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product."""
+        return -(-m // self.tile[0]) * -(-n // self.tile[1])
+
+
+AnyPlan = GemmPlan | CorePlan | FmaPlan
+
 CORE_PLANS = (
     CorePlan((128, 256), (64, 64), 32, 4),
     CorePlan((128, 128), (64, 32), 32, 4),
