@@ -97,9 +97,21 @@ def test_every_edge_on_gpus(gpu_device: AnyDevice, name: str, element: Type) -> 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_longer_than_registers(name: str) -> None:
     with open_device("emulated:ptx") as device:
-        assert not plan_rows(device, f32, 33000).whole
-        check(device, name, f32, 2, 33000)
+        assert not plan_rows(device, f32, 33002).whole
+        check(device, name, f32, 2, 33002)
         check(device, name, f16, 2, 32770)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_are_partly_copied(name: str) -> None:
+    """Registers have a share of a row, and shared memory the others."""
+    with open_device("emulated:ptx") as device:
+        for element, columns in ((f32, 17000), (f32, 40000), (f16, 16392)):
+            plan = plan_rows(device, element, columns)
+            assert plan.copied
+            assert plan.whole
+            check(device, name, element, 2, columns)
+        assert plan_rows(device, bf16, 131072).whole
 
 
 def test_plans() -> None:
@@ -112,6 +124,7 @@ def test_plans() -> None:
                 width = columns // plan.vector
                 assert plan.whole == (plan.threads * plan.batch >= width)
                 assert plan.whole or plan.vector == 1
+                assert plan.copied < plan.batch
                 assert plan.lanes % plan.threads == 0
                 assert plan.groups(7) * (plan.lanes // plan.threads) >= 7
             assert plan_rows(cpu, element, 4096).vector == 1

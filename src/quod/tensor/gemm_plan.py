@@ -5,10 +5,12 @@ Sizes of matrices are arguments of the kernel, so that few plans serve all of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
-from quod.kernel.types import HALVES, Type
+from quod.kernel.types import HALVES, Type, f32
 from quod.tensor.plan import WIDEST, widest
 
 _TOGETHER = 4
@@ -144,6 +146,16 @@ CORE_PLANS = (
 """The plans of tensor cores, the largest first: of what it copies it makes the most use."""
 
 
+FMA_PLANS = (
+    (FmaPlan((128, 256), (64, 64), (16, 8), 16, 3, ahead=True), 100),
+    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, resident=2), 96),
+    (FmaPlan((128, 64), (32, 64), (8, 8), 32, 3, slices=2, ahead=True), 92),
+    (FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=8), 80),
+)
+"""The plans of FMA units, and how many products they make in the same time on one multiprocessor,
+as their inner loops have it."""
+
+
 _LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
 """128 by 128: what keeps the units of a GPU at work."""
 _SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 16, 2, 4, unrolled=True)
@@ -161,13 +173,16 @@ _VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
 def plan_gemm(
     device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
     batch: int = 1,
-) -> GemmPlan | CorePlan:  # fmt: skip
+) -> AnyPlan:  # fmt: skip
     """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements."""
     machine = device.machine(device.lanes)
     if machine.has(Capability.TENSOR_CORES) and element in HALVES and not (
         pitches[0] * element.bytes % WIDEST or pitches[1] * element.bytes % WIDEST
     ):  # fmt: skip
         return _of_cores(device, element, sizes, pitches[2], batch)
+    fitting = [each for each in FMA_PLANS if each[0].shared_bytes <= machine.shared_bytes_limit]
+    if machine.has(Capability.ASYNC_COPIES) and element is f32 and fitting:
+        return _of_fma_units(device, fitting, sizes, pitches, batch)
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     short = machine.has(Capability.SHORT_KERNELS)
@@ -202,3 +217,19 @@ def _of_cores(
             found = plan
             break
     return replace(found, c_vector=widest(element, pitch, 2))
+
+
+def _of_fma_units(
+    device: AnyDevice, plans: Sequence[tuple[FmaPlan, int]], sizes: tuple[int, int, int],
+    pitches: tuple[int, int, int], batch: int,
+) -> FmaPlan:  # fmt: skip
+    """The plan whose tiles are done first: the last of them count as whole ones."""
+
+    def time(choice: tuple[FmaPlan, int]) -> float:
+        plan, speed = choice
+        turns = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
+        return turns * plan.tile[0] * plan.tile[1] / speed
+
+    found, _ = min(plans, key=time)
+    a, b, c = (widest(f32, pitch, _TOGETHER) for pitch in pitches)
+    return replace(found, a_vector=a, b_vector=b, c_vector=c)

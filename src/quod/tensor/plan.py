@@ -20,6 +20,11 @@ _AT_ONCE = 32
 _MOST = (512, 64)
 """Instances a row, and elements an instance, of rows that are kept in registers."""
 _MOST_OF_SHORT_KERNELS = (256, 16)
+_KEPT = (20, 44)
+"""Elements in registers, beside others in shared memory, where two workgroups are to fit a
+multiprocessor, and where one is."""
+_STEP = 4
+"""The accesses of such a row are a multiple of it, so that few plans serve all lengths."""
 VECTOR_LANES = 8
 """Lanes of a vector where the device would take one."""
 _STEPS = 4
@@ -38,13 +43,17 @@ _IN_FLIGHT = 32
 class RowPlan:
     """`threads` instances have a row, of `lanes` in a workgroup; each accesses `vector` elements
     together, `batch` times in each step. With `whole` one step is a row, which stays in registers:
-    it is read once. Else a pass over the row is a loop, and each pass reads it again."""
+    it is read once. The last `copied` accesses stay in shared memory instead, so that `resident`
+    workgroups fit a multiprocessor; 0 leaves that to the assembler. Else a pass over the row is a
+    loop, and each pass reads it again."""
 
     lanes: int
     threads: int
     vector: int
     batch: int
     whole: bool
+    copied: int = 0
+    resident: int = 0
 
     def groups(self, rows: int) -> int:
         """Workgroups of a launch."""
@@ -64,6 +73,10 @@ def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) 
     most_threads, most_elements = _MOST_OF_SHORT_KERNELS if short else _MOST
     most_elements //= tensors
     elements = min(_AT_ONCE // tensors, most_elements)
+    if tensors == 1 and vector * element.bytes == WIDEST and machine.has(Capability.ASYNC_COPIES):
+        plan = _partly_copied(vector, width, most_threads, machine.shared_bytes_limit)
+        if plan is not None:
+            return plan
     threads = _FEWEST
     while threads < most_threads and threads * elements < columns:
         threads *= 2
@@ -75,6 +88,20 @@ def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) 
     if not whole:
         batch = max(1, elements // vector)
     return RowPlan(lanes, threads, vector, batch, whole)
+
+
+def _partly_copied(vector: int, width: int, threads: int, most_bytes: int) -> RowPlan | None:
+    """The plan for a row of so many accesses in registers and shared memory; None for one that
+    registers have room for, and for one that neither has."""
+    if width * vector <= threads * _AT_ONCE:
+        return None
+    batch = -(-width // (threads * _STEP)) * _STEP
+    resident = 2 if batch * vector <= 2 * _AT_ONCE else 1
+    copied = batch - _KEPT[2 - resident] // vector
+    # Beside them are the sums of subgroups.
+    if copied * threads * WIDEST + threads * 4 > most_bytes // resident:
+        return None
+    return RowPlan(threads, threads, vector, batch, whole=True, copied=copied, resident=resident)
 
 
 def widest(element: Type, columns: int, most: int = WIDEST) -> int:

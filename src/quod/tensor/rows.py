@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
-from quod.kernel.types import Type
+from quod.kernel.types import PointerType, Type
 from quod.tensor.accesses import Accesses, Values
 from quod.tensor.plan import RowPlan
 
@@ -24,7 +25,12 @@ class Access:
     at: Value
     place: Value
     there: Value | None
-    values: Values
+    found: Callable[[], Values]
+
+    @property
+    def values(self) -> Values:
+        """Of what is in shared memory they are loaded wherever this is asked for."""
+        return self.found()
 
 
 class Row:
@@ -43,7 +49,9 @@ class Row:
         self._accesses = Accesses(k, element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
-        self._batch, self.whole = plan.batch, plan.whole
+        self._batch, self.whole, self._copied = plan.batch, plan.whole, plan.copied
+        if plan.resident:
+            k.resident_workgroups(plan.resident)
         self._kept: list[Access] = []
         row, self._lane, self._inside = k.workgroup_id(), k.local_id(), None
         if plan.threads < k.workgroup_size:
@@ -117,13 +125,29 @@ class Row:
             at = first + (number * self._threads + self._lane)
             there = None if full else at < self._width
             place = at if full else self._k.minimum(at, self._width - 1)
-            found.append(Access(at, place, there, self.load(pointer, place)))
+            if number < self._batch - self._copied:
+                values = self.load(pointer, place)
+                found.append(Access(at, place, there, partial(_same, values)))
+            else:
+                found.append(Access(at, place, there, self._copy(pointer, place)))
         return found
+
+    def _copy(self, pointer: Value, place: Value) -> Callable[[], Values]:
+        """Begins a copy of an access to shared memory; gives what loads it from there."""
+        k, words = self._k, self._accesses.words
+        assert isinstance(pointer.type, PointerType)
+        room = k.shared(pointer.type.element, self._threads * words)
+        own = self._lane * words
+        k.copy_async(room, own, pointer, place * words, words)
+        return partial(self.load, room, self._lane)
 
     def _all(self, pointer: Value) -> list[Access]:
         """The row, which is read once."""
         if not self._kept:
             self._kept = self._step(pointer, self._k.constant(0, u32), full=False)
+            if self._copied:
+                self._k.copy_async_commit()
+                self._k.copy_async_wait()
         return self._kept
 
     def fold(
@@ -132,7 +156,13 @@ class Row:
         """What `step` makes of the instance's accesses, some at a time, and of what it carries."""
         k = self._k
         if self.whole:
-            return step(self._all(pointer), initial)
+            accesses = self._all(pointer)
+            kept = self._batch - self._copied
+            carried = step(accesses[:kept], initial)
+            # One after the other, so that few of them are in registers at a time.
+            for access in accesses[kept:]:
+                carried = step([access], carried)
+            return carried
         size = self._threads * self._batch
         with k.range(0, self._width // size, carry=initial) as loop:
             accesses = self._step(pointer, loop.index * size, full=True)
@@ -193,6 +223,10 @@ class Row:
     def total(self, value: Value) -> Value:
         """The sum over the row's instances."""
         return self.combined(value, lambda a, b: a + b)
+
+
+def _same(values: Values) -> Values:
+    return values
 
 
 def counted(
