@@ -28,7 +28,7 @@ from quod.frozen import replace
 from quod.kernel import bf16, f16
 from quod.kernel.types import Type
 from quod.tensor.gemm_kernel import GEMM, GemmForm
-from quod.tensor.gemm_plan import CorePlan, GemmPlan, plan_gemm
+from quod.tensor.gemm_plan import AnyPlan, CorePlan, plan_gemm
 
 _REPEATS = 7
 _SECONDS = 0.02
@@ -66,7 +66,7 @@ def words(element: Type, shape: tuple[int, ...], seed: int) -> Any:
 
 
 def graph(
-    device: AnyDevice, element: Type, size: int, plan: GemmPlan | CorePlan, form: GemmForm
+    device: AnyDevice, element: Type, size: int, plan: AnyPlan, form: GemmForm
 ) -> Callable[[], float]:
     """Runs a graph of products; gives seconds of one."""
     memory = [device.upload(words(element, (size, size), seed)) for seed in range(3)]

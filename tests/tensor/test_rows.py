@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from quod.device import Buffer, open_device
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
@@ -103,15 +104,29 @@ def test_rows_longer_than_registers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rows_that_are_partly_copied(name: str) -> None:
+@pytest.mark.parametrize("columns", [17000, 24576, 40000, 65536])
+def test_rows_that_are_partly_copied(name: str, columns: int) -> None:
     """Registers have a share of a row, and shared memory the others."""
     with open_device("emulated:ptx") as device:
-        for element, columns in ((f32, 17000), (f32, 40000), (f16, 16392)):
+        check(device, name, f32, 5, columns)
+        check(device, name, f16, 5, columns)
+
+
+def test_plans_of_long_rows() -> None:
+    with EmulatedDevice(executor="ptx", multiprocessors=132) as device:
+        assert not plan_rows(device, f32, 32768).copied
+        for element, columns in ((f32, 65536), (bf16, 131072)):
             plan = plan_rows(device, element, columns)
-            assert plan.copied
             assert plan.whole
-            check(device, name, element, 2, columns)
-        assert plan_rows(device, bf16, 131072).whole
+            assert plan.copied
+        assert not plan_rows(device, f32, 131072).whole
+        # Norms keep their vectors, for which each workgroup has several rows.
+        norm = plan_rows(device, f32, 32768, beside=1)
+        assert (norm.held, norm.groups(4096), norm.groups(9)) == (16, 132, 9)
+        assert plan_rows(device, f32, 20000, beside=2).resident == 2
+    with EmulatedDevice(executor="ptx", shared_bytes_limit=48 * 1024) as device:
+        assert not plan_rows(device, f32, 32768, beside=1).copied
+        assert not plan_rows(device, f32, 65536).whole
 
 
 def test_plans() -> None:

@@ -122,7 +122,9 @@ def _put(
 
     def put(at_row: int | Value, at_column: int | Value, values: Sequence[Value]) -> None:
         below = at_row // VECTOR * place.apart[0] + at_row % VECTOR
-        store(row + (place.row + below), column + (place.column + at_column * place.apart[1]), values)
+        store(
+            row + (place.row + below), column + (place.column + at_column * place.apart[1]), values
+        )
 
     if plan.slices == 1:
         for number, values in enumerate(vectors):

@@ -93,17 +93,15 @@ class FmaRing:
         return copy
 
     def copy(self, start: Value, stage: Value) -> None:
-        """Begins the copies of the tile whose K begins at `start`; beyond its end there are zeros."""
+        """Begins the copies of the tile whose K begins at `start`; zeros are beyond its end."""
         before = start.cast(u64)
         if self._operand.along:
             before = before * self._operand.extent.cast(u64)
         for copy in self._copies:
             copy(start, before, stage)
 
-    def fragment(
-        self, own: Value, stage: Value, at: int, count: int, apart: int
-    ) -> list[Value]:
-        """`count` elements at one of K, some from the pointer `own` on, the next `apart` further."""
+    def fragment(self, own: Value, stage: Value, at: int, count: int, apart: int) -> list[Value]:
+        """`count` elements at one of K, the first from the pointer `own` on, others `apart`."""
         found: list[Value] = []
         for number in range(count // VECTOR):
             place = self._first + at * self.pitch + number * apart

@@ -7,7 +7,7 @@ all of them: a kernel is compiled for a type and a plan, never for a shape.
 from __future__ import annotations
 
 from quod.device.protocol import AnyDevice
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
 from quod.kernel.types import Type
 
@@ -20,9 +20,11 @@ _AT_ONCE = 32
 _MOST = (512, 64)
 """Instances a row, and elements an instance, of rows that are kept in registers."""
 _MOST_OF_SHORT_KERNELS = (256, 16)
-_KEPT = (20, 44)
+_KEPT = (20, 36)
 """Elements in registers, beside others in shared memory, where two workgroups are to fit a
 multiprocessor, and where one is."""
+_COPIED = 3
+"""Accesses in shared memory where a workgroup has the registers of a multiprocessor."""
 _STEP = 4
 """The accesses of such a row are a multiple of it, so that few plans serve all lengths."""
 VECTOR_LANES = 8
@@ -44,8 +46,10 @@ class RowPlan:
     """`threads` instances have a row, of `lanes` in a workgroup; each accesses `vector` elements
     together, `batch` times in each step. With `whole` one step is a row, which stays in registers:
     it is read once. The last `copied` accesses stay in shared memory instead, so that `resident`
-    workgroups fit a multiprocessor; 0 leaves that to the assembler. Else a pass over the row is a
-    loop, and each pass reads it again."""
+    workgroups fit a multiprocessor; 0 leaves that to the assembler. The row is all of that if it is
+    `full`, and ends before if not. Else a pass over the row is a
+    loop, and each pass reads it again. With `most_groups` workgroups at most, each has rows one
+    after the other, and keeps `held` accesses of what is beside all rows in shared memory."""
 
     lanes: int
     threads: int
@@ -54,14 +58,21 @@ class RowPlan:
     whole: bool
     copied: int = 0
     resident: int = 0
+    full: bool = False
+    most_groups: int = 0
+    held: int = 0
 
     def groups(self, rows: int) -> int:
         """Workgroups of a launch."""
-        return -(-rows * self.threads // self.lanes)
+        groups = -(-rows * self.threads // self.lanes)
+        return min(groups, self.most_groups) if self.most_groups else groups
 
 
-def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) -> RowPlan:
-    """The plan for rows of so many elements on a device, of several tensors at a time."""
+def plan_rows(
+    device: AnyDevice, element: Type, columns: int, tensors: int = 1, beside: int = 0
+) -> RowPlan:
+    """The plan for rows of so many elements on a device, of several tensors at a time, with so many
+    vectors beside all of them."""
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         # Lanes beside each other read what is beside each other; rows stay in the cache.
@@ -74,7 +85,7 @@ def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) 
     most_elements //= tensors
     elements = min(_AT_ONCE // tensors, most_elements)
     if tensors == 1 and vector * element.bytes == WIDEST and machine.has(Capability.ASYNC_COPIES):
-        plan = _partly_copied(vector, width, most_threads, machine.shared_bytes_limit)
+        plan = _long(device, vector, width, most_threads, beside)
         if plan is not None:
             return plan
     threads = _FEWEST
@@ -90,18 +101,27 @@ def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) 
     return RowPlan(lanes, threads, vector, batch, whole)
 
 
-def _partly_copied(vector: int, width: int, threads: int, most_bytes: int) -> RowPlan | None:
+def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int) -> RowPlan | None:
     """The plan for a row of so many accesses in registers and shared memory; None for one that
     registers have room for, and for one that neither has."""
     if width * vector <= threads * _AT_ONCE:
         return None
+    most = device.machine(threads).shared_bytes_limit - 4 * threads  # sums of subgroups
+    rooms = most // (threads * WIDEST)
     batch = -(-width // (threads * _STEP)) * _STEP
-    resident = 2 if batch * vector <= 2 * _AT_ONCE else 1
-    copied = batch - _KEPT[2 - resident] // vector
-    # Beside them are the sums of subgroups.
-    if copied * threads * WIDEST + threads * 4 > most_bytes // resident:
+    plan = RowPlan(threads, threads, vector, batch, whole=True, full=batch * threads == width)
+    if batch * vector > 2 * _AT_ONCE:
+        copied, full = batch - _KEPT[1] // vector, plan.full and beside > 0
+        return replace(plan, copied=copied, resident=1, full=full) if copied <= rooms else None
+    if not beside:
         return None
-    return RowPlan(threads, threads, vector, batch, whole=True, copied=copied, resident=resident)
+    # What is beside the rows is as long as they are: it must not come from far for each of them.
+    held = min(beside * batch, rooms - _COPIED)
+    if plan.full and held >= batch:
+        groups = device.multiprocessors
+        return replace(plan, copied=_COPIED, resident=1, most_groups=groups, held=held)
+    copied = batch - _KEPT[0] // vector
+    return replace(plan, copied=copied, resident=2) if 2 * copied <= rooms else None
 
 
 def widest(element: Type, columns: int, most: int = WIDEST) -> int:

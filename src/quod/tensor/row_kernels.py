@@ -25,10 +25,14 @@ def _softmax(
     The greatest element is taken from all before they are powers.
     """
     row = Row(k, element, plan, rows, width)
-    source = row.of(x)
-    powers = Powers(k, row, source)
-    scale = k.rcp(powers.total)
-    row.store(source, row.of(y), lambda access: [powers.of(v) * scale for v in access.values])
+
+    def one() -> None:
+        source = row.of(x)
+        powers = Powers(k, row, source)
+        scale = k.rcp(powers.total)
+        row.store(source, row.of(y), lambda access: [powers.of(v) * scale for v in access.values])
+
+    row.each(one)
 
 
 def _rms_norm(
@@ -37,19 +41,23 @@ def _rms_norm(
 ) -> None:  # fmt: skip
     """y[r] = x[r] / sqrt(mean(x[r]**2) + epsilon) * weight (Zhang and Sennrich, 2019)."""
     row = Row(k, element, plan, rows, width)
-    source, factors, zero = row.of(x), row.vector(weight), k.constant(0.0, f32)
+    factors, zero = row.beside(weight), k.constant(0.0, f32)
 
     def squares(accesses: list[Access], carried: Values) -> Values:
         return (summed(counted(k, accesses, lambda value: value * value), carried[0]),)
 
-    (total,) = row.fold(source, (zero,), squares)
-    scale = k.rsqrt(row.total(total) / row.columns + epsilon)
+    def one() -> None:
+        source = row.of(x)
+        (total,) = row.fold(source, (zero,), squares)
+        scale = k.rsqrt(row.total(total) / row.columns + epsilon)
 
-    def made(access: Access) -> list[Value]:
-        by = row.load(factors, access.place)
-        return [value * scale * factor for value, factor in zip(access.values, by, strict=True)]
+        def made(access: Access) -> list[Value]:
+            by = factors(access)
+            return [value * scale * factor for value, factor in zip(access.values, by, strict=True)]
 
-    row.store(source, row.of(y), made)
+        row.store(source, row.of(y), made)
+
+    row.each(one)
 
 
 def _layer_norm(
@@ -61,25 +69,28 @@ def _layer_norm(
     The variance is the mean of the squares of differences, which cancellation does not spoil.
     """
     row = Row(k, element, plan, rows, width)
-    source, zero = row.of(x), k.constant(0.0, f32)
-    factors, summands = row.vector(weight), row.vector(bias)
+    factors, summands, zero = row.beside(weight), row.beside(bias), k.constant(0.0, f32)
 
-    def total_of(term: Callable[[Value], Value]) -> Value:
-        def step(accesses: list[Access], carried: Values) -> Values:
-            return (summed(counted(k, accesses, term), carried[0]),)
+    def one() -> None:
+        source = row.of(x)
 
-        return row.total(row.fold(source, (zero,), step)[0])
+        def total_of(term: Callable[[Value], Value]) -> Value:
+            def step(accesses: list[Access], carried: Values) -> Values:
+                return (summed(counted(k, accesses, term), carried[0]),)
 
-    mean = total_of(lambda value: value) / row.columns
-    variance = total_of(lambda value: (value - mean) * (value - mean)) / row.columns
-    scale = k.rsqrt(variance + epsilon)
+            return row.total(row.fold(source, (zero,), step)[0])
 
-    def made(access: Access) -> list[Value]:
-        by, to = row.load(factors, access.place), row.load(summands, access.place)
-        parts = zip(access.values, by, to, strict=True)
-        return [k.fma((value - mean) * scale, factor, plus) for value, factor, plus in parts]
+        mean = total_of(lambda value: value) / row.columns
+        variance = total_of(lambda value: (value - mean) * (value - mean)) / row.columns
+        scale = k.rsqrt(variance + epsilon)
 
-    row.store(source, row.of(y), made)
+        def made(access: Access) -> list[Value]:
+            parts = zip(access.values, factors(access), summands(access), strict=True)
+            return [k.fma((value - mean) * scale, factor, plus) for value, factor, plus in parts]
+
+        row.store(source, row.of(y), made)
+
+    row.each(one)
 
 
 EMPTY: Mapping[str, Type] = MappingProxyType({})

@@ -7,9 +7,12 @@ from functools import partial
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
-from quod.kernel.types import PointerType, Type
+from quod.kernel.types import Type
 from quod.tensor.accesses import Accesses, Values
-from quod.tensor.plan import RowPlan
+from quod.tensor.plan import WIDEST, RowPlan
+
+_LINE = 128
+"""Bytes of a line of the cache."""
 
 LOG2_E = 1.4426950408889634
 
@@ -18,10 +21,11 @@ LOG2_E = 1.4426950408889634
 class Access:
     """Elements of a row that an instance has together, from place `at` in accesses on.
 
-    `there` says whether they are in the row; where not, `place` and the values are those of its
-    last access. None is yes.
+    It is the instance's `number`-th of a step. `there` says whether they are in the row; where not,
+    `place` and the values are those of its last access. None is yes.
     """
 
+    number: int
     at: Value
     place: Value
     there: Value | None
@@ -50,6 +54,7 @@ class Row:
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
         self._batch, self.whole, self._copied = plan.batch, plan.whole, plan.copied
+        self._plan, self._to_hold, self._rows = plan, plan.held, rows
         if plan.resident:
             k.resident_workgroups(plan.resident)
         self._kept: list[Access] = []
@@ -64,6 +69,7 @@ class Row:
         if count is not None:
             left = count.cast(u64) - self._first
             self._width = k.minimum(left, width.cast(u64)).cast(u32)
+        self._copies = self._rooms(plan.copied)
         several = plan.threads > k.subgroup_size
         self._room = k.shared(f32, -(-k.workgroup_size // k.subgroup_size)) if several else None
 
@@ -86,6 +92,37 @@ class Row:
     def vector(self, one: Value) -> Value:
         """A vector as long as a row, the same for all of them."""
         return self._accesses.of(one)
+
+    def beside(self, one: Value) -> Callable[[Access], Values]:
+        """The elements of such a vector beside those of an access; what the plan has room for is
+        in shared memory, for all rows that the workgroup has."""
+        k, pointer, held = self._k, self._accesses.of(one), []
+        for number, room in enumerate(self._rooms(min(self._batch, self._to_hold))):
+            at = self._lane + number * self._threads
+            place = at if self._plan.full else k.minimum(at, self._width - 1)
+            held.append(self._copy(pointer, place, room))
+        if held:
+            self._to_hold -= len(held)
+            k.copy_async_commit()
+            k.copy_async_wait()
+
+        def found(access: Access) -> Values:
+            if access.number < len(held):
+                return held[access.number]()
+            return self.load(pointer, access.place)
+
+        return found
+
+    def each(self, work: Callable[[], None]) -> None:
+        """Does the work for each row that the workgroup has; what it says of the row is of that."""
+        k = self._k
+        if not self._plan.most_groups:
+            work()
+            return
+        with k.range(k.workgroup_id(), self._rows, k.num_workgroups()) as loop:
+            self._number, self._kept = loop.index, []
+            self._first = loop.index.cast(u64) * self._width.cast(u64)
+            work()
 
     def load(self, pointer: Value, at: Value) -> Values:
         """The elements of one access of what `of` or `vector` gives; of floats as f32."""
@@ -127,28 +164,45 @@ class Row:
             place = at if full else self._k.minimum(at, self._width - 1)
             if number < self._batch - self._copied:
                 values = self.load(pointer, place)
-                found.append(Access(at, place, there, partial(_same, values)))
+                found.append(Access(number, at, place, there, partial(_same, values)))
             else:
-                found.append(Access(at, place, there, self._copy(pointer, place)))
+                room = self._copies[number - self._batch]
+                found.append(Access(number, at, place, there, self._copy(pointer, place, room)))
         return found
 
-    def _copy(self, pointer: Value, place: Value) -> Callable[[], Values]:
+    def _rooms(self, count: int) -> list[Value]:
+        """Shared memory for so many accesses of each instance."""
+        size = self._threads * self._accesses.words
+        return [self._k.shared(self._accesses.held, size) for _ in range(count)]
+
+    def _copy(self, pointer: Value, place: Value, room: Value) -> Callable[[], Values]:
         """Begins a copy of an access to shared memory; gives what loads it from there."""
-        k, words = self._k, self._accesses.words
-        assert isinstance(pointer.type, PointerType)
-        room = k.shared(pointer.type.element, self._threads * words)
-        own = self._lane * words
-        k.copy_async(room, own, pointer, place * words, words)
+        words = self._accesses.words
+        self._k.copy_async(room, self._lane * words, pointer, place * words, words)
         return partial(self.load, room, self._lane)
 
     def _all(self, pointer: Value) -> list[Access]:
         """The row, which is read once."""
         if not self._kept:
-            self._kept = self._step(pointer, self._k.constant(0, u32), full=False)
+            self._kept = self._step(pointer, self._k.constant(0, u32), full=self._plan.full)
             if self._copied:
                 self._k.copy_async_commit()
                 self._k.copy_async_wait()
+            if self._plan.most_groups:
+                self._prefetch(pointer)
         return self._kept
+
+    def _prefetch(self, pointer: Value) -> None:
+        """The workgroup's next row is on its way to the cache while this one is worked on."""
+        k, words = self._k, self._accesses.words
+        following = k.minimum(self._number + k.num_workgroups(), self._rows - 1) - self._number
+        first = following.cast(u64) * (self._width * words).cast(u64)
+        per_line = _LINE // WIDEST
+        for start in range(0, self._batch * self._threads // per_line, self._threads):
+            place = (self._lane + start) * per_line
+            if not self._plan.full:
+                place = k.minimum(place, self._width - 1)
+            k.prefetch(pointer, first + (place * words).cast(u64))
 
     def fold(
         self, pointer: Value, initial: Values, step: Callable[[list[Access], Values], Values]
