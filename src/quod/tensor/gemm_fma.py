@@ -62,8 +62,8 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     def load(stage: Value, at: int) -> list[Value]:
         """The instance's rows of A, then its columns of B, at one of K."""
         return [
-            *a.fragment(from_a, stage, at, plan.own[0], place.apart[0]),
-            *b.fragment(from_b, stage, at, plan.own[1], place.apart[1]),
+            *a.fragment(from_a, stage * size, at, plan.own[0], place.apart[0]),
+            *b.fragment(from_b, stage * size, at, plan.own[1], place.apart[1]),
         ]
 
     def multiply(found: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
@@ -74,8 +74,8 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
         return made
 
     def copy(step: Value, stage: Value) -> None:
-        a.copy(step * plan.depth, stage)
-        b.copy(step * plan.depth, stage)
+        a.copy(step * plan.depth, stage * size)
+        b.copy(step * plan.depth, stage * size)
         k.copy_async_commit()
 
     def arrive() -> None:
@@ -83,9 +83,9 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
         k.copy_async_wait(plan.stages - 2)
         k.barrier()
 
-    zero, last_stage = k.constant(0, u32), (plan.stages - 1) * size
+    zero, last_stage = k.constant(0, u32), plan.stages - 1
     for step in range(plan.stages - 1):
-        copy(k.constant(step, u32), k.constant(step * size, u32))
+        copy(k.constant(step, u32), k.constant(step, u32))
     arrive()
     sums = [k.constant(0.0, f32)] * (plan.own[0] * plan.own[1])
     first = load(zero, 0) if plan.ahead else []
@@ -93,7 +93,7 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     carried = first, sums, zero, k.constant(last_stage, u32)
     with k.range(0, steps, carry=carried) as loop:
         found, sums, stage, free = loop.carried
-        following = k.select(stage == last_stage, 0, stage + size)
+        following = k.select(stage == last_stage, 0, stage + 1)
         for at in range(count):
             last = at == count - 1
             if not plan.ahead:

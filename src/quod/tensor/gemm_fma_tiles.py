@@ -44,6 +44,7 @@ class FmaRing:
     ) -> None:  # fmt: skip
         self._k, self._operand, self._room, self._first = k, operand, room, first
         self._vector = vector if operand.along else 1
+        self._pitch = (operand.extent if operand.along else operand.depth).cast(u64)
         self.pitch = pitch_of(width, along=operand.along)
         places = self._lines if operand.along else self._turned
         self._copies = [self._copy(*each) for each in places(plan.lanes, width, plan.depth)]
@@ -78,15 +79,19 @@ class FmaRing:
         # What is beyond the matrix is its last element: it is part of no result.
         most = operand.extent - self._vector
         beside = k.minimum(operand.first + (of_width[0] + of_width[1]), most).cast(u64)
+        # Of many copies the lines are found for each step: their pointers take registers.
+        many = operand.along and self._vector < VECTOR
         if operand.along:
-            line = (of_depth[0] + of_depth[1]).cast(u64) * operand.extent.cast(u64)
-            source = k.pointer_add(operand.pointer, line + beside)
+            first = of_depth[0] + (0 if many else of_depth[1])
+            source = k.pointer_add(operand.pointer, first.cast(u64) * self._pitch + beside)
         else:
-            line = beside * operand.depth.cast(u64)
+            line = beside * self._pitch
             source = k.pointer_add(operand.pointer, line + of_depth[0].cast(u64))
 
         def copy(start: Value, before: Value, stage: Value) -> None:
             from_ = before if operand.along else before + of_depth[1]
+            if many:
+                from_ = (start + of_depth[1]).cast(u64) * self._pitch
             inside = start + of_depth[0] + of_depth[1] < operand.depth
             k.copy_async(target, stage + behind, source, from_, self._vector, where=inside)
 
@@ -96,7 +101,7 @@ class FmaRing:
         """Begins the copies of the tile whose K begins at `start`; zeros are beyond its end."""
         before = start.cast(u64)
         if self._operand.along:
-            before = before * self._operand.extent.cast(u64)
+            before = before * self._pitch
         for copy in self._copies:
             copy(start, before, stage)
 

@@ -5,8 +5,6 @@ Sizes of matrices are arguments of the kernel, so that few plans serve all of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
@@ -155,6 +153,12 @@ FMA_PLANS = (
 """The plans of FMA units, and how many products they make in the same time on one multiprocessor,
 as their inner loops have it."""
 
+NARROW_FMA_PLANS = (
+    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 90),
+    *FMA_PLANS[2:],
+)
+"""Those for rows at which no access of four elements begins: their addresses take registers."""
+
 
 _LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
 """128 by 128: what keeps the units of a GPU at work."""
@@ -180,9 +184,10 @@ def plan_gemm(
         pitches[0] * element.bytes % WIDEST or pitches[1] * element.bytes % WIDEST
     ):  # fmt: skip
         return _of_cores(device, element, sizes, pitches[2], batch)
-    fitting = [each for each in FMA_PLANS if each[0].shared_bytes <= machine.shared_bytes_limit]
-    if machine.has(Capability.ASYNC_COPIES) and element is f32 and fitting:
-        return _of_fma_units(device, fitting, sizes, pitches, batch)
+    if machine.has(Capability.ASYNC_COPIES) and element is f32:
+        found = _of_fma_units(device, sizes, pitches, batch)
+        if found is not None:
+            return found
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     short = machine.has(Capability.SHORT_KERNELS)
@@ -220,16 +225,16 @@ def _of_cores(
 
 
 def _of_fma_units(
-    device: AnyDevice, plans: Sequence[tuple[FmaPlan, int]], sizes: tuple[int, int, int],
-    pitches: tuple[int, int, int], batch: int,
-) -> FmaPlan:  # fmt: skip
-    """The plan whose tiles are done first: the last of them count as whole ones."""
-
-    def time(choice: tuple[FmaPlan, int]) -> float:
-        plan, speed = choice
-        turns = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
-        return turns * plan.tile[0] * plan.tile[1] / speed
-
-    found, _ = min(plans, key=time)
+    device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], batch: int
+) -> FmaPlan | None:
+    """The plan whose tiles are done first, where the last of them count as whole ones; None where
+    shared memory has no room for any."""
     a, b, c = (widest(f32, pitch, _TOGETHER) for pitch in pitches)
-    return replace(found, a_vector=a, b_vector=b, c_vector=c)
+    most = device.machine(device.lanes).shared_bytes_limit
+    least, found = 0.0, None
+    for plan, speed in FMA_PLANS if min(a, b, c) == _TOGETHER else NARROW_FMA_PLANS:
+        turns = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
+        time = turns * plan.tile[0] * plan.tile[1] / speed
+        if plan.shared_bytes <= most and (found is None or time < least):
+            least, found = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
+    return found
