@@ -154,7 +154,7 @@ FMA_PLANS = (
 as their inner loops have it."""
 
 NARROW_FMA_PLANS = (
-    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 90),
+    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 94),
     *FMA_PLANS[2:],
 )
 """Those for rows at which no access of four elements begins: their addresses take registers."""
