@@ -371,12 +371,18 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
     device = open_device(device_name)
     parts = [each for each in arguments if not each.isdigit()] or ["gemm", "norms", "loss"]
     sizes = [int(each) for each in arguments if each.isdigit()] or [4096, 1024, 512, 2048]
-    if "gemm" in parts:
-        products(device, sizes)
-    if "norms" in parts:
-        norms(device)
-    if "loss" in parts:
-        losses(device)
+    work: dict[str, list[Callable[[], None]]] = {
+        "gemm": [partial(products, device, [size]) for size in sizes],
+        "norms": [partial(norms, device)],
+        "loss": [partial(losses, device)],
+    }
+    for part in parts:
+        for each in work[part]:
+            # What fails beside the variants, such as torch, is not to end the rest either.
+            try:
+                each()
+            except Exception as error:
+                print(f"{part} FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
 
 
 if __name__ == "__main__":
