@@ -106,9 +106,17 @@ def test_many_rows(device: AnyDevice) -> None:
 
 def test_rows_longer_than_registers() -> None:
     with open_device("emulated:ptx") as device:
-        assert not plan_rows(device, f32, 33000).whole
-        check(device, f32, 3, 33000)
+        assert not plan_rows(device, f32, 33002).whole
+        check(device, f32, 3, 33002)
         check(device, f16, 3, 32770)
+
+
+def test_rows_that_are_partly_copied() -> None:
+    with open_device("emulated:ptx") as device:
+        for element, columns in ((f32, 40000), (f16, 40008)):
+            assert plan_rows(device, element, columns).copied
+            check(device, element, 3, columns)
+        check(device, f32, 40000, 3)
 
 
 @pytest.mark.parametrize("element", TYPES, ids=str)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from quod.device import Buffer, open_device
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
@@ -97,9 +98,35 @@ def test_every_edge_on_gpus(gpu_device: AnyDevice, name: str, element: Type) -> 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_longer_than_registers(name: str) -> None:
     with open_device("emulated:ptx") as device:
-        assert not plan_rows(device, f32, 33000).whole
-        check(device, name, f32, 2, 33000)
+        assert not plan_rows(device, f32, 33002).whole
+        check(device, name, f32, 2, 33002)
         check(device, name, f16, 2, 32770)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("columns", [17000, 24576, 40000, 65536])
+def test_rows_that_are_partly_copied(name: str, columns: int) -> None:
+    """Registers have a share of a row, and shared memory the others."""
+    with open_device("emulated:ptx") as device:
+        check(device, name, f32, 5, columns)
+        check(device, name, f16, 5, columns)
+
+
+def test_plans_of_long_rows() -> None:
+    with EmulatedDevice(executor="ptx", multiprocessors=132) as device:
+        assert not plan_rows(device, f32, 32768).copied
+        for element, columns in ((f32, 65536), (bf16, 131072)):
+            plan = plan_rows(device, element, columns)
+            assert plan.whole
+            assert plan.copied
+        assert not plan_rows(device, f32, 131072).whole
+        # Norms ask for what is beside their rows as well.
+        norm = plan_rows(device, f32, 32768, beside=1)
+        assert (norm.threads, norm.batch, norm.full) == (1024, 8, True)
+        assert plan_rows(device, f32, 20000, beside=2).resident == 2
+    with EmulatedDevice(executor="ptx", shared_bytes_limit=48 * 1024) as device:
+        assert not plan_rows(device, f32, 32768, beside=1).copied
+        assert not plan_rows(device, f32, 65536).whole
 
 
 def test_plans() -> None:
@@ -112,6 +139,7 @@ def test_plans() -> None:
                 width = columns // plan.vector
                 assert plan.whole == (plan.threads * plan.batch >= width)
                 assert plan.whole or plan.vector == 1
+                assert plan.copied < plan.batch
                 assert plan.lanes % plan.threads == 0
                 assert plan.groups(7) * (plan.lanes // plan.threads) >= 7
             assert plan_rows(cpu, element, 4096).vector == 1

@@ -20,6 +20,8 @@ class Accesses:
         self._paired = element in HALVES and vector > 1
         self.words = vector // 2 if self._paired else vector
         """What an access has in memory: elements, or words."""
+        self.held = u32 if self._paired else element
+        """The type of these."""
 
     def of(self, pointer: Value, first: Value | None = None) -> Value:
         """What `load` and `store` take for a pointer, from access `first` (u64) on."""

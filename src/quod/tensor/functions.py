@@ -76,16 +76,17 @@ def _run(
     check_apart(made, *beside)
     if source.rows and source.columns:
         memory = [each.memory for each in [source, *beside, made]]
-        launch_rows(device, kernels[source.element], source, numbers, memory)
+        launch_rows(device, kernels[source.element], source, numbers, memory, beside=len(beside))
     return target
 
 
 def launch_rows(
     device: AnyDevice, kernel: KernelDefinition, x: Tensor, numbers: tuple[float, ...],
-    memory: Sequence[Any], at_once: int = 1,
+    memory: Sequence[Any], at_once: int = 1, beside: int = 0,
 ) -> None:  # fmt: skip
-    """Runs a kernel over the rows of `x`, which holds rows of several tensors at once."""
-    plan = plan_rows(device, x.element, x.columns, at_once)
+    """Runs a kernel over the rows of `x`, which holds rows of several tensors at once, with so many
+    vectors beside all of them."""
+    plan = plan_rows(device, x.element, x.columns, at_once, beside)
     compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan)
     width = x.columns // plan.vector
     device.launch(compiled, plan.groups(x.rows), x.rows, width, *numbers, *memory)

@@ -22,8 +22,9 @@ from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_cores import multiply_in_cores
+from quod.tensor.gemm_fma import multiply_by_fma
 from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_plan import CorePlan, GemmPlan
+from quod.tensor.gemm_plan import CorePlan, FmaPlan, GemmKernelPlan, GemmPlan
 from quod.tensor.gemm_tiles import CachedTile, Edges, SharedTile
 
 Sums = tuple[Value, ...]
@@ -38,7 +39,7 @@ _SUBGROUP_ACROSS = 8
 
 def _gemm(
     k: Builder, m: Value, n: Value, depth: Value, batches_of_b: Value, scale: Value, a: Value,
-    b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmPlan | CorePlan,
+    b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmKernelPlan,
     form: GemmForm,
 ) -> None:  # fmt: skip
     """C = scale * A B (+ bias, of each column) (+ residual), of some products beside each other.
@@ -55,19 +56,25 @@ def _gemm(
     row = (block * _GROUP + inside % height) * rows
     column = inside // height * columns
 
-    def part(matrix: Value, product: Value, x: Value, y: Value) -> Value:
-        size = x.cast(word) * y.cast(word)
+    def part(matrix: Value, product: Value, lines: Value, length: Value, vector: int) -> Value:
+        """The matrix of a product; accesses of so many elements are seen to be aligned there."""
+        size = lines.cast(word) * (length // vector).cast(word) * vector
         return k.pointer_add(matrix, product.cast(word) * size)
 
     result = _Result(
-        k, element, plan, form, (m, n), scale, bias, part(residual, batch, m, n),
-        part(c, batch, m, n),
+        k, element, plan, form, (m, n), scale, bias, part(residual, batch, m, n, plan.c_vector),
+        part(c, batch, m, n, plan.c_vector),
     )  # fmt: skip
-    a, b = part(a, batch, m, depth), part(b, batch * batches_of_b, n, depth)
+    vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
+    a = part(a, batch, *((depth, m) if form.transpose_a else (m, depth)), vectors[0])
+    b = part(b, batch * batches_of_b, *((n, depth) if form.transpose_b else (depth, n)), vectors[1])
     of_a = Edges(a, row, m, depth, form.transpose_a)
     of_b = Edges(b, column, n, depth, not form.transpose_b)
     if isinstance(plan, CorePlan):
         multiply_in_cores(k, element, plan, of_a, of_b, result.store)
+        return
+    if isinstance(plan, FmaPlan):
+        multiply_by_fma(k, plan, of_a, of_b, result.store)
         return
     multiply = _in_cache if k.machine.has(Capability.VECTOR_LANES) else _in_shared_memory
     multiply(k, element, plan, of_a, of_b, result)
@@ -77,7 +84,7 @@ class _Result:
     """The tile of C: what comes of sums, and where it goes."""
 
     def __init__(
-        self, k: Builder, element: Type, plan: GemmPlan | CorePlan, form: GemmForm,
+        self, k: Builder, element: Type, plan: GemmKernelPlan, form: GemmForm,
         extents: tuple[Value, Value], scale: Value, bias: Value, residual: Value, c: Value,
     ) -> None:  # fmt: skip
         self._k, self._form, self._scale = k, form, scale

@@ -11,7 +11,7 @@ from typing import TypeVar
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
-from quod.kernel.types import HALVES, Type
+from quod.kernel.types import HALVES, Type, f32
 from quod.tensor.plan import WIDEST, widest
 
 _TOGETHER = 4
@@ -139,6 +139,52 @@ TILE_PLANS = (
 )
 """The plans of warpgroups, the largest first."""
 
+
+@frozen
+class FmaPlan:
+    """A workgroup multiplies a tile of C on its FMA units, each subgroup a part of it, each
+    instance its `own` rows and columns of that, four of them beside each other.
+
+    Of K `depth` are in shared memory at a time, `stages` times; subgroups of different `slices`
+    have different shares of these, and add up their sums last. Elements of A and B are copied
+    `a_vector` and `b_vector` together, of C `c_vector` stored. Registers are for so many `resident`
+    workgroups a multiprocessor. With `ahead` what is multiplied next is loaded before, which takes
+    as many registers again.
+    """
+
+    tile: tuple[int, int]
+    part: tuple[int, int]
+    own: tuple[int, int]
+    depth: int
+    stages: int
+    slices: int = 1
+    resident: int = 1
+    ahead: bool = False
+    a_vector: int = 1
+    b_vector: int = 1
+    c_vector: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        parts = self.tile[0] // self.part[0] * (self.tile[1] // self.part[1])
+        return 32 * parts * self.slices
+
+    @property
+    def summed(self) -> int:
+        """Elements of shared memory that the sums of all slices take."""
+        return self.tile[0] * self.tile[1] * self.slices if self.slices > 1 else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """What tiles, with what follows lines that are turned, or sums take at most."""
+        return 4 * max(self.stages * self.depth * (sum(self.tile) + 8), self.summed)
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product."""
+        return -(-m // self.tile[0]) * -(-n // self.tile[1])
+
+
 CORE_PLANS = (
     CorePlan((128, 256), (64, 64), 32, 4),
     CorePlan((128, 128), (64, 32), 32, 4),
@@ -147,11 +193,28 @@ CORE_PLANS = (
 """The plans of tensor cores, the largest first: of what it copies it makes the most use."""
 
 
-AnyGemmPlan = GemmPlan | CorePlan | TilePlan
+GemmKernelPlan = GemmPlan | CorePlan | FmaPlan
+AnyGemmPlan = GemmKernelPlan | TilePlan
 _OfCores = TypeVar("_OfCores", CorePlan, TilePlan)
 
 _MOST_PLACES = (1 << 31) - 1
 """Coordinates of tiles are signed."""
+
+FMA_PLANS = (
+    (FmaPlan((128, 256), (64, 64), (16, 8), 16, 3, ahead=True), 100),
+    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, resident=2, ahead=True), 104),
+    (FmaPlan((128, 64), (32, 64), (8, 8), 32, 3, slices=2, ahead=True), 92),
+    (FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=8), 80),
+)
+"""The plans of FMA units, and how many products they make in the same time on one multiprocessor,
+as their inner loops have it."""
+
+NARROW_FMA_PLANS = (
+    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 94),
+    *FMA_PLANS[2:],
+)
+"""Those for rows at which no access of four elements begins: their addresses take registers."""
+
 
 _LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
 """128 by 128: what keeps the units of a GPU at work."""
@@ -181,6 +244,10 @@ def plan_gemm(
                 return replace(tiled, c_vector=widest(element, pitches[2], 8))
         cores = _largest(device, CORE_PLANS, sizes, batch)
         return replace(cores, c_vector=widest(element, pitches[2], 2))
+    if machine.has(Capability.ASYNC_COPIES) and element is f32:
+        found = _of_fma_units(device, sizes, pitches, batch)
+        if found is not None:
+            return found
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     short = machine.has(Capability.SHORT_KERNELS)
@@ -214,3 +281,19 @@ def _largest(
         if enough and inside and plan.shared_bytes <= most:
             return plan
     return plans[-1]
+
+
+def _of_fma_units(
+    device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], batch: int
+) -> FmaPlan | None:
+    """The plan whose tiles are done first, where the last of them count as whole ones; None where
+    shared memory has no room for any."""
+    a, b, c = (widest(f32, pitch, _TOGETHER) for pitch in pitches)
+    most = device.machine(device.lanes).shared_bytes_limit
+    least, found = 0.0, None
+    for plan, speed in FMA_PLANS if min(a, b, c) == _TOGETHER else NARROW_FMA_PLANS:
+        turns = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
+        time = turns * plan.tile[0] * plan.tile[1] / speed
+        if plan.shared_bytes <= most and (found is None or time < least):
+            least, found = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
+    return found

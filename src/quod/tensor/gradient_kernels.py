@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from quod.frozen import replace
 from quod.kernel import Builder, KernelDefinition, Location, Value, f32, pointer, u32
@@ -59,7 +60,7 @@ def _norm(
 
     def step(accesses: list[Access], carried: Values) -> Values:
         beside = [
-            [replace(access, values=row.load(other, access.place)) for access in accesses]
+            [replace(access, found=partial(row.load, other, access.place)) for access in accesses]
             for other in others
         ]
         parts = (beside[0], accesses, beside[1])

@@ -67,9 +67,9 @@ def _cross_entropy(
     share = k.rcp(powers.total) * by
 
     def made(access: Access) -> Sequence[Value]:
-        place = target - access.place * len(access.values)
-        found = []
-        for number, value in enumerate(access.values):
+        values, found = access.values, []
+        place = target - access.place * len(values)
+        for number, value in enumerate(values):
             slope = powers.of(value) * share
             slope = k.select(place == number, slope - by, slope)
             found.append(k.select(counts_too, slope, 0.0))

@@ -7,7 +7,7 @@ all of them: a kernel is compiled for a type and a plan, never for a shape.
 from __future__ import annotations
 
 from quod.device.protocol import AnyDevice
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
 from quod.kernel.types import Type
 
@@ -20,6 +20,11 @@ _AT_ONCE = 32
 _MOST = (512, 64)
 """Instances a row, and elements an instance, of rows that are kept in registers."""
 _MOST_OF_SHORT_KERNELS = (256, 16)
+_KEPT = (20, 36)
+"""Elements in registers, beside others in shared memory, where two workgroups are to fit a
+multiprocessor, and where one is."""
+_STEP = 4
+"""The accesses of such a row are a multiple of it, so that few plans serve all lengths."""
 VECTOR_LANES = 8
 """Lanes of a vector where the device would take one."""
 _STEPS = 4
@@ -38,21 +43,30 @@ _IN_FLIGHT = 32
 class RowPlan:
     """`threads` instances have a row, of `lanes` in a workgroup; each accesses `vector` elements
     together, `batch` times in each step. With `whole` one step is a row, which stays in registers:
-    it is read once. Else a pass over the row is a loop, and each pass reads it again."""
+    it is read once. The last `copied` accesses stay in shared memory instead, so that `resident`
+    workgroups fit a multiprocessor; 0 leaves that to the assembler. The row is all of that if it is
+    `full`, and ends before if not. Else a pass over the row is a
+    loop, and each pass reads it again."""
 
     lanes: int
     threads: int
     vector: int
     batch: int
     whole: bool
+    copied: int = 0
+    resident: int = 0
+    full: bool = False
 
     def groups(self, rows: int) -> int:
         """Workgroups of a launch."""
         return -(-rows * self.threads // self.lanes)
 
 
-def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) -> RowPlan:
-    """The plan for rows of so many elements on a device, of several tensors at a time."""
+def plan_rows(
+    device: AnyDevice, element: Type, columns: int, tensors: int = 1, beside: int = 0
+) -> RowPlan:
+    """The plan for rows of so many elements on a device, of several tensors at a time, with so many
+    vectors beside all of them."""
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         # Lanes beside each other read what is beside each other; rows stay in the cache.
@@ -64,6 +78,10 @@ def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) 
     most_threads, most_elements = _MOST_OF_SHORT_KERNELS if short else _MOST
     most_elements //= tensors
     elements = min(_AT_ONCE // tensors, most_elements)
+    if tensors == 1 and vector * element.bytes == WIDEST and machine.has(Capability.ASYNC_COPIES):
+        plan = _long(device, vector, width, most_threads, beside)
+        if plan is not None:
+            return plan
     threads = _FEWEST
     while threads < most_threads and threads * elements < columns:
         threads *= 2
@@ -75,6 +93,29 @@ def plan_rows(device: AnyDevice, element: Type, columns: int, tensors: int = 1) 
     if not whole:
         batch = max(1, elements // vector)
     return RowPlan(lanes, threads, vector, batch, whole)
+
+
+def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int) -> RowPlan | None:
+    """The plan for a row of so many accesses in registers and shared memory; None for one that
+    registers have room for, and for one that neither has."""
+    if width * vector <= threads * _AT_ONCE:
+        return None
+    most = device.machine(threads).shared_bytes_limit - 4 * threads  # sums of subgroups
+    rooms = most // (threads * WIDEST)
+    batch = -(-width // (threads * _STEP)) * _STEP
+    plan = RowPlan(threads, threads, vector, batch, whole=True, full=batch * threads == width)
+    if batch * vector > 2 * _AT_ONCE:
+        copied, full = batch - _KEPT[1] // vector, plan.full and beside > 0
+        return replace(plan, copied=copied, resident=1, full=full) if copied <= rooms else None
+    if not beside:
+        return None
+    # What is beside the rows is as long as they are, and comes after the reduction: more instances
+    # ask for more of it at once.
+    most = 2 * threads
+    if width % most == 0 and width * vector <= most * _AT_ONCE:
+        return RowPlan(most, most, vector, width // most, whole=True, full=True)
+    copied = batch - _KEPT[0] // vector
+    return replace(plan, copied=copied, resident=2) if 2 * copied <= rooms else None
 
 
 def widest(element: Type, columns: int, most: int = WIDEST) -> int:

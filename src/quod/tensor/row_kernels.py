@@ -37,16 +37,17 @@ def _rms_norm(
 ) -> None:  # fmt: skip
     """y[r] = x[r] / sqrt(mean(x[r]**2) + epsilon) * weight (Zhang and Sennrich, 2019)."""
     row = Row(k, element, plan, rows, width)
-    source, factors, zero = row.of(x), row.vector(weight), k.constant(0.0, f32)
+    factors, zero = row.beside(weight), k.constant(0.0, f32)
 
     def squares(accesses: list[Access], carried: Values) -> Values:
         return (summed(counted(k, accesses, lambda value: value * value), carried[0]),)
 
+    source = row.of(x)
     (total,) = row.fold(source, (zero,), squares)
     scale = k.rsqrt(row.total(total) / row.columns + epsilon)
 
     def made(access: Access) -> list[Value]:
-        by = row.load(factors, access.place)
+        by = factors(access)
         return [value * scale * factor for value, factor in zip(access.values, by, strict=True)]
 
     row.store(source, row.of(y), made)
@@ -61,8 +62,8 @@ def _layer_norm(
     The variance is the mean of the squares of differences, which cancellation does not spoil.
     """
     row = Row(k, element, plan, rows, width)
-    source, zero = row.of(x), k.constant(0.0, f32)
-    factors, summands = row.vector(weight), row.vector(bias)
+    factors, summands, zero = row.beside(weight), row.beside(bias), k.constant(0.0, f32)
+    source = row.of(x)
 
     def total_of(term: Callable[[Value], Value]) -> Value:
         def step(accesses: list[Access], carried: Values) -> Values:
@@ -75,8 +76,7 @@ def _layer_norm(
     scale = k.rsqrt(variance + epsilon)
 
     def made(access: Access) -> list[Value]:
-        by, to = row.load(factors, access.place), row.load(summands, access.place)
-        parts = zip(access.values, by, to, strict=True)
+        parts = zip(access.values, factors(access), summands(access), strict=True)
         return [k.fma((value - mean) * scale, factor, plus) for value, factor, plus in parts]
 
     row.store(source, row.of(y), made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
@@ -17,14 +18,20 @@ LOG2_E = 1.4426950408889634
 class Access:
     """Elements of a row that an instance has together, from place `at` in accesses on.
 
-    `there` says whether they are in the row; where not, `place` and the values are those of its
-    last access. None is yes.
+    It is the instance's `number`-th of a step. `there` says whether they are in the row; where not,
+    `place` and the values are those of its last access. None is yes.
     """
 
+    number: int
     at: Value
     place: Value
     there: Value | None
-    values: Values
+    found: Callable[[], Values]
+
+    @property
+    def values(self) -> Values:
+        """Of what is in shared memory they are loaded wherever this is asked for."""
+        return self.found()
 
 
 class Row:
@@ -43,7 +50,10 @@ class Row:
         self._accesses = Accesses(k, element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
-        self._batch, self.whole = plan.batch, plan.whole
+        self._batch, self.whole, self._copied = plan.batch, plan.whole, plan.copied
+        self._full = plan.full
+        if plan.resident:
+            k.resident_workgroups(plan.resident)
         self._kept: list[Access] = []
         row, self._lane, self._inside = k.workgroup_id(), k.local_id(), None
         if plan.threads < k.workgroup_size:
@@ -56,6 +66,7 @@ class Row:
         if count is not None:
             left = count.cast(u64) - self._first
             self._width = k.minimum(left, width.cast(u64)).cast(u32)
+        self._copies = self._rooms(plan.copied)
         several = plan.threads > k.subgroup_size
         self._room = k.shared(f32, -(-k.workgroup_size // k.subgroup_size)) if several else None
 
@@ -78,6 +89,11 @@ class Row:
     def vector(self, one: Value) -> Value:
         """A vector as long as a row, the same for all of them."""
         return self._accesses.of(one)
+
+    def beside(self, one: Value) -> Callable[[Access], Values]:
+        """The elements of such a vector beside those of an access."""
+        pointer = self._accesses.of(one)
+        return lambda access: self.load(pointer, access.place)
 
     def load(self, pointer: Value, at: Value) -> Values:
         """The elements of one access of what `of` or `vector` gives; of floats as f32."""
@@ -117,13 +133,32 @@ class Row:
             at = first + (number * self._threads + self._lane)
             there = None if full else at < self._width
             place = at if full else self._k.minimum(at, self._width - 1)
-            found.append(Access(at, place, there, self.load(pointer, place)))
+            if number < self._batch - self._copied:
+                values = self.load(pointer, place)
+                found.append(Access(number, at, place, there, partial(_same, values)))
+            else:
+                room = self._copies[number - self._batch]
+                found.append(Access(number, at, place, there, self._copy(pointer, place, room)))
         return found
+
+    def _rooms(self, count: int) -> list[Value]:
+        """Shared memory for so many accesses of each instance."""
+        size = self._threads * self._accesses.words
+        return [self._k.shared(self._accesses.held, size) for _ in range(count)]
+
+    def _copy(self, pointer: Value, place: Value, room: Value) -> Callable[[], Values]:
+        """Begins a copy of an access to shared memory; gives what loads it from there."""
+        words = self._accesses.words
+        self._k.copy_async(room, self._lane * words, pointer, place * words, words)
+        return partial(self.load, room, self._lane)
 
     def _all(self, pointer: Value) -> list[Access]:
         """The row, which is read once."""
         if not self._kept:
-            self._kept = self._step(pointer, self._k.constant(0, u32), full=False)
+            self._kept = self._step(pointer, self._k.constant(0, u32), full=self._full)
+            if self._copied:
+                self._k.copy_async_commit()
+                self._k.copy_async_wait()
         return self._kept
 
     def fold(
@@ -132,7 +167,13 @@ class Row:
         """What `step` makes of the instance's accesses, some at a time, and of what it carries."""
         k = self._k
         if self.whole:
-            return step(self._all(pointer), initial)
+            accesses = self._all(pointer)
+            kept = self._batch - self._copied
+            carried = step(accesses[:kept], initial)
+            # One after the other, so that few of them are in registers at a time.
+            for access in accesses[kept:]:
+                carried = step([access], carried)
+            return carried
         size = self._threads * self._batch
         with k.range(0, self._width // size, carry=initial) as loop:
             accesses = self._step(pointer, loop.index * size, full=True)
@@ -193,6 +234,10 @@ class Row:
     def total(self, value: Value) -> Value:
         """The sum over the row's instances."""
         return self.combined(value, lambda a, b: a + b)
+
+
+def _same(values: Values) -> Values:
+    return values
 
 
 def counted(
