@@ -17,6 +17,7 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
+    check_stored,
     in_order_of_memory,
     numbers,
     of_numbers,
@@ -57,6 +58,8 @@ def clip_gradients(
     device = resolve_device(device)
     most = positive("max_norm", max_norm)
     found, given = _tensors(device, gradients)
+    for each in found:
+        check_stored(each)
     for one, next_one in pairwise(in_order_of_memory(found)):
         check_apart(one, next_one)
     norm = _norm_of(device, found, given, out)
