@@ -122,15 +122,14 @@ class QuantisedMatrix:
         given, target = self._vector("x", x, self.columns), np.empty(0, np.float32)
         if y is None:
             target = np.zeros(self.rows, np.float32)
-        else:
-            self._apart("y", self._vector("y", y, self.rows), given)
         self.device.launch(*self.launched(given, target if y is None else y))
         return target if y is None else y
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by `x` into `y`, for `device.launch` and for recordings: the kernel, how
-        many workgroups, and arguments."""
-        own = self._layout
+        many workgroups, and arguments. `InputError` as of `multiply`."""
+        own, x = self._layout, self._vector("x", x, self.columns)
+        self._apart("y", self._vector("y", y, self.rows), x)
         kernel = self.device.compile(
             multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
             at_once=own.at_once,
