@@ -14,7 +14,9 @@ from quod.tensor import (
     adamw,
     clip_gradients,
     cross_entropy,
+    embedding,
     gelu,
+    gemm,
     layer_norm_backward,
     softmax,
     swiglu_backward,
@@ -114,3 +116,16 @@ def test_a_place_between_words_of_a_gpu() -> None:
         after = np.zeros_like(matrix())
         gpu.download(logits, after)
         assert np.array_equal(after, matrix())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_results_that_no_memory_holds(dtype: Any) -> None:
+    """Of more bytes than there are addresses, and of as many as NumPy asks for."""
+    nothing = np.zeros(((1 << 31) - 1, 0), dtype)
+    with pytest.raises(DeviceError, match=r"^no memory for a result of float.. of shape \(2147"):
+        gemm("cpu", nothing, nothing, transpose_b=True)
+
+
+def test_indices_as_numpy_makes_them() -> None:
+    with pytest.raises(InputError, match=r"^indices is of int64; .* x.astype\(numpy.int32\) makes"):
+        embedding("cpu", matrix(), np.array([0, 1]))

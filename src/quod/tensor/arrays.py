@@ -59,7 +59,10 @@ def tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
     """The same of int32 or uint32, of which kernels see the bits."""
-    return _described(device, name, value, _index, "indices are of int32 or uint32")
+    return _described(
+        device, name, value, _index,
+        "indices are of int32 or uint32, which x.astype(numpy.int32) makes of others",
+    )  # fmt: skip
 
 
 def _described(
@@ -245,7 +248,11 @@ def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ..
 
 def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     if not isinstance(model.memory, Buffer):
-        return np.empty(shape, dtype)
+        try:
+            return np.empty(shape, dtype)
+        except (MemoryError, ValueError) as error:
+            # NumPy has no array of more bytes than addresses, which is a ValueError.
+            raise DeviceError(f"no memory for a result of {dtype} of shape {shape}") from error
     found = device.allocate(math.prod(shape) * dtype.itemsize, zero=False)
     found.dtype, found.shape = dtype, shape
     return found
