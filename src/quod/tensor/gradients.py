@@ -52,8 +52,8 @@ def clip_gradients(
     """Multiplies all elements by min(1, max_norm / (norm + 1e-6)), in place; gives the norm before.
 
     The norm is that of `gradient_norm`, which takes and gives the same; the host does not read it.
-    What has a smaller norm than `max_norm`, above 0, is as it was. No two tensors may share
-    memory.
+    `max_norm` is above 0, and what has a norm of at most `max_norm` - 1e-6 is as it was. No two
+    tensors may share memory.
     """
     device = resolve_device(device)
     most = positive("max_norm", max_norm)
