@@ -61,7 +61,10 @@ def cross_entropy(
     ignored = whole_number("ignore_index", ignore_index, -_WORD // 2, _WORD - 1)
     scale = real("gradient_scale", gradient_scale)
     check = flag("check", check)
-    x, classes = tensor(device, "logits", logits), indices(device, "targets", targets)
+    x = tensor(device, "logits", logits)
+    if len(x.shape) < 2:
+        raise InputError(f"logits must have the axes rows and classes at least, not {x.text}")
+    classes = indices(device, "targets", targets)
     if x.shape[:-1] != classes.shape:
         raise InputError(
             f"targets must be of shape {x.shape[:-1]}, as the rows of logits are, not "
