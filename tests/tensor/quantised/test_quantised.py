@@ -262,6 +262,18 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
             ),
             "layout.width must be at most 8",
         ),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q6_K", np.zeros((1, 210), np.uint8), layout=ProductLayout(65, 1, 1)
+            ),
+            "layout must have at most 64 lanes on a processor",
+        ),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q6_K", np.zeros((1, 210), np.uint8), layout=ProductLayout(64, 8, 16)
+            ),
+            "lanes * width * at_once at most 4096",
+        ),
         (lambda m: ProductLayout(8, 3, 1), "width must be a power of two"),
         (lambda m: m.multiply(np.zeros(31, np.float32)), "x must be float32 of shape (32,)"),
         # What is launched reads and stores as much, whoever launches it.
