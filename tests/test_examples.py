@@ -17,6 +17,7 @@ from quod.cli import entry
 from quod.errors import MismatchError
 from quod.formats import Witness, Zkey, read_verification_key
 from quod.gkr import read_inputs
+from quod.inference import Perceptron, run
 from tests.support.node import run_program
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "membership"
@@ -157,3 +158,28 @@ def test_only_leaves_that_are_there_have_paths() -> None:
     values["leaf"][1, 2] += 1
     with pytest.raises(MismatchError, match=r"root\[0\] does not hold in instance 1"):
         layout.inputs(values, instances=3)
+
+
+PERCEPTRON = EXAMPLE.parent / "verified_mlp"
+
+
+@pytest.mark.parametrize("words", [("--images", "0"), ("--images", "-1"), ("--runs", "0")])
+def test_proofs_of_nothing_are_refused(
+    words: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["prove.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(PERCEPTRON / "prove.py"), run_name="__main__")
+    assert ended.value.code == 2
+    assert f"{words[1]!r} is no number from 1 on" in capsys.readouterr().err
+
+
+def test_the_perceptron_tells_as_many_digits_as_its_readme_says() -> None:
+    with np.load(PERCEPTRON / "images.npz") as digits:
+        found = run("cpu", Perceptron.open(PERCEPTRON / "model.gguf"), digits["images"])
+        right = int((found.logits.argmax(axis=1) == digits["labels"]).sum())
+    said = re.search(
+        r"what all 64 are \((\d+) of them right\)", (PERCEPTRON / "README.md").read_text()
+    )
+    assert said is not None
+    assert right == int(said[1])

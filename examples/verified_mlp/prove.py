@@ -21,8 +21,8 @@ def main() -> None:
     """Prints what was told right, and what it took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--images", type=int, default=64, help="how many of the 64")
-    parser.add_argument("--runs", type=int, default=3, help="proofs, of which the median counts")
+    parser.add_argument("--images", type=_count, default=64, help="how many of the 64")
+    parser.add_argument("--runs", type=_count, default=3, help="proofs, of which the median counts")
     given = parser.parse_args()
     with np.load(FOLDER / "images.npz") as data:
         images, labels = data["images"][: given.images], data["labels"][: given.images]
@@ -41,6 +41,13 @@ def main() -> None:
     print(f"{right} of {len(images)} digits told right")
     print(f"proved and checked in {sorted(times)[len(times) // 2]:.2f} s on {prover.device.name}")
     print(f"verified in {checked:.2f} s, {len(made.proof):,} bytes, {int(bits)} bits")
+
+
+def _count(text: str) -> int:
+    """A number of images or runs, of which there is one at least."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
 
 
 if __name__ == "__main__":

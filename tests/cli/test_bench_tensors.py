@@ -298,3 +298,16 @@ def test_threads_are_a_processor_s(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["bench", "softmax", "--device", "emulated:ptx", "--threads", "1"]
     assert entry.run([*words, *ONCE]) == 7
     assert "threads and strategies are a processor's" in capsys.readouterr().err
+
+
+def test_small_tensors_keep_no_large_memory() -> None:
+    """Many sets of them, each of which kept a copy of all random numbers."""
+    shapes = OPERATIONS["adamw"]["adamw"]
+    random = tensors._Random(np.random.default_rng(1), (16, 16), "f32")
+    for _ in range(20):
+        for array in random.of(shapes):
+            assert array.shape == (16, 16)
+            owner = array if array.base is None else array.base
+            assert owner.nbytes <= array.nbytes
+    large = tensors._Random(np.random.default_rng(1), (128, 70), "f32").of(shapes)[0]
+    assert np.array_equal(large.reshape(-1)[4093 : 2 * 4093], large.reshape(-1)[:4093])

@@ -72,6 +72,7 @@ class LayoutDevice:
     """
 
     host_memory = False
+    address_alignment = 16
     limbs_are_open = False
 
     def __init__(self, profile: Profile, *, downloads: int = 0) -> None:

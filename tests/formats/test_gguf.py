@@ -224,6 +224,11 @@ DIMENSIONS = 24 + 8 + 1 + 4
             gguf_file([], [tensor(dimensions=(2**63, 0, 2**63), kind=0)], ROOM),
             ["'w'", "product overflows", f"offset {DIMENSIONS}"],
         ),
+        (
+            # No values, and no array of NumPy either.
+            gguf_file([], [tensor(dimensions=(0, 2**62), kind=0)], ROOM),
+            ["'w'", "product overflows", f"offset {DIMENSIONS}"],
+        ),
         (gguf_file([], [tensor(kind=4)], ROOM), ["'w'", "the type 4", f"offset {DIMENSIONS + 8}"]),
         (
             gguf_file([], [tensor(dimensions=(128, 2))], ROOM),
@@ -325,6 +330,7 @@ F32 = np.zeros(4, np.float32)
         ({"k": None}, {}, ["metadata['k']", "None"]),
         ({"k": np.float16(1)}, {}, ["metadata['k']", "float16"]),
         ({"k": np.zeros((2, 2), np.uint8)}, {}, ["metadata['k'] must have one dimension"]),
+        ({"k": np.ma.masked_array([1, 2], [0, 1])}, {}, ["metadata['k']", "mask"]),
         ({"k": ["a", 1]}, {}, ["metadata['k'][1] must be text"]),
         ({"k": "\ud800"}, {}, ["metadata['k']", "UTF-8"]),
         ({"general.alignment": np.uint32(12)}, {}, ["power of two"]),
@@ -360,3 +366,12 @@ def test_big_endian_and_strided_arrays_are_written_as_they_are_meant(tmp_path: P
     found = Gguf.open(tmp_path / "m.gguf")
     assert np.array_equal(found.tensors["w"].array(), values)
     assert found.metadata["k"].tolist() == [0, 1, 2]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "kind"), [((0, 2**60), 0), ((0, 2**60), 15), ((2**56, 0), 8)]
+)
+def test_whatever_is_read_has_an_array(dimensions: tuple[int, ...], kind: int) -> None:
+    """Of no values too, however long an axis is."""
+    found = parsed(gguf_file([], [(b"w", dimensions, kind, 0)]))
+    assert found.tensors["w"].array().size == 0

@@ -114,6 +114,7 @@ BIASES = "layer.0.bias", "I32", np.zeros(3, np.int32)
     ("kind", "tensors", "message"),
     [
         ("llama", [WEIGHTS], "general.architecture is not quod-perceptron"),
+        (np.zeros(2, np.uint8), [WEIGHTS], "general.architecture is not quod-perceptron"),
         ("quod-perceptron", [], "a perceptron has 2 to 9 layers, not 0"),
         ("quod-perceptron", [WEIGHTS], "there is no tensor layer.0.bias"),
         ("quod-perceptron", [("layer.0.weight", "I32", np.zeros((3, 2), np.int32)), BIASES],
@@ -127,7 +128,7 @@ BIASES = "layer.0.bias", "I32", np.zeros(3, np.int32)
     ],
 )  # fmt: skip
 def test_files_that_are_refused(
-    tmp_path: Path, kind: str, tensors: list[tuple[str, str, Any]], message: str
+    tmp_path: Path, kind: Any, tensors: list[tuple[str, str, Any]], message: str
 ) -> None:
     path = tmp_path / "a.gguf"
     found = {name: (type_, array) for name, type_, array in tensors}

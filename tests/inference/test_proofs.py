@@ -345,6 +345,17 @@ def test_every_opening_is_among_the_errors(
     assert len(opened) == {3: 4, 6: 5, 10: 6}[len(widths)]
 
 
+def test_more_images_than_a_proof_takes(known: Prover, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused is their number, before they are looked at by a device."""
+    most = 1 << 24
+    with pytest.raises(InputError, match=r"^16777216 images at a time are too many for this"):
+        error_terms(known.key, most)
+    monkeypatch.setattr("quod.inference.statement.MOST_VARIABLES", 4)
+    monkeypatch.setattr(prover, "run", None)
+    with pytest.raises(InputError, match=r"^2 images at a time are too many .* take fewer$"):
+        known.prove(image_rows(2, known.key.widths[0], 1))
+
+
 def test_arguments_that_are_refused(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
     key: VerifyingKey = known.key
     wrong: list[tuple[Any, ...]] = [

@@ -135,6 +135,71 @@ def test_a_copy_changes_what_others_use() -> None:
     stops(written_before, changes.format("stored") + "between")
 
 
+def test_nothing_is_stored_where_a_copy_is_on_its_way() -> None:
+    """Which of them comes last is not known, and a barrier does not wait for copies."""
+
+    @kernel
+    def stored(k: Builder, x: Pointer[U32]) -> None:
+        room = k.shared(u32, 8)
+        i = k.local_id()
+        k.copy_async(room, i, x, i)
+        k.copy_async_commit()
+        room[i] = i  # here
+
+    @kernel
+    def stored_by_others(k: Builder, x: Pointer[U32]) -> None:
+        room = k.shared(u32, 8)
+        i = k.local_id()
+        k.copy_async(room, i, x, i)
+        k.copy_async_commit()
+        k.barrier()
+        room[i ^ 1] = i  # here
+
+    @kernel
+    def copied_again(k: Builder, x: Pointer[U32]) -> None:
+        room = k.shared(u32, 8)
+        i = k.local_id()
+        k.copy_async(room, i, x, i)
+        k.copy_async(room, i, x, i ^ 1)  # here
+
+    @kernel
+    def filled_by_others(k: Builder, x: Pointer[U32]) -> None:
+        room = k.shared(u32, 8)
+        i = k.local_id()
+        k.copy_async(room, i, x, i)
+        k.copy_async_commit()
+        k.barrier()
+        k.copy_async(room, i ^ 1, x, i, where=i > 9)  # here
+
+    @kernel
+    def at_once(k: Builder, x: Pointer[U32]) -> None:
+        room = k.shared(u32, 8)
+        k.copy_async(room, 0, x, k.local_id())  # here
+
+    @kernel
+    def waited_for(k: Builder, x: Pointer[U32]) -> None:
+        room = k.shared(u32, 8)
+        i = k.local_id()
+        k.copy_async(room, i, x, i)
+        k.copy_async_commit()
+        k.copy_async_wait()
+        room[i] = room[i] + 1
+        k.copy_async(room, i, x, i)
+        k.copy_async_commit()
+        k.copy_async_wait()
+        x[i] = room[i] + 1
+
+    way = "0 of workgroup 0 {} to ROOM where a copy is on its way; it is to be waited for before"
+    for definition in (stored, stored_by_others):
+        stops(definition, way.format("stores"))
+    for definition in (copied_again, filled_by_others):
+        stops(definition, way.format("copies"))
+    stops(at_once, "0 of workgroup 0 copies to ROOM where another instance copies to at once")
+    given = np.arange(8, dtype=np.uint32)
+    run(waited_for, given)
+    assert given.tolist() == list(range(1, 9))
+
+
 def test_where_a_copy_goes_and_comes_from() -> None:
     @kernel
     def odd_source(k: Builder, x: Pointer[U32]) -> None:

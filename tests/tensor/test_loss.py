@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from quod.device import open_device
+from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError
+from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor import cross_entropy
@@ -314,7 +315,7 @@ ROWS = np.zeros(4, np.int32)
         (lambda d: cross_entropy(d, X, ROWS.astype(np.int64)), "targets is of int64; indices are"),
         (lambda d: cross_entropy(d, X, ROWS.astype(np.float32)), "targets is of float32"),
         (lambda d: cross_entropy(d, X, ROWS[:3]), r"targets must be of shape \(4,\), .* not \(3,"),
-        (lambda d: cross_entropy(d, X[0], ROWS), r"targets must be of shape \(\)"),
+        (lambda d: cross_entropy(d, X[0], ROWS), "logits must have the axes rows and classes"),
         (lambda d: cross_entropy(d, X[:, :0].copy(), ROWS), "a row has a class at least"),
         (lambda d: cross_entropy(d, X, ROWS, ignore_index=1 << 32), "ignore_index must be a whole"),
         (lambda d: cross_entropy(d, X, ROWS, reduction="max"), "reduction must be mean, sum or"),
@@ -332,3 +333,21 @@ ROWS = np.zeros(4, np.int32)
 def test_bad_input(call: Callable[[Any], Any], message: str) -> None:
     with open_device("cpu") as device, pytest.raises(InputError, match=message):
         call(device)
+
+
+@pytest.mark.parametrize("beyond", [None, 5.0])
+def test_a_device_that_did_not_count(beyond: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong targets are not taken for right ones, nor right ones for wrong ones."""
+    launch = CpuDevice.launch
+
+    def faulty(device: CpuDevice, kernel: Any, groups: Any, *arguments: Any) -> None:
+        if kernel.name != "count_targets":
+            launch(device, kernel, groups, *arguments)
+        elif beyond is not None:
+            arguments[-1].view(np.float32)[:] = beyond
+
+    monkeypatch.setattr(CpuDevice, "launch", faulty)
+    logits = np.ones((3, 4), np.float32)
+    with pytest.raises(DeviceError, match=r"has not computed how many targets are no classes"):
+        cross_entropy("cpu", logits, np.zeros(3, np.int32), gradient=logits)
+    assert (logits == 1).all()

@@ -103,7 +103,9 @@ def test_quantised_products() -> None:
     matrix = QuantisedMatrix(device, "Q8_0", blocks)
     with pytest.raises(InputError, match=r"^y is in memory that is read for it"):
         matrix.multiply(x, x)
-    own = matrix.launched(x, x)[4]
+    with pytest.raises(InputError, match=r"^y is in memory that is read for it"):
+        matrix.launched(x, x)
+    own = matrix.launched(x, device.upload(np.ones(32, np.float32)))[4]
     with pytest.raises(InputError, match=r"^y is in memory that is read for it"):
         matrix.multiply(x, own.slice(0, 4 * 32))
     with pytest.raises(InputError, match=r"^out is in memory that is read for it"):

@@ -328,10 +328,10 @@ def test_memory_that_does_not_fit() -> None:
     fixed = X.copy()
     fixed.flags.writeable = False
     with open_device("cpu") as cpu, open_device("emulated") as gpu:
-        with pytest.raises(DeviceError, match="argument y of kernel softmax_f32 is read-only"):
+        with pytest.raises(DeviceError, match=r"^out is read-only, and a result"):
             softmax(cpu, X, out=fixed)
-        with pytest.raises(DeviceError, match="argument x of kernel softmax_f32 is memory of"):
+        with pytest.raises(DeviceError, match=r"^x is memory of the device emulated"):
             softmax(cpu, gpu.upload(X), out=X.copy())
         odd = gpu.upload(np.zeros(50, np.float32)).slice(4, 4 + X.nbytes).like(gpu.upload(X))
-        with pytest.raises(DeviceError, match=r"argument x .* not a multiple of 16"):
+        with pytest.raises(DeviceError, match=r"^x begins .* not a multiple of 16"):
             softmax(gpu, odd)

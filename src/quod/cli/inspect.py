@@ -50,9 +50,10 @@ def show_found(found: Mapping[str, object]) -> None:
         label = key.replace("_", " ").ljust(width)
         if isinstance(value, dict):
             show(f"{label.rstrip()} (bytes)" if key == "sections" else label.rstrip())
-            inner = max((len(str(name)) for name in value), default=0) + 2
-            for name, part in value.items():
-                show(f"  {one_line(str(name)).ljust(inner)}{_shown(part)}")
+            lines = [(_shortened(str(name)), part) for name, part in value.items()]
+            inner = max((len(name) for name, _ in lines), default=0) + 2
+            for name, part in lines:
+                show(f"  {name.ljust(inner)}{_shown(part)}")
         else:
             show(label + _shown(value))
 
@@ -88,5 +89,10 @@ def _shown(value: object) -> str:
         return ", ".join(map(_shown, value))
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
-    text = one_line(str(value))
+    return _shortened(str(value))
+
+
+def _shortened(text: str) -> str:
+    """A text on one line, of which the middle is left out where it is long: files have any."""
+    text = one_line(text)
     return text if len(text) <= _LONGEST_LINE else f"{text[:32]}…{text[-32:]}"

@@ -38,9 +38,11 @@ class Device(Protocol[Kernel]):
     of `space`, which is the host's where `host_memory` is true: they read and write arrays in place
     there. With a `single_queue` work of several streams does not overlap, and what is submitted
     after `upload` has returned finds what that has brought. `largest_buffer` is how many bytes a
-    kernel reaches through one argument at most; a buffer has at most twice as many. With
-    `limbs_are_open` nobody has chosen yet in which limbs field elements are held, which
-    `quod.field.calibration` measures. `kernel_type` is the class of what `compile` gives.
+    kernel reaches through one argument at most; a buffer has at most twice as many. What a kernel
+    is given begins at a multiple of `address_alignment` bytes, or on the host of its element's if
+    they are fewer. With `limbs_are_open` nobody has chosen yet in which limbs field elements are
+    held, which `quod.field.calibration` measures. `kernel_type` is the class of what `compile`
+    gives.
     """
 
     @property
@@ -65,6 +67,8 @@ class Device(Protocol[Kernel]):
     def largest_buffer(self) -> int: ...
     @property
     def space(self) -> Space: ...
+    @property
+    def address_alignment(self) -> int: ...
     @property
     def limbs_are_open(self) -> bool: ...
     @property
@@ -171,6 +175,7 @@ class OpenedDevice:
     """What most devices have in common: `with`, how they are shown, nothing out of the ordinary."""
 
     limbs_are_open = False
+    address_alignment = 4
 
     def throughput_limits(self) -> Limits | None:
         """None: they are not known."""

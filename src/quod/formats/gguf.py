@@ -43,7 +43,7 @@ DEFAULT_ALIGNMENT = 32
 MOST_PAIRS = 1 << 16
 MOST_TENSORS = 1 << 16
 MOST_DIMENSIONS = 4
-_MOST_ELEMENTS = 1 << 62
+_MOST_BYTES = 1 << 62
 _LEAST_PAIR_BYTES = 8 + 1 + 4 + 1
 _LEAST_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
 
@@ -199,9 +199,10 @@ class _Tensors:
             reader.fail(f"has {count} dimensions, more than {MOST_DIMENSIONS}; {_DAMAGED}", start)
         start = reader.offset
         shape = tuple([reader.u64("a dimension") for _ in range(count)])[::-1]
-        if prod([max(length, 1) for length in shape]) > _MOST_ELEMENTS:
-            reader.fail(f"has dimensions whose product overflows; {_DAMAGED}", start)
         kind = self._type(shape)
+        # No array has more, not even one of no elements.
+        if prod([max(length, 1) for length in shape]) * kind.bytes > _MOST_BYTES * kind.elements:
+            reader.fail(f"has dimensions whose product overflows; {_DAMAGED}", start)
         place = reader.offset
         offset = reader.u64("the offset")
         if offset % self._alignment:

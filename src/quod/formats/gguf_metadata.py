@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from quod.errors import InputError
 from quod.formats.iden3 import SectionReader, as_bytes, little_u32
 from quod.frozen import frozen
-from quod.validation import shown, shown_kind
+from quod.validation import plain_array, shown, shown_kind
 
 MOST_KEY_BYTES = 65_535
 MOST_STRINGS = 1 << 22
@@ -224,6 +224,7 @@ def _value_bytes(name: str, value: object) -> bytes:
     if isinstance(value, np.generic):
         return little_u32(_number_of(name, value.dtype)) + as_bytes(np.array([value]))
     if isinstance(value, np.ndarray):
+        value = plain_array(name, value)
         if value.ndim != 1:
             raise InputError(f"{name} must have one dimension, not {value.ndim}")
         kind = _BOOL if value.dtype == np.bool_ else _number_of(name, value.dtype)

@@ -123,7 +123,8 @@ class Perceptron:
     def open(cls, path: Path) -> Perceptron:
         """Reads a GGUF file; InputError names the tensor that is missing or of another type."""
         file = Gguf.open(path, owned=True)
-        if file.metadata.get(_ARCHITECTURE) != _KIND:
+        kind = file.metadata.get(_ARCHITECTURE)
+        if not isinstance(kind, str) or kind != _KIND:
             raise InputError(f"{file.path}: {_ARCHITECTURE} is not {_KIND}")
         layers: list[Layer] = []
         while f"layer.{len(layers)}.weight" in file.tensors and len(layers) < MOST_LAYERS:

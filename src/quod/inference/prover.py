@@ -17,7 +17,7 @@ from quod.field.array import Words, to_montgomery
 from quod.field.plain_extension import scaled
 from quod.frozen import frozen
 from quod.inference.network import Activations, run
-from quod.inference.perceptron import HALF, Numbers, Perceptron, clamped
+from quod.inference.perceptron import HALF, Numbers, Perceptron, check_images, clamped
 from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
 from quod.inference.protocol import PRODUCT, Conversation, Point, weighted
 from quod.inference.statement import (
@@ -104,8 +104,9 @@ class Prover:
 
         InputError for other images; DeviceError for a device that made a wrong proof.
         """
-        made = run(self.device, self.perceptron, images)
-        values = np.asarray(images).astype(np.int64)
+        values = check_images(images, self.key.widths[0])
+        self.key.places(len(values))  # before anything is computed
+        made = run(self.device, self.perceptron, values)
         transcript = begin(self.key, values, made.logits)
         writer = _Writer(self, values, made, transcript)
         try:

@@ -27,6 +27,7 @@ from quod.lookup.committed import verify_committed
 from quod.lookup.statement import Range, Table
 from quod.lookup.statement import Statement as Lookup
 from quod.lookup.statement import error_terms as lookup_error_terms
+from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import most_likely
 from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
@@ -97,8 +98,14 @@ class VerifyingKey:
             self.__dict__[what] = tuple(found)
 
     def places(self, images: int) -> Places:
-        """The sizes of a proof of so many images."""
-        return Places(self.widths, self.table_bits, images)
+        """The sizes of a proof of so many images; InputError for too many."""
+        found = Places(self.widths, self.table_bits, images)
+        if found.log_block + found.log_blocks > MOST_VARIABLES:
+            raise InputError(
+                f"{images} images at a time are too many for this perceptron: more than "
+                f"2^{MOST_VARIABLES} numbers would be committed to; take fewer"
+            )
+        return found
 
     @property
     def weights_statement(self) -> Lookup:

@@ -239,6 +239,7 @@ class SharedBuffer(Buffer):
         self._set = np.zeros(units, np.bool_).reshape(-1)
         self._writer = np.full(units, _NOBODY, np.int64).reshape(-1)
         self._reader = np.full(units, _NOBODY, np.int64).reshape(-1)
+        self._copied_to = np.zeros(units, np.bool_).reshape(-1)
         self._units = units
 
     def barrier(self, groups: Array | None, *, products_only: bool = False) -> None:
@@ -344,6 +345,7 @@ class SharedBuffer(Buffer):
         for at, part in zip(indices, stored, strict=True):
             changed |= words[at] != part
         places = self._places(offsets, lanes, words.itemsize * len(stored))
+        self._refuse_arriving("stores to", places, lanes, place)
         changes = changed[:, None] & self._set[places]
         self._refuse_change(changes, places, lanes, allowed_writer=_NOBODY, place=place)
         self._set[places] = True
@@ -361,10 +363,16 @@ class SharedBuffer(Buffer):
     def begin_copy(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
         """Makes the places of an asynchronous copy unset until it has been waited for."""
         places = self._places(offsets, lanes, size)
+        self._refuse_arriving("copies to", places, lanes, place)
         everywhere = np.ones(places.shape, np.bool_)
         self._refuse_change(everywhere, places, lanes, allowed_writer=_NOBODY, place=place)
         self._set[places] = False
         self._writer[places] = lanes[:, None]
+        # Of two lanes of this very copy at one place the later one overwrote the earlier.
+        several = self._writer[places] != lanes[:, None]
+        problem = f"copies to {self.name} where another instance copies to at once"
+        self._refuse(several, lanes, problem, place)
+        self._copied_to[places] = True
 
     def end_copy(self, offsets: Array, lanes: Array, data: Array) -> None:
         """Sets the places of a copy: `data` are the bytes of each lane."""
@@ -372,7 +380,13 @@ class SharedBuffer(Buffer):
         self._bytes[first[:, None] + np.arange(data.shape[1])] = data
         places = self._places(offsets, lanes, data.shape[1])
         self._set[places] = True
+        self._copied_to[places] = False
         self._writer[places] = lanes[:, None]
+
+    def _refuse_arriving(self, verb: str, places: Array, lanes: Array, place: Place) -> None:
+        """A copy that was not waited for arrives at any time, whatever is stored meanwhile."""
+        problem = f"{verb} {self.name} where a copy is on its way; it is to be waited for before"
+        self._refuse(self._copied_to[places], lanes, problem, place)
 
     def _refuse_change(
         self, changes: Array, places: Array, lanes: Array, *, allowed_writer: int, place: Place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -58,7 +59,10 @@ def tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
     """The same of int32 or uint32, of which kernels see the bits."""
-    return _described(device, name, value, _index, "indices are of int32 or uint32")
+    return _described(
+        device, name, value, _index,
+        "indices are of int32 or uint32, which x.astype(numpy.int32) makes of others",
+    )  # fmt: skip
 
 
 def _described(
@@ -66,22 +70,65 @@ def _described(
     wanted: str,
 ) -> Tensor:  # fmt: skip
     memory = _memory(device, name, value)
-    dtype, shape = memory.dtype, memory.shape
-    if dtype is None or shape is None:
-        raise InputError(
-            f"{name} is a buffer of bytes: one that was uploaded from an array has a type"
-        )
-    element = kind(np.dtype(dtype))
+    dtype, shape = _held(name, memory)
+    element = kind(dtype)
     if element is None:
         raise InputError(f"{name} is of {dtype}; {wanted}")
     if not shape:
         raise InputError(f"{name} is one number; a tensor has an axis at least")
     if isinstance(memory, np.ndarray) and not memory.flags.c_contiguous:
         raise InputError(f"{name} has strides {memory.strides}; take a contiguous copy of it")
-    found = Tensor(name, memory, element, np.dtype(dtype), tuple(shape))
+    found = Tensor(name, memory, element, dtype, shape)
     if found.rows > _MOST or found.columns > _MOST:
         raise InputError(f"{name} has the shape {found.shape}; at most {_MOST} rows and columns go")
+    _check_reached(device, found)
     return found
+
+
+def _held(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type and the shape of what memory has; InputError for a buffer that has none, or one
+    that says what its bytes are not."""
+    if memory.dtype is None or memory.shape is None:
+        raise InputError(
+            f"{name} is a buffer of bytes: one that was uploaded from an array has a type"
+        )
+    try:
+        dtype, shape = np.dtype(memory.dtype), tuple(map(operator.index, memory.shape))
+    except TypeError:
+        raise InputError(f"{name} is a buffer whose dtype or shape is none") from None
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != memory.nbytes:
+        raise InputError(
+            f"{name} is a buffer of {memory.nbytes} bytes, and no {dtype} of shape {shape}"
+        )
+    return dtype, shape
+
+
+def _check_reached(device: AnyDevice, found: Tensor) -> None:
+    """DeviceError for memory that no kernel of the device takes, before the first one stores."""
+    memory, alignment = found.memory, device.address_alignment
+    if isinstance(memory, Buffer):
+        own, other = device.space, memory.space
+        if other is not own:
+            name = "another of that name" if own.name == other.name else own.name
+            raise DeviceError(
+                f"{found.name} is memory of {other.name}, and kernels read that of {name}; upload "
+                "or download it"
+            )
+    elif not device.host_memory:
+        return  # a copy is what they read
+    if device.host_memory:
+        alignment = min(alignment, found.element.bytes)
+    if memory.nbytes and _begin(found) % alignment:
+        raise DeviceError(
+            f"{found.name} begins at an address that is not a multiple of {alignment}; copy it"
+        )
+
+
+def check_stored(out: Tensor) -> None:
+    """DeviceError where no result may be stored to. It is asked of all of them before any is."""
+    memory = out.memory
+    if not (memory.writeable if isinstance(memory, Buffer) else memory.flags.writeable):
+        raise DeviceError(f"{out.name} is read-only, and a result is stored to it")
 
 
 def _memory(device: AnyDevice, name: str, value: Given) -> Any:
@@ -104,8 +151,9 @@ def _element(dtype: np.dtype[Any]) -> Type | None:
         return f32
     if dtype == np.float16:
         return f16
-    # PyTorch and ml_dtypes describe bf16 as two bytes without a meaning.
-    return bf16 if dtype == np.uint16 or (dtype.kind == "V" and dtype.itemsize == 2) else None
+    # PyTorch and ml_dtypes describe bf16 as two bytes without a meaning; fields have one.
+    plain = dtype.kind == "V" and dtype.itemsize == 2 and dtype.names is None
+    return bf16 if dtype == np.uint16 or plain else None
 
 
 def _index(dtype: np.dtype[Any]) -> Type | None:
@@ -145,11 +193,13 @@ def _fitting(found: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def check_apart(out: Tensor, *others: Tensor | None, same: bool = False) -> None:
-    """InputError where a result would be stored to memory that something else is in.
+    """InputError where a result would be stored to memory that something else is in, DeviceError
+    where it may not be stored to.
 
     Kernels would read there what they have stored already. With `same` all of the memory may be
     that of the other, but no part of it.
     """
+    check_stored(out)
     for each in others:
         if each is None or not overlap(out.memory, each.memory):
             continue
@@ -198,7 +248,11 @@ def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ..
 
 def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     if not isinstance(model.memory, Buffer):
-        return np.empty(shape, dtype)
+        try:
+            return np.empty(shape, dtype)
+        except (MemoryError, ValueError) as error:
+            # NumPy has no array of more bytes than addresses, which is a ValueError.
+            raise DeviceError(f"no memory for a result of {dtype} of shape {shape}") from error
     found = device.allocate(math.prod(shape) * dtype.itemsize, zero=False)
     found.dtype, found.shape = dtype, shape
     return found

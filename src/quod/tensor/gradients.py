@@ -17,6 +17,7 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
+    check_stored,
     in_order_of_memory,
     numbers,
     of_numbers,
@@ -51,12 +52,14 @@ def clip_gradients(
     """Multiplies all elements by min(1, max_norm / (norm + 1e-6)), in place; gives the norm before.
 
     The norm is that of `gradient_norm`, which takes and gives the same; the host does not read it.
-    What has a smaller norm than `max_norm`, above 0, is as it was. No two tensors may share
-    memory.
+    `max_norm` is above 0, and what has a norm of at most `max_norm` - 1e-6 is as it was. No two
+    tensors may share memory.
     """
     device = resolve_device(device)
     most = positive("max_norm", max_norm)
     found, given = _tensors(device, gradients)
+    for each in found:
+        check_stored(each)
     for one, next_one in pairwise(in_order_of_memory(found)):
         check_apart(one, next_one)
     norm = _norm_of(device, found, given, out)

@@ -10,6 +10,7 @@ import numpy as np
 from quod.device.buffer import Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
+from quod.device.written import not_written
 from quod.errors import InputError
 from quod.kernel.types import f32, u32
 from quod.tensor.arrays import (
@@ -29,6 +30,7 @@ from quod.validation import choice, flag, whole_number
 
 Reduction = Literal["mean", "sum", "none"]
 _WORD = 1 << 32
+_NOT_COUNTED = -1.0
 
 
 def cross_entropy(
@@ -59,7 +61,10 @@ def cross_entropy(
     ignored = whole_number("ignore_index", ignore_index, -_WORD // 2, _WORD - 1)
     scale = real("gradient_scale", gradient_scale)
     check = flag("check", check)
-    x, classes = tensor(device, "logits", logits), indices(device, "targets", targets)
+    x = tensor(device, "logits", logits)
+    if len(x.shape) < 2:
+        raise InputError(f"logits must have the axes rows and classes at least, not {x.text}")
+    classes = indices(device, "targets", targets)
     if x.shape[:-1] != classes.shape:
         raise InputError(
             f"targets must be of shape {x.shape[:-1]}, as the rows of logits are, not "
@@ -96,7 +101,9 @@ def _counts(
     """What divides the loss, and how many targets are wrong, where somebody asks."""
     if not x.rows or not (mean or check):
         return device.upload(np.array([1, 0], np.float32))
-    counts = device.allocate(8, zero=False)
+    # What the host reads is marked before.
+    marks = np.full(2, _NOT_COUNTED, np.float32)
+    counts = device.upload(marks) if check else device.allocate(8, zero=False)
     plan = plan_rows(device, u32, x.rows)
     compiled = device.compile(COUNT_TARGETS, lanes=plan.lanes, plan=plan)
     width = x.rows // plan.vector
@@ -112,12 +119,15 @@ def _refuse_wrong(
     device.download(counts, found)
     if not found[1]:
         return
+    counted = found[1] != _NOT_COUNTED
     given = targets.memory
     if isinstance(given, Buffer):
         given = np.empty(targets.shape, targets.dtype)
         device.download(targets.memory, given)
     wrong = ((given < 0) | (given >= x.columns)) & (given.view(np.uint32) != ignored % _WORD)
     places = np.argwhere(wrong)
+    if not (counted and len(places)):
+        raise not_written(device, "how many targets are no classes")
     place = tuple(map(int, places[0]))
     at = ", ".join(map(str, place))
     raise InputError(

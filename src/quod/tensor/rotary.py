@@ -19,6 +19,7 @@ from quod.tensor.scalars import positive
 from quod.validation import choice, plain_array, whole_number
 
 Pairs = Literal["halves", "interleaved"]
+_MOST = 1 << 31
 _FURTHEST = 1 << 53
 """Positions below it are exact as f64."""
 
@@ -31,13 +32,16 @@ def rope_table(positions: int | range | Array, size: int, *, base: float = 10000
     size) (Su et al., RoFormer, 2021), of float64, and so are the functions of it. The result is of
     f32, and has the shape of `positions` and an axis of `size`. InputError for what does not fit.
     """
-    half = whole_number("size", size, 2, 1 << 20) // 2
+    size = whole_number("size", size, 2, 1 << 20)
+    half = size // 2
     if size % 2:
         raise InputError(f"size must be even, not {size}: elements are turned in pairs")
     by = positive("base", base)
     given = positions
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = range(whole_number("positions", given, 0, 1 << 31))
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        given = range(whole_number("positions", given, 0, _MOST))
+    if isinstance(given, range) and given[_MOST:]:
+        raise InputError("positions must be a range of 2^31 at most")
     places = plain_array("positions", np.asarray(given) if isinstance(given, range) else given)
     if places.size and (places.dtype.kind not in "iu" or not places.ndim):
         raise InputError(f"positions must be whole numbers in an array, not {places.dtype}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from quod.errors import InputError
 from quod.validation import shown
 
@@ -9,12 +13,16 @@ _LARGEST = 3.4028234663852886e38
 
 
 def real(name: str, value: object) -> float:
-    """A number that f32 holds; InputError, with its name, if not."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """A number that f32 holds, Python's or NumPy's; InputError, with its name, if not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, not {shown(value)}")
-    if not abs(value) <= _LARGEST:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= _LARGEST:
         raise InputError(f"{name} must be a number that f32 holds, not {shown(value)}")
-    return float(value)
+    return number
 
 
 def between(name: str, value: object, low: float, high: float) -> float:

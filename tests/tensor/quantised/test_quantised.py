@@ -223,6 +223,13 @@ def test_a_matrix_of_a_mapped_file_and_buffers(device: AnyDevice, tmp_path: Path
     assert np.array_equal(moved.multiply(x), found)
 
 
+def test_blocks_of_no_rows() -> None:
+    for shape, blocks in (((0, 32), (0, 34)), ((3, 0), (3, 0)), ((2, 0, 64), (2, 0, 68))):
+        found = quantise("Q8_0", np.zeros(shape, np.float32))
+        assert found.shape == blocks
+        assert dequantise("Q8_0", found).shape == shape
+
+
 def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
     generator = np.random.default_rng(6)
     data = generator.integers(-127, 128, (9, 64)).astype(np.float32)
@@ -255,8 +262,26 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
             ),
             "layout.width must be at most 8",
         ),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q6_K", np.zeros((1, 210), np.uint8), layout=ProductLayout(65, 1, 1)
+            ),
+            "layout must have at most 64 lanes on a processor",
+        ),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q6_K", np.zeros((1, 210), np.uint8), layout=ProductLayout(64, 8, 16)
+            ),
+            "lanes * width * at_once at most 4096",
+        ),
         (lambda m: ProductLayout(8, 3, 1), "width must be a power of two"),
         (lambda m: m.multiply(np.zeros(31, np.float32)), "x must be float32 of shape (32,)"),
+        # What is launched reads and stores as much, whoever launches it.
+        (lambda m: m.launched(np.zeros(31, np.float32), None), "x must be float32 of shape (32,)"),
+        (
+            lambda m: m.launched(np.zeros(32, np.float32), np.zeros(1, np.float32)),
+            "y must be float32 of shape (2,)",
+        ),
         (lambda m: m.multiply(np.zeros(32)), "not float64"),
         (lambda m: m.multiply(m.device.allocate(124)), "x must be a buffer of 32 f32"),
         (

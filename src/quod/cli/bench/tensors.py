@@ -137,7 +137,11 @@ class _Random:
     def _tensor(self, kind: str, of: Shape) -> Array:
         if kind == "classes":
             return self._generator.integers(self._classes, size=of, dtype=np.int32)
-        return np.resize(np.roll(self._pools[kind], int(self._generator.integers(_POOL))), of)
+        pool, first = self._pools[kind], -int(self._generator.integers(_POOL)) % _POOL
+        if math.prod(of) <= _POOL:
+            # A part of what is rolled would keep all of it.
+            return pool.take(np.arange(first, first + math.prod(of)), mode="wrap").reshape(of)
+        return np.resize(np.roll(pool, -first), of)
 
 
 class _Doubles:

@@ -26,7 +26,7 @@ from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.driver import CudaError, open_driver
 from quod.device.cuda.graph import Program, build_program, issue_launch, load_kernels
-from quod.device.cuda.kernel import CudaKernel, LoadedCode
+from quod.device.cuda.kernel import ADDRESS_ALIGNMENT, CudaKernel, LoadedCode
 from quod.device.cuda.limits import limits_of
 from quod.device.cuda.memory import MemoryPool, PoolStatistics
 from quod.device.cuda.pinned import PinnedMemory
@@ -74,6 +74,7 @@ class CudaDevice(OpenedDevice):
     """
 
     kind = "cuda"
+    address_alignment = ADDRESS_ALIGNMENT
     strategy = "carry32"
     host_memory = False
     kernel_type: type = CudaKernel

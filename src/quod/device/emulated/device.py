@@ -80,6 +80,7 @@ class EmulatedDevice(OpenedDevice):
     """
 
     kind = "emulated"
+    address_alignment = _ADDRESS_ALIGNMENT
     host_memory = False
     kernel_type: type = EmulatedKernel
     single_queue = False

@@ -21,6 +21,8 @@ from quod.validation import choice, instance, plain_array, shown_kind, whole_num
 _MOST = (1 << 32) - 1
 _VECTOR = 16
 """Lanes of a processor: as many as f32 of its widest vectors, or two or four of narrower ones."""
+_MOST_OF_A_VECTOR, _MOST_VALUES = 64, 1 << 12
+"""On a processor, where all lanes are one vector of the compiler's."""
 _LANES = 64
 """Instances of a workgroup where no subgroup of 32 can add up what they found."""
 _ROWS = 2
@@ -30,7 +32,9 @@ _ROWS = 2
 @frozen
 class ProductLayout:
     """How a product is shared out: `lanes` instances a workgroup, which takes `at_once` rows, each
-    instance `width` places of blocks at a time: 1, 2, 4, 8 or 16. InputError for other numbers."""
+    instance `width` places of blocks at a time: 1, 2, 4, 8 or 16. InputError for other numbers.
+
+    On a processor at most 64 lanes, and 4096 of lanes * width * at_once."""
 
     lanes: int
     width: int
@@ -106,6 +110,13 @@ class QuantisedMatrix:
                 f"layout.width must be at most {self._decoder.width} for {self.type_name}, not "
                 f"{found.width}"
             )
+        values = found.lanes * found.width * found.at_once
+        large = found.lanes > _MOST_OF_A_VECTOR or values > _MOST_VALUES
+        if large and in_host_memory(self.device):
+            raise InputError(
+                f"layout must have at most {_MOST_OF_A_VECTOR} lanes on a processor, and lanes * "
+                f"width * at_once at most {_MOST_VALUES}: others take minutes to compile"
+            )
         return found
 
     @overload
@@ -122,15 +133,14 @@ class QuantisedMatrix:
         given, target = self._vector("x", x, self.columns), np.empty(0, np.float32)
         if y is None:
             target = np.zeros(self.rows, np.float32)
-        else:
-            self._apart("y", self._vector("y", y, self.rows), given)
         self.device.launch(*self.launched(given, target if y is None else y))
         return target if y is None else y
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by `x` into `y`, for `device.launch` and for recordings: the kernel, how
-        many workgroups, and arguments."""
-        own = self._layout
+        many workgroups, and arguments. `InputError` as of `multiply`."""
+        own, x = self._layout, self._vector("x", x, self.columns)
+        self._apart("y", self._vector("y", y, self.rows), x)
         kernel = self.device.compile(
             multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
             at_once=own.at_once,

@@ -62,7 +62,8 @@ def quantise(type_name: str, values: Floats) -> Bytes:
     if not np.isfinite(stored).all():
         raise InputError(f"values are too large for {name}: the scale of a block is beyond f16")
     packed = np.concatenate([stored.view(np.uint8), quants], axis=1)
-    return packed.reshape(*array.shape[:-1], -1)
+    row = array.shape[-1] // kind.elements * kind.bytes
+    return packed.reshape(*array.shape[:-1], row)
 
 
 def _bf16(bits: NDArray[Any]) -> Floats:
