@@ -72,6 +72,7 @@ QUICK = (
     r"tests/tensor/test_rows\.py::test_two_runs_and_in_place\[webgpu\]",
     r"tests/tensor/test_rope\.py::test_every_edge\[webgpu-(halves-f32|interleaved-bf16)\]",
     r"tests/tensor/test_rope\.py::test_two_runs_and_in_place\[webgpu\]",
+    r"tests/tensor/test_attention(_gradients)?\.py::test_every_edge\[webgpu-(f32|bf16)-causal\]",
     r"tests/tensor/test_embeddings\.py::test_every_edge\[webgpu-(f32|bf16)\]",
     r"tests/tensor/test_embeddings\.py::test_two_runs\[webgpu\]",
     r"tests/tensor/test_row_gradients\.py::test_every_edge_of_norms\[webgpu-layer_norm-bf16\]",

@@ -248,5 +248,5 @@ for _element, _form in (
 ):  # fmt: skip
     register(
         f"tensor.attention_{_element}", ATTENTION[_element, _form.lengths, _form.sums],
-        element=_element, plan=TilePlan(64, 8, 4, 2, 64, 32, 32, 4, held=True), form=_form,
+        element=_element, plan=TilePlan(64, 8, 2, 2, 64, 32, 32, 4, held=True), form=_form,
     )  # fmt: skip
