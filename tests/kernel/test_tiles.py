@@ -301,6 +301,10 @@ def zeros(k: Builder) -> tuple[Value, ...]:
             "expects bytes twice",
         ),
         (lambda k, r, b, x: k.mbarrier_wait(b, 1, 0), "has an mbarrier beyond"),
+        (
+            lambda k, r, b, x: (copy(k, r, b, x), copy(k, r, b, x)),
+            "copies to the shared memory of line [0-9]+ where a copy is on its way",
+        ),
         (lambda k, r, b, x: copy(k, r, b, x, 4), "a tile begins at a multiple of 1024"),
         (lambda k, r, b, x: copy(k, r, b, x, 2048), "copies 1024 bytes to byte 8192"),
         (

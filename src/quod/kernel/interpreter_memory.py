@@ -329,6 +329,7 @@ class SharedBuffer(Buffer):
         self._bytes[begin : begin + len(data)] = data
         places = slice(begin // self._granule, (begin + len(data)) // self._granule)
         self._set[places], self._writer[places] = True, _NOBODY
+        self._copied_to[places] = False
 
     def _record_readers(self, places: Array, who: Array) -> None:
         known = self._reader[places]
