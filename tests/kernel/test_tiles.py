@@ -182,6 +182,13 @@ def test_products_are_exact(
     assert np.array_equal(product_of(tiling, a, b, element, ways), a @ b)
 
 
+def test_sums_have_the_digits_of_f32(tiling: Any) -> None:
+    random = np.random.default_rng(8)
+    a, b = (random.normal(size=(64, 64)).astype(np.float16).astype(np.float64) for _ in range(2))
+    found = product_of(tiling, a, b, f16, (False, False))
+    assert (np.abs(found - a @ b) <= 64 * 2.0**-22 * (np.abs(a) @ np.abs(b))).all()
+
+
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_one_element_at_a_time(tiling: Any, ways: tuple[bool, bool]) -> None:
     """Ones name the wrong place of whatever is exchanged."""

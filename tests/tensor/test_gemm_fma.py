@@ -65,7 +65,7 @@ def test_several_tiles_and_accesses_of_two() -> None:
 
 def test_which_plan() -> None:
     with EmulatedDevice(executor="ptx", multiprocessors=132) as device:
-        for size, plan in ((8192, PLANS[0]), (4096, PLANS[0]), (1024, PLANS[2]), (512, PLANS[3])):
+        for size, plan in ((8192, PLANS[1]), (4096, PLANS[1]), (1024, PLANS[2]), (512, PLANS[3])):
             found = plan_gemm(device, f32, (size,) * 3, (size,) * 3)
             assert found == replace(plan, a_vector=4, b_vector=4, c_vector=4)
         found = plan_gemm(device, f32, (8192, 8190, 63), (63, 8192, 8190))
@@ -106,7 +106,9 @@ def test_sums_stay_in_registers(plan: FmaPlan, arch: str) -> None:
         traced = GEMM[f32].trace(machine, element=f32, plan=used, form=GemmForm(*ways, bias=True))
         cubin, log = assemble(ptx.emit(traced, machine), arch)
         # Of two workgroups a multiprocessor sm_120's assembler moves some addresses.
-        most = 32 if (arch, plan.resident) == ("sm_120", 2) else 0
+        # A few addresses are moved where the next fragments take registers besides.
+        least = 24 if plan.ahead and plan.resident == 2 else 0
+        most = 32 if (arch, plan.resident) == ("sm_120", 2) else least
         assert usage(log).spill_store_bytes <= most
         assert usage(log).registers <= 65536 // (plan.resident * plan.lanes)
         found = opcodes(sass(cubin))

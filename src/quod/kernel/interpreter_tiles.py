@@ -78,46 +78,53 @@ def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], group: int
     return found
 
 
-def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
+def _of_groups(op: Op, act: Callable[[Frame, Run, int], None]) -> Step:
+    """A step that is done once for each workgroup that is here."""
+
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         for group in _groups(op, run, mask):
-            key = _barrier_key(op, run, frame, operands, group)
-            if key in run.tiles.barriers:
-                raise _error(op, run, group, f"has made the mbarrier at byte {key[2]} before")
-            run.tiles.barriers[key] = Mbarrier()
+            act(frame, run, group)
 
     return step
+
+
+def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
+    def act(frame: Frame, run: Run, group: int) -> None:
+        key = _barrier_key(op, run, frame, operands, group)
+        if key in run.tiles.barriers:
+            raise _error(op, run, group, f"has made the mbarrier at byte {key[2]} before")
+        run.tiles.barriers[key] = Mbarrier()
+
+    return _of_groups(op, act)
 
 
 def mbarrier_expect(op: Op, operands: list[int], results: list[int]) -> Step:
-    def step(frame: Frame, run: Run, mask: Mask) -> None:
-        for group in _groups(op, run, mask):
-            barrier = _barrier(op, run, frame, operands, group)
-            if barrier.expected is not None:
-                raise _error(op, run, group, "expects bytes twice in one phase of an mbarrier")
-            barrier.expected = _number(op, run, frame, operands[2], group)
+    def act(frame: Frame, run: Run, group: int) -> None:
+        barrier = _barrier(op, run, frame, operands, group)
+        if barrier.expected is not None:
+            raise _error(op, run, group, "expects bytes twice in one phase of an mbarrier")
+        barrier.expected = _number(op, run, frame, operands[2], group)
 
-    return step
+    return _of_groups(op, act)
 
 
 def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
-    def step(frame: Frame, run: Run, mask: Mask) -> None:
-        for group in _groups(op, run, mask):
-            barrier = _barrier(op, run, frame, operands, group)
-            barrier.settle()
-            # The phase of a parity has ended if the present one has the other.
-            if barrier.ended % 2 == _number(op, run, frame, operands[2], group) % 2:
-                missing = "that were not expected" if barrier.expected is None else "expected"
-                raise _error(
-                    op, run, group,
-                    f"waits for ever: {barrier.come} bytes have come of {barrier.expected or 0} "
-                    f"{missing} in phase {barrier.ended} of an mbarrier",
-                )  # fmt: skip
-            for arrive in barrier.copies:
-                arrive()
-            barrier.copies.clear()
+    def act(frame: Frame, run: Run, group: int) -> None:
+        barrier = _barrier(op, run, frame, operands, group)
+        barrier.settle()
+        # The phase of a parity has ended if the present one has the other.
+        if barrier.ended % 2 == _number(op, run, frame, operands[2], group) % 2:
+            missing = "that were not expected" if barrier.expected is None else "expected"
+            raise _error(
+                op, run, group,
+                f"waits for ever: {barrier.come} bytes have come of {barrier.expected or 0} "
+                f"{missing} in phase {barrier.ended} of an mbarrier",
+            )  # fmt: skip
+        for arrive in barrier.copies:
+            arrive()
+        barrier.copies.clear()
 
-    return step
+    return _of_groups(op, act)
 
 
 def copy_tile(op: Op, operands: list[int], results: list[int]) -> Step:
@@ -288,7 +295,7 @@ def _matrix(
     halves = room.tile(at, lanes.start, run.place(op.location))
     low, high = int(at.min()), int(at.max()) + 2
     run.tiles.readings.append(Reading(room, group, low, high, run.tiles.committed))
-    return numbers_of_halves(element, halves)
+    return numbers_of_halves(element, halves).astype(np.float64)
 
 
 _LANE = np.arange(_FOUR)

@@ -1,0 +1,162 @@
+"""Attention by warpgroups: every plan and edge, what is masked, machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.device.emulated.device import EmulatedDevice
+from quod.kernel import bf16, f16, f32
+from quod.kernel.types import Type
+from quod.tensor import attention
+from quod.tensor.attention_kernel import AttentionForm
+from quod.tensor.attention_plan import (
+    WARPGROUP_PLANS,
+    WarpgroupPlan,
+    heads_together,
+    plan_attention,
+)
+from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.attention_warpgroups import WarpgroupAttention
+from tests.conftest import open_for_test
+from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.tensor.attention_model import Case, bound, exact, made, plain_error
+from tests.tensor.numbers import Array, Guarded, numbers
+
+PLANS = list(WARPGROUP_PLANS.values())
+
+
+@pytest.fixture(scope="module", params=["emulated", "cuda"])
+def tiling(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with open_for_test(request.param) as device:
+        if not device.machine(128).has("warpgroups"):
+            pytest.skip("this GPU has no warpgroups")
+        yield device
+
+
+@pytest.fixture
+def by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Few queries take warpgroups too; counts the calls."""
+    calls: list[int] = []
+
+    def planned(device: Any, element: Type, queries: int, head: int, heads: int, **_: Any) -> Any:
+        calls.append(queries)
+        return WARPGROUP_PLANS[head]
+
+    monkeypatch.setattr("quod.tensor.attention_call.plan_attention", planned)
+    return calls
+
+
+def run(device: Any, case: Case) -> tuple[Array, Array]:
+    q, k, v = (device.upload(x) for x in case[:3])
+    out = Guarded(device, np.zeros_like(case.q))
+    logs = Guarded(device, np.zeros(case.q.shape[:-1], np.float32))
+    attention(
+        device, q, k, v, scale=case.scale, causal=case.causal, log_sums=logs.memory, out=out.memory
+    )
+    return out.array(), logs.array()
+
+
+def check(device: Any, case: Case, element: Type) -> None:
+    found, logs = run(device, case)
+    wanted, wanted_logs = exact(case, element)
+    error = np.abs(numbers(found, element) - wanted)
+    allowed = bound(case, element)
+    assert (error <= allowed).all(), np.unravel_index(np.argmax(error - allowed), error.shape)
+    assert error.max(initial=0) <= 2 * plain_error(case, element) + 2e-6
+    assert np.allclose(logs, wanted_logs, rtol=2e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_every_plan(
+    tiling: Any, by_warpgroups: list[int], plan: WarpgroupPlan, causal: bool
+) -> None:
+    """One tile of keys, two, three and five; more than a tile of queries; shared heads."""
+    rows, keys = plan.tile
+    for queries, count in ((rows + 7, keys), (5, keys + 9), (9, 2 * keys + 1), (rows, 5 * keys)):
+        case = made(bf16, queries, count, plan.size, (2, 1), 1, causal=causal)
+        check(tiling, case, bf16)
+    assert len(by_warpgroups) == 4
+
+
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> None:
+    for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 63), (130, 65), (200, 3)):
+        for causal in (False, True):
+            check(tiling, made(element, queries, keys, 64, (2, 2), 1, causal=causal), element)
+    assert by_warpgroups
+
+
+def test_exact_cases(tiling: Any, by_warpgroups: list[int]) -> None:
+    """One-hot values name the keys; a large logit leaves one."""
+    random = np.random.default_rng(2)
+    values = np.eye(64, dtype=np.float16)[None, None]
+    nothing = np.zeros((1, 1, 70, 64), np.float16)
+    found, _ = run(tiling, Case(nothing, values, values, 1.0))
+    assert (found == 1 / 64).all()
+    chosen = random.permutation(64)
+    queries = np.where(values[:, :, chosen] > 0, np.float16(100), np.float16(0))
+    keys = np.where(values > 0, np.float16(100), np.float16(-100))
+    values = random.normal(0, 1, values.shape).astype(np.float16)
+    found, logs = run(tiling, Case(queries, keys, values, 1.0))
+    assert np.array_equal(found[0, 0], values[0, 0, chosen])
+    assert np.allclose(logs, 1e4)
+
+
+def test_heads_are_done_in_groups(
+    tiling: Any, by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last group is smaller."""
+    monkeypatch.setattr("quod.tensor.attention_call.heads_together", lambda *_: 2)
+    check(tiling, made(f16, 150, 140, 64, (5, 5), 1, causal=True), f16)
+
+
+def test_two_runs(tiling: Any, by_warpgroups: list[int]) -> None:
+    case = made(f16, 150, 300, 64, (2, 1), 1, causal=True)
+    for first, second in zip(run(tiling, case), run(tiling, case), strict=True):
+        assert first.tobytes() == second.tobytes()
+
+
+def test_tiles_that_nobody_copied_are_noticed(
+    by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: Any) -> None: ...
+
+    monkeypatch.setattr(WarpgroupAttention, "_copy", nothing)
+    with EmulatedDevice() as device, pytest.raises(Exception, match="waits for ever"):
+        run(device, made(f16, 3, 3, 64, batch=1))
+
+
+def test_what_suits_warpgroups() -> None:
+    with EmulatedDevice(multiprocessors=132) as device:
+        assert plan_attention(device, bf16, 1 << 13, 128, 16) == WARPGROUP_PLANS[128]
+        assert plan_attention(device, f16, 1 << 13, 64, 16) == WARPGROUP_PLANS[64]
+        for element, size, heads in ((f16, 80, 16), (f32, 64, 16), (f16, 64, 1)):
+            found = plan_attention(device, element, 1 << 12, size, heads)
+            assert not isinstance(found, WarpgroupPlan)
+        found = plan_attention(device, f16, 1 << 13, 64, 16, whole=False)
+        assert not isinstance(found, WarpgroupPlan)
+    assert heads_together(8192, 128, 1) == 4
+    assert heads_together(1 << 20, 128, 8) == 8
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_nobody_waits_for_sums(plan: WarpgroupPlan, causal: bool) -> None:
+    """Remarks C75xx are of products that the assembler put one after the other."""
+    machine = ptx_machine(plan.lanes, "sm_90a")
+    traced = ATTENTION_TILES[bf16, True].trace(
+        machine, element=bf16, plan=plan, form=AttentionForm(causal=causal, sums=True)
+    )
+    cubin, log = assemble(ptx.emit(traced, machine), "sm_90a")
+    assert "C75" not in log
+    assert not usage(log).spill_store_bytes
+    # Before both loops two tiles of keys, in each a tile and values, after them values twice.
+    keys, values = plan.size // 16, plan.keys // 16
+    assert opcodes(sass(cubin))["HGMMA"] == 4 * keys + 4 * values
