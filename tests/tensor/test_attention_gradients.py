@@ -102,7 +102,8 @@ def test_two_runs(device: AnyDevice) -> None:
 
 def test_the_model_agrees_with_differences() -> None:
     case = made(f32, 4, 6, 3, (2, 1), 1, causal=True)
-    case = Case(*(x.astype(np.float64) for x in case[:3]), case.scale, True)
+    q, k, v = (x.astype(np.float64) for x in case[:3])
+    case = Case(q, k, v, case.scale, True)
     slopes = np.random.default_rng(5).normal(0, 1, case.q.shape)
     wanted = gradients(case, f32, slopes)
 

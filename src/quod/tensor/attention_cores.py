@@ -7,7 +7,7 @@ as its first factor, so that weights never leave registers (FlashAttention-2, Da
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import product
 
@@ -22,7 +22,7 @@ Values = tuple[Value, ...]
 _WORDS = 4
 """Words of a copy, and of a row of a matrix: eight elements of 16 bits."""
 _ELEMENTS = 8
-_MATRIX = 16
+MATRIX = 16
 """Rows and columns of what one load gives: four matrices of 8 by 8."""
 
 
@@ -35,7 +35,7 @@ class Copied:
     count: Value
 
 
-class _Tiles:
+class Tiles:
     """Tiles of lines of a matrix in shared memory, `stages` of them.
 
     Copies of eight elements are exchanged within a line (the number of the place xor that of the
@@ -91,7 +91,7 @@ class _Tiles:
         """The words of the `down`-th 16 lines and the `across`-th 16 elements of each."""
         place = start + stage * self._words ^ across * 2 * _WORDS
         return self._k.load_matrices(
-            self._room, place + down * _MATRIX * self._pitch, transposed=turned
+            self._room, place + down * MATRIX * self._pitch, transposed=turned
         )
 
 
@@ -103,6 +103,27 @@ class Found:
     tops: list[list[Value]]
     totals: list[list[Value]]
     sums: list[list[Values]]
+
+
+def store(
+    k: Builder, element: Type, plan: CoreTilePlan, target: Copied, row: Value,
+    sums: Sequence[Values], scales: Sequence[Value],
+) -> None:  # fmt: skip
+    """Stores 16 rows, of which an instance has `row` and the one 8 further, each scaled; two
+    elements that are stored beside each other are a word."""
+    pack, width = k.pack_f16 if element is f16 else k.pack_bf16, target.size >> 1
+    for half in range(2):
+        own = row + 8 * half
+        line = k.pointer_add(target.pointer.cast(u32), own.cast(u64) * width.cast(u64))
+        with k.if_(own < target.count):
+            for place, block in enumerate(sums):
+                at = (k.lane_id() & 3) + place * 4
+                word = pack(*[value * scales[half] for value in block[2 * half :][:2]])
+                if plan.exact:
+                    line[at] = word
+                    continue
+                with k.if_(at < width):
+                    line[at] = word
 
 
 class Attention:
@@ -118,12 +139,12 @@ class Attention:
         rows, keys = plan.tile
         self._first, self._seen, self._count = first, seen, of_keys.count
         self._own = k.subgroup_id() * plan.rows
-        self._queries = _Tiles(k, of_q, plan, rows, 1)
-        self._keys = _Tiles(k, of_keys, plan, keys, plan.stages)
-        self._values = _Tiles(k, of_values, plan, keys, plan.stages)
+        self._queries = Tiles(k, of_q, plan, rows, 1)
+        self._keys = Tiles(k, of_keys, plan, keys, plan.stages)
+        self._values = Tiles(k, of_values, plan, keys, plan.stages)
         self._of_queries, self._of_keys = self._queries.left(self._own), self._keys.right()
         self._of_values = self._values.left(k.constant(0, u32))
-        self._down, self._depth = plan.rows // _MATRIX, plan.size // _MATRIX
+        self._down, self._depth = plan.rows // MATRIX, plan.size // MATRIX
         self._kept: list[list[Values]] = []
 
     def run(self) -> Found:
@@ -183,7 +204,7 @@ class Attention:
         for row, logits in enumerate(self._products(stage)):
             counts = None
             if masked:
-                query = self._first + self._own + (row * _MATRIX + (k.lane_id() >> 2))
+                query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
                 counts = [self._seen(query), self._seen(query + 8)]
             made, top, total, scales = self._weighed(
                 logits, counts, number * keys, found.tops[row], found.totals[row]
@@ -193,7 +214,7 @@ class Attention:
             totals.append(total)
             by = [scales[at // 2] for at in range(4)]
             sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
-        for at, across in product(range(keys // _MATRIX), range(self._depth)):
+        for at, across in product(range(keys // MATRIX), range(self._depth)):
             right = self._values.matrices(self._of_values, stage, across, at, turned=True)
             for left, own in zip(words, sums, strict=True):
                 self._multiply(left[at], right, own, 2 * across)
@@ -212,7 +233,7 @@ class Attention:
 
     def _products(self, stage: Value) -> list[list[Values]]:
         """Of queries with a tile of keys, by 16 queries and eight keys."""
-        columns = self._plan.keys // _MATRIX
+        columns = self._plan.keys // MATRIX
         zeros = (self._k.constant(0.0, f32),) * 4
         found: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
         for at in range(self._depth):
@@ -263,6 +284,6 @@ class Attention:
         pack = k.pack_f16 if self._element is f16 else k.pack_bf16
         words: list[Values] = [
             tuple(pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
-            for at in range(self._plan.keys // _MATRIX)
+            for at in range(self._plan.keys // MATRIX)
         ]
         return words, new_tops, new_totals, scales
