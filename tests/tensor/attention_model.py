@@ -123,7 +123,7 @@ def gradients(case: Case, element: Type, slopes: Array) -> tuple[Array, Array, A
 def gradient_bounds(case: Case, element: Type, slopes: Array) -> tuple[Array, ...]:
     """How far they may be off, by the sizes of the terms that are added."""
     of = case.as_numbers(element)
-    sizes = Case(*(np.abs(x) for x in of[:3]), of.scale, of.causal, of.lengths)
+    sizes = of._replace(q=np.abs(of.q), k=np.abs(of.k), v=np.abs(of.v))
     found, _ = weights(of)
     size, keys = of.q.shape[-1], of.k.shape[-2]
     logits = case.scale * (sizes.q @ np.swapaxes(sizes.k, -1, -2))

@@ -1,0 +1,162 @@
+"""Attention on tensor cores beside torch: the plans that are chosen, and others.
+
+    python benchmarks/cuda_attention.py                     f16 of 1x16x8192x128, full and causal
+    python benchmarks/cuda_attention.py 4 16 2048 64        sequences, heads, tokens, a head's size
+    python benchmarks/cuda_attention.py sweep 1 16 8192 128 every plan that is worth timing
+    python benchmarks/cuda_attention.py backward 1 16 8192 128
+
+A line a plan: microseconds, TFLOP/s (4 B H T T D operations, half if causal, 2.5 times as many
+backward), and of torch's scaled_dot_product_attention in the same process, in turn. Medians of
+seven.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import checkout  # noqa: F401
+import numpy as np
+
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.kernel import f16
+from quod.tensor import attention, attention_backward
+from quod.tensor.attention_kernel import ATTENTION, AttentionForm
+from quod.tensor.attention_plan import CORE_PLANS, CoreTilePlan
+from quod.tensor.rows import LOG2_E
+
+_REPEATS = 7
+_CALLS = 10
+
+Shape = tuple[int, int, int, int]
+
+
+def variants(size: int) -> list[CoreTilePlan]:
+    """Plans worth timing, those that are chosen first."""
+    return [
+        *CORE_PLANS[size],
+        *(
+            CoreTilePlan(size, rows, subgroups, keys, stages, kept=kept, resident=resident)
+            for rows, subgroups, keys, stages, kept, resident in (
+                (16, 8, 64, 2, True, 1), (16, 8, 32, 4, True, 1), (16, 8, 64, 2, False, 1),
+                (16, 4, 32, 4, True, 2), (32, 4, 32, 2, False, 2), (32, 4, 64, 2, False, 2),
+                (32, 8, 32, 4, False, 1), (32, 2, 32, 4, False, 3),
+            )
+        ),
+    ]  # fmt: skip
+
+
+def given(device: AnyDevice, shape: Shape, count: int) -> list[Any]:
+    """Tensors of normal numbers: zeros and constants are faster than what users have."""
+    random = np.random.default_rng(1)
+    return [
+        device.upload(random.standard_normal(shape, np.float32).astype(np.float16))
+        for _ in range(count)
+    ]
+
+
+def forward(device: AnyDevice, shape: Shape, plan: CoreTilePlan, *, causal: bool) -> Any:
+    """A submission of some calls by a plan; gives seconds of one."""
+    batch, heads, tokens, size = shape
+    q, k, v, out = given(device, shape, 4)
+    compiled = device.compile(
+        ATTENTION[f16, False, False], lanes=plan.lanes, element=f16, plan=plan,
+        form=AttentionForm(causal),
+    )  # fmt: skip
+    recording = device.stream("attention").record()
+    groups = -(-tokens // plan.tile[0]) * heads * batch
+    for _ in range(_CALLS):
+        recording.launch(
+            compiled, groups, tokens, tokens, size, heads, 1, LOG2_E / size**0.5, q, k, v, out,
+            label="attention",
+        )  # fmt: skip
+    recorded = recording.finish().recording
+
+    def run() -> float:
+        begin = perf_counter()
+        device.stream("attention").replay(recorded).run()
+        return (perf_counter() - begin) / _CALLS
+
+    run()
+    return run
+
+
+def backward(device: AnyDevice, shape: Shape, *, causal: bool) -> Callable[[], float]:
+    """Calls of the gradients, each of which waits."""
+    q, k, v, slopes, y, *out = given(device, shape, 8)
+    sums = device.upload(np.zeros(shape[:3], np.float32))
+    attention(device, q, k, v, causal=causal, log_sums=sums, out=y)
+
+    def run() -> float:
+        begin = perf_counter()
+        attention_backward(
+            device, slopes, q, k, v, y, sums, causal=causal, out=(out[0], out[1], out[2])
+        )
+        return perf_counter() - begin
+
+    run()
+    return run
+
+
+def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] | None:
+    """The same by torch; None where there is none with a GPU."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    torch: Any = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        return None
+    q, k, v = (
+        torch.randn(shape, device="cuda", dtype=torch.float16, requires_grad=back) for _ in range(3)
+    )
+    function = torch.nn.functional.scaled_dot_product_attention
+    y = function(q, k, v, is_causal=causal)
+    slopes = torch.randn_like(y)
+
+    def run() -> float:
+        torch.cuda.synchronize()
+        begin = perf_counter()
+        for _ in range(_CALLS):
+            if back:
+                torch.autograd.grad(y, (q, k, v), slopes, retain_graph=True)
+            else:
+                function(q, k, v, is_causal=causal)
+        torch.cuda.synchronize()
+        return (perf_counter() - begin) / _CALLS
+
+    run()
+    return run
+
+
+def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
+    words = list(arguments)
+    what = words.pop(0) if words and not words[0].isdecimal() else ""
+    batch, heads, tokens, size = [int(word) for word in words] or [1, 16, 8192, 128]
+    shape, back = (batch, heads, tokens, size), what == "backward"
+    device = open_device(device_name)
+    for causal in (False, True):
+        operations = 4 * batch * heads * tokens**2 * size / (1 + causal) * (2.5 if back else 1)
+        peer = by_torch(shape, causal=causal, back=back)
+        plans = variants(size) if what == "sweep" else variants(size)[:1]
+        for plan in plans:
+            own = (
+                backward(device, shape, causal=causal)
+                if back
+                else forward(device, shape, plan, causal=causal)
+            )
+            times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+            found, other = (median(column) for column in zip(*times, strict=True))
+            told = f"{'causal' if causal else 'full':6} {1e6 * found:9.1f} us "
+            told += f"{operations / found / 1e12:6.1f} TFLOP/s"
+            if other:
+                told += f"  torch {1e6 * other:9.1f} us {operations / other / 1e12:6.1f}"
+                told += f"  {other / found:5.2f}"
+            print(told if back else f"{told}  {plan}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
