@@ -14,6 +14,12 @@ from quod.errors import InputError
 from quod.kernel import f16, f32
 from quod.kernel.types import Type
 from quod.tensor import attention, attention_backward
+from quod.tensor.attention_backward_kernels import (
+    ATTENTION_BACKWARD_KEYS,
+    ATTENTION_BACKWARD_QUERIES,
+)
+from quod.tensor.attention_kernel import ATTENTION, AttentionForm
+from quod.tensor.attention_plan import plan_tiles
 from tests.tensor.attention_model import Case, exact, gradient_bounds, gradients, made
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
 
@@ -127,6 +133,26 @@ def test_what_is_made() -> None:
     # All keys are alike: a weight is 1/7, for each of 2 heads with 5 queries.
     assert np.allclose(found[2], 10 / 7)
     assert np.allclose(found[0], 0, atol=1e-6)
+
+
+# --- machine code
+
+
+@pytest.mark.parametrize("size", [64, 128, 256])
+def test_sums_of_f32_stay_in_registers(size: int) -> None:
+    lengths = AttentionForm(causal=True, lengths=True)
+    with open_device("emulated:ptx") as device:
+        for kernel, operands, sums in (
+            (ATTENTION[f32, True, False], 1, 1), (ATTENTION_BACKWARD_QUERIES[f32, True], 2, 1),
+            (ATTENTION_BACKWARD_KEYS[f32, True], 2, 2),
+        ):  # fmt: skip
+            plan = plan_tiles(device, f32, size, operands=operands, sums=sums)
+            usage = kernel.usage(
+                "sm_90a", workgroup=plan.lanes, element=f32, plan=plan, form=lengths
+            )
+            assert usage.registers is not None
+            assert usage.registers <= 200
+            assert not usage.spilled_bytes
 
 
 # --- bad input
