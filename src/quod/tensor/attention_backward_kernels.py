@@ -70,7 +70,8 @@ def _attention_backward_queries(
     *lengths, dq = memory
     own, _ = plan.tile
     tiles = (queries + (own - 1)) // own
-    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * own
+    # The tiles that see most keys come first; below, those that most queries see.
+    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
     sequence = Sequence(k, form, (queries, keys), lengths[0] if lengths else None, head // heads)
     of_rows = _Rows(k, numbers, head, (rows, queries))
     stop = sequence.seen(k.minimum(first + (own - 1), queries - 1))
