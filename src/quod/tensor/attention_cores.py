@@ -22,6 +22,8 @@ Values = tuple[Value, ...]
 _WORDS = 4
 """Words of a copy, and of a row of a matrix: eight elements of 16 bits."""
 _ELEMENTS = 8
+_FAR = 8.0
+"""How far above a top logits may be, to base 2, before it is raised."""
 MATRIX = 16
 """Rows and columns of what one load gives: four matrices of 8 by 8."""
 
@@ -199,26 +201,22 @@ class Attention:
         k.copy_async_wait(plan.stages - 2)
         k.barrier()
         self._copy(number + (plan.stages - 1))
-        stage = number & (plan.stages - 1)
-        tops, totals, sums, words = [], [], [], []
-        for row, logits in enumerate(self._products(stage)):
-            counts = None
-            if masked:
-                query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
-                counts = [self._seen(query), self._seen(query + 8)]
-            made, top, total, scales = self._weighed(
-                logits, counts, number * keys, found.tops[row], found.totals[row]
-            )
+        logits = self._products(number & (plan.stages - 1))
+        if masked:
+            logits = [self._seen_alone(row, each, number) for row, each in enumerate(logits)]
+        found = self._raised(found, logits)
+        words, totals = [], []
+        for own, tops, total in zip(logits, found.tops, found.totals, strict=True):
+            made, added = self._weighed(own, tops, total, masked=masked)
             words.append(made)
-            tops.append(top)
-            totals.append(total)
-            by = [scales[at // 2] for at in range(4)]
-            sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
+            totals.append(added)
+        sums = [list(each) for each in found.sums]
+        stage = number & (plan.stages - 1)
         for at, across in product(range(keys // MATRIX), range(self._depth)):
             right = self._values.matrices(self._of_values, stage, across, at, turned=True)
             for left, own in zip(words, sums, strict=True):
                 self._multiply(left[at], right, own, 2 * across)
-        return Found(tops, totals, sums)
+        return Found(found.tops, totals, sums)
 
     def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
         """Adds the product of 16 rows and 16 columns to the two sums from `place` on."""
@@ -244,46 +242,80 @@ class Attention:
                     self._multiply(own, right, row, 2 * number)
         return found
 
-    def _weighed(
-        self, logits: list[Values], counts: list[Value] | None, start: Value, tops: list[Value],
-        totals: list[Value],
-    ) -> tuple[list[Values], list[Value], list[Value], list[Value]]:  # fmt: skip
-        """Of 16 queries the weights, as words of a first factor; new tops and totals, and what
-        sums are scaled by. With `counts` a query sees so many keys."""
+    def _seen_alone(self, row: int, logits: list[Values], number: Value) -> list[Values]:
+        """Logits of 16 queries, the least number where a key is not seen."""
+        k = self._k
+        query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
+        beside = (number * self._plan.keys + (k.lane_id() & 3) * 2).cast(i32)
+        left = [self._seen(query + below).cast(i32) - beside for below in (0, 8)]
+        least = k.constant(LEAST, f32)
+        return [
+            tuple(
+                k.select(left[at // 2] > block * 8 + at % 2, value, least)
+                for at, value in enumerate(values)
+            )
+            for block, values in enumerate(logits)
+        ]
+
+    def _raised(self, found: Found, logits: list[list[Values]]) -> Found:
+        """With tops that no logit is far above: only where one was, are sums scaled.
+
+        Powers are up to 2**_FAR then, which is a factor that sums and weights share."""
         k, factor = self._k, self._factor
-        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        beside = start + (k.lane_id() & 3) * 2
-        parts: list[list[Value]] = []
-        new_tops, new_totals, scales = [], [], []
-        for half in range(2):
-            own = [value for block in logits for value in block[2 * half :][:2]]
-            if counts is not None:
-                left = counts[half].cast(i32) - beside.cast(i32)
-                own = [
-                    k.select(left > at // 2 * 8 + at % 2, value, least)
-                    for at, value in enumerate(own)
+        tops: list[list[Value]] = []
+        raised = None
+        for before, own in zip(found.tops, logits, strict=True):
+            pair = []
+            for half, top in enumerate(before):
+                new = reduce(k.maximum, (x for block in own for x in block[2 * half :][:2]), top)
+                for distance in (1, 2):
+                    new = k.maximum(new, k.shuffle(new, k.lane_id() ^ distance))
+                far = (new - top) * factor > _FAR
+                raised = far if raised is None else raised | far
+                pair.append(k.select(far, new, top))
+            tops.append(pair)
+        assert raised is not None
+        with k.if_(k.any_lane(raised)) as branch:
+            totals, sums = [], []
+            for row, pair in enumerate(tops):
+                scales = [
+                    k.exp2((before - top) * factor)
+                    for before, top in zip(found.tops[row], pair, strict=True)
                 ]
-            top = reduce(k.maximum, own, tops[half])
-            for distance in (1, 2):
-                top = k.maximum(top, k.shuffle(top, k.lane_id() ^ distance))
+                totals.append(list(map(operator.mul, found.totals[row], scales)))
+                by = [scales[at // 2] for at in range(4)]
+                sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
+            branch.give((totals, sums))
+        with branch.otherwise():
+            branch.give((found.totals, found.sums))
+        totals, sums = branch.results
+        return Found(tops, totals, sums)
+
+    def _weighed(
+        self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
+    ) -> tuple[list[Values], list[Value]]:
+        """Of 16 queries the weights, as words of a first factor, and new totals."""
+        k, factor = self._k, self._factor
+        zero = k.constant(0.0, f32)
+        parts: list[list[Value]] = []
+        added = []
+        for half, top in enumerate(tops):
+            own = [value for block in logits for value in block[2 * half :][:2]]
             begin = top * factor
-            if counts is not None:
+            if masked:
                 begin = k.select(top == LEAST, zero, begin)
-            scale = k.exp2(k.fma(tops[half], factor, -begin))
             powers = [k.exp2(k.fma(value, factor, -begin)) for value in own]
-            if counts is not None:
+            if masked:
                 # What is not seen has no weight, however small the factor is.
                 powers = [
                     k.select(value > LEAST, power, zero)
                     for value, power in zip(own, powers, strict=True)
                 ]
             parts.append(powers)
-            new_tops.append(top)
-            new_totals.append(reduce(operator.add, powers, totals[half] * scale))
-            scales.append(scale)
+            added.append(reduce(operator.add, powers, totals[half]))
         pack = k.pack_f16 if self._element is f16 else k.pack_bf16
         words: list[Values] = [
             tuple(pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
             for at in range(self._plan.keys // MATRIX)
         ]
-        return words, new_tops, new_totals, scales
+        return words, added
