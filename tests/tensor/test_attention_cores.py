@@ -112,6 +112,16 @@ def test_exact_cases(cores: AnyDevice) -> None:
     assert np.allclose(logs, 1e4)
 
 
+@pytest.mark.parametrize("slope", [-1.0, 0.05, 0.3, 3.0])
+def test_logits_that_rise_and_fall(cores: AnyDevice, slope: float) -> None:
+    """Sums are scaled for some tiles of keys, for all, or for the first alone."""
+    case = made(f16, 33, 170, 64, batch=1)
+    case.q[:] = 1
+    case.k[:] = (np.arange(170)[:, None] * slope / 64).astype(np.float16)
+    case.k[0, 0, 150:] *= 0.5
+    check(cores, CORE_PLANS[64][-1], case._replace(scale=1.0), f16)
+
+
 def test_the_smallest_scale(cores: AnyDevice) -> None:
     """What is not seen has no weight even where all logits are alike."""
     case = made(f16, 9, 9, 64, batch=1, causal=True)._replace(scale=1e-37)
