@@ -1,17 +1,18 @@
-"""Attention by warpgroups beside cuDNN: the plans that are chosen, and others.
+"""Attention on tensor cores beside torch: the plans that are chosen, and others.
 
-    python benchmarks/cuda_attention.py                     f16, 1x16x8192x128 and 4x16x4096x64
-    python benchmarks/cuda_attention.py 2x16x16384x128      other shapes, BxHxTxD
+    python benchmarks/cuda_attention.py                     f16 of 1x16x8192x128, full and causal
+    python benchmarks/cuda_attention.py 4 16 2048 64        sequences, heads, tokens, a head's size
+    python benchmarks/cuda_attention.py sweep 1 16 8192 128 every plan that is worth timing
+    python benchmarks/cuda_attention.py backward 1 16 8192 128
 
-A line a plan and kind, full or causal: microseconds, TFLOP/s, and of torch, which computes the same
-in the same process, in turn. Both are graphs of launches; medians of five.
+A line a plan: microseconds, TFLOP/s (4 B H T T D operations, half if causal, 2.5 times as many
+backward), and of torch's scaled_dot_product_attention in the same process, in turn. Medians of
+seven.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import math
 import sys
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -21,52 +22,57 @@ from typing import Any
 import checkout  # noqa: F401
 import numpy as np
 
-from quod.cli.bench.tensor_operations import attention_of_torch
 from quod.device.discovery import open_device
-from quod.device.tensor_map import TiledMemory
+from quod.device.protocol import AnyDevice
 from quod.kernel import f16
-from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import WARPGROUP_PLANS, WarpgroupPlan, heads_together
-from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
+from quod.tensor import attention, attention_backward
+from quod.tensor.attention_kernel import ATTENTION, AttentionForm
+from quod.tensor.attention_plan import CORE_PLANS, CoreTilePlan
 from quod.tensor.rows import LOG2_E
 
+_REPEATS = 7
+_CALLS = 10
+
 Shape = tuple[int, int, int, int]
-SHAPES: tuple[Shape, ...] = ((1, 16, 8192, 128), (4, 16, 4096, 64))
-_REPEATS = 5
-_SECONDS = 0.02
 
 
-def variants(size: int) -> list[WarpgroupPlan]:
-    """Plans worth timing for a size of heads, the one that is chosen first."""
-    others = {
-        64: ((2, 96), (2, 64), (3, 96), (3, 64)),
-        128: ((2, 112), (2, 80), (2, 64), (1, 96)),
-    }[size]
-    return [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others)]
+def variants(size: int) -> list[CoreTilePlan]:
+    """Plans worth timing, those that are chosen first."""
+    return [
+        *CORE_PLANS[size],
+        *(
+            CoreTilePlan(size, rows, subgroups, keys, stages, kept=kept, resident=resident)
+            for rows, subgroups, keys, stages, kept, resident in (
+                (16, 8, 64, 2, True, 1), (16, 8, 32, 4, True, 1), (16, 8, 64, 2, False, 1),
+                (16, 4, 32, 4, True, 2), (32, 4, 32, 2, False, 2), (32, 4, 64, 2, False, 2),
+                (32, 8, 32, 4, False, 1), (32, 2, 32, 4, False, 3),
+            )
+        ),
+    ]  # fmt: skip
 
 
-def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Callable[[], float]:
-    """Runs a graph of calls; gives seconds of one."""
-    heads, (tokens, size), (rows, keys) = math.prod(shape[:2]), shape[2:], plan.tile
-    random = np.random.default_rng(3)
-    memory = [
+def given(device: AnyDevice, shape: Shape, count: int) -> list[Any]:
+    """Tensors of normal numbers: zeros and constants are faster than what users have."""
+    random = np.random.default_rng(1)
+    return [
         device.upload(random.standard_normal(shape, np.float32).astype(np.float16))
-        for _ in range(4)
+        for _ in range(count)
     ]
-    maps = device.tensor_maps(tuple(
-        TiledMemory(one.address, heads, tokens, size, lines)
-        for one, lines in zip(memory, (rows, keys, keys), strict=False)
-    ))  # fmt: skip
+
+
+def forward(device: AnyDevice, shape: Shape, plan: CoreTilePlan, *, causal: bool) -> Any:
+    """A submission of some calls by a plan; gives seconds of one."""
+    batch, heads, tokens, size = shape
+    q, k, v, out = given(device, shape, 4)
     compiled = device.compile(
-        ATTENTION_TILES[f16, False], lanes=plan.lanes, element=f16, plan=plan,
-        form=AttentionForm(causal=causal),
+        ATTENTION[f16, False, False], lanes=plan.lanes, element=f16, plan=plan,
+        form=AttentionForm(causal),
     )  # fmt: skip
-    count = max(1, round(_SECONDS * 5e14 / (4 * heads * tokens**2 * size)))
     recording = device.stream("attention").record()
-    for _ in range(count):
+    groups = -(-tokens // plan.tile[0]) * heads * batch
+    for _ in range(_CALLS):
         recording.launch(
-            compiled, -(-tokens // rows) * heads, tokens, tokens, heads, 1,
-            heads_together(tokens, size, 1), LOG2_E / math.sqrt(size), maps, *memory,
+            compiled, groups, tokens, tokens, size, heads, 1, LOG2_E / size**0.5, q, k, v, out,
             label="attention",
         )  # fmt: skip
     recorded = recording.finish().recording
@@ -74,60 +80,82 @@ def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Ca
     def run() -> float:
         begin = perf_counter()
         device.stream("attention").replay(recorded).run()
-        return (perf_counter() - begin) / count
+        return (perf_counter() - begin) / _CALLS
 
     run()
     return run
 
 
-def torch_graph(shape: Shape, *, causal: bool) -> Callable[[], float] | None:
-    """The same by torch; None where there is no torch with a GPU."""
+def backward(device: AnyDevice, shape: Shape, *, causal: bool) -> Callable[[], float]:
+    """Calls of the gradients, each of which waits."""
+    q, k, v, slopes, y, *out = given(device, shape, 8)
+    sums = device.upload(np.zeros(shape[:3], np.float32))
+    attention(device, q, k, v, causal=causal, log_sums=sums, out=y)
+
+    def run() -> float:
+        begin = perf_counter()
+        attention_backward(
+            device, slopes, q, k, v, y, sums, causal=causal, out=(out[0], out[1], out[2])
+        )
+        return perf_counter() - begin
+
+    run()
+    return run
+
+
+def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] | None:
+    """The same by torch; None where there is none with a GPU."""
     if importlib.util.find_spec("torch") is None:
         return None
     torch: Any = importlib.import_module("torch")
     if not torch.cuda.is_available():
         return None
-    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in range(3))
-    count = max(1, round(_SECONDS * 5e14 / (4 * math.prod(shape[:3]) * shape[2] * shape[3])))
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        attention_of_torch(torch, q, k, v, causal=causal)
-    torch.cuda.synchronize()
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured, stream=stream):
-        for _ in range(count):
-            attention_of_torch(torch, q, k, v, causal=causal)
+    q, k, v = (
+        torch.randn(shape, device="cuda", dtype=torch.float16, requires_grad=back) for _ in range(3)
+    )
+    function = torch.nn.functional.scaled_dot_product_attention
+    y = function(q, k, v, is_causal=causal)
+    slopes = torch.randn_like(y)
 
     def run() -> float:
         torch.cuda.synchronize()
         begin = perf_counter()
-        captured.replay()
+        for _ in range(_CALLS):
+            if back:
+                torch.autograd.grad(y, (q, k, v), slopes, retain_graph=True)
+            else:
+                function(q, k, v, is_causal=causal)
         torch.cuda.synchronize()
-        return (perf_counter() - begin) / count
+        return (perf_counter() - begin) / _CALLS
 
     run()
     return run
 
 
 def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
+    words = list(arguments)
+    what = words.pop(0) if words and not words[0].isdecimal() else ""
+    batch, heads, tokens, size = [int(word) for word in words] or [1, 16, 8192, 128]
+    shape, back = (batch, heads, tokens, size), what == "backward"
     device = open_device(device_name)
-    given: list[Any] = [tuple(map(int, text.split("x"))) for text in arguments]
-    for shape in given or SHAPES:
-        for causal in (False, True):
-            peer = torch_graph(shape, causal=causal)
-            for plan in variants(shape[3]):
-                own = graph(device, shape, plan, causal=causal)
-                times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
-                found, other = (median(column) for column in zip(*times, strict=True))
-                work = 4e-12 * math.prod(shape[:3]) * shape[2] * shape[3] / (2 if causal else 1)
-                kind = "causal" if causal else "full  "
-                told = f"{'x'.join(map(str, shape)):16} {kind} {1e6 * found:9.1f} us"
-                told += f" {work / found:6.1f} TFLOP/s"
-                if other:
-                    told += (
-                        f"  torch {1e6 * other:9.1f} us {work / other:6.1f} {other / found:5.2f}"
-                    )
-                print(f"{told}  {plan}", flush=True)
+    for causal in (False, True):
+        operations = 4 * batch * heads * tokens**2 * size / (1 + causal) * (2.5 if back else 1)
+        peer = by_torch(shape, causal=causal, back=back)
+        plans = variants(size) if what == "sweep" else variants(size)[:1]
+        for plan in plans:
+            own = (
+                backward(device, shape, causal=causal)
+                if back
+                else forward(device, shape, plan, causal=causal)
+            )
+            times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+            found, other = (median(column) for column in zip(*times, strict=True))
+            told = f"{'causal' if causal else 'full':6} {1e6 * found:9.1f} us "
+            told += f"{operations / found / 1e12:6.1f} TFLOP/s"
+            if other:
+                told += f"  torch {1e6 * other:9.1f} us {operations / other / 1e12:6.1f}"
+                told += f"  {other / found:5.2f}"
+            print(told if back else f"{told}  {plan}", flush=True)
 
 
 if __name__ == "__main__":

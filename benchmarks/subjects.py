@@ -101,7 +101,7 @@ CPU: Commands = {
     ],
     "ceremony": [["--log2", "12", "--step", "prepare", "--against", "snarkjs", *_ONCE]],
     "gemm": [[*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD]],
-    "attention": [[*_kinds("full", "causal"), "--threads", "1", "--against", "torch"]],
+    "attention": [[*_kinds("full", "causal"), "--threads", "1", "--against", "limit"]],
     "softmax": [_ON_ONE_THREAD],
     "norm": [[*_kinds("layer", "rms"), *_ON_ONE_THREAD]],
     "activation": [[*_kinds("silu", "gelu-tanh", "swiglu"), *_ON_ONE_THREAD]],

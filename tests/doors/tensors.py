@@ -55,12 +55,11 @@ def rows_of_attention() -> Iterator[tuple[str, Row]]:
         "device": DEVICE, "q": x, "k": x, "v": x, "scale": None, "causal": False, "lengths": None,
         "log_sums": None, "out": None,
     }  # fmt: skip
-    fine = dict.fromkeys(("lengths", "log_sums", "out"), OPTIONAL)
+    fine = dict.fromkeys(("lengths", "out"), OPTIONAL)
     fine |= {"scale": ("None", "a float", "huge"), "causal": ("true",)}
-    yield "attention", Row(attention, given, fine)
+    yield "attention", Row(attention, given, fine | {"log_sums": OPTIONAL})
     slope = {name: value for name, value in given.items() if name != "log_sums"}
     slope |= {"gradient": x, "y": x, "log_sums": np.ones((1, 3), np.float32)}
-    fine = {name: kinds for name, kinds in fine.items() if name != "log_sums"}
     yield "attention_backward", Row(attention_backward, slope, fine)
 
 

@@ -14,8 +14,10 @@ from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Values
+from quod.tensor.attention_backward_cores import of_keys, of_queries
+from quod.tensor.attention_cores import Copied, store
 from quod.tensor.attention_kernel import AttentionForm, Sequence, part_of
-from quod.tensor.attention_plan import TilePlan
+from quod.tensor.attention_plan import CoreTilePlan, TilePlan
 from quod.tensor.attention_tiles import Grid, Lines, Tile
 from quod.tensor.flat import TYPES
 from quod.tensor.plan import RowPlan
@@ -61,15 +63,31 @@ class _Rows:
 def _attention_backward_queries(
     k: Builder, queries: Value, keys: Value, size: Value, heads: Value, shared_by: Value,
     rows: Value, factor: Value, scale: Value, gradient: Value, q: Value, keys_: Value,
-    values: Value, numbers: Value, *memory: Value, element: Type, plan: TilePlan,
+    values: Value, numbers: Value, *memory: Value, element: Type, plan: TilePlan | CoreTilePlan,
     form: AttentionForm,
 ) -> None:  # fmt: skip
     """dq = scale * ds k, where ds = p * (dy v^T - sum(dy * y)), and p are the weights."""
     *lengths, dq = memory
     own, _ = plan.tile
     tiles = (queries + (own - 1)) // own
-    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * own
+    # The tiles that see most keys come first; below, those that most queries see.
+    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
     sequence = Sequence(k, form, (queries, keys), lengths[0] if lengths else None, head // heads)
+    of_rows = _Rows(k, numbers, head, (rows, queries))
+    stop = sequence.seen(k.minimum(first + (own - 1), queries - 1))
+    if isinstance(plan, CoreTilePlan):
+        size = k.constant(plan.size, u32) if plan.exact else size
+        rows_ = [Copied(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)]
+        lines = [
+            Copied(part_of(k, x, head // shared_by, keys, size), size, stop)
+            for x in (keys_, values)
+        ]
+        row, found = of_queries(
+            k, element, plan, rows_, lines, first, sequence.seen, of_rows.of, factor
+        )
+        made = Copied(part_of(k, dq, head, queries, size), size, queries)
+        store(k, element, plan, made, row, found, [scale] * 2)
+        return
     tile = Tile(k, element, plan, size)
     rooms, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
     sums.clear()
@@ -82,10 +100,8 @@ def _attention_backward_queries(
         for one in (keys_, values)
     )
     places = [k.minimum(first + tile.row(each), queries - 1) for each in range(plan.rows)]
-    of_rows = _Rows(k, numbers, head, (rows, queries))
     logs, products = zip(*map(of_rows.of, places), strict=True)
     seen = [sequence.seen(place) for place in places]
-    stop = sequence.seen(k.minimum(first + (own - 1), queries - 1))
     with k.range(k.constant(0, u32), stop, tile.columns, carry=sums) as loop:
         there = tile.there(loop.index, seen)
         logits = tile.products(turned_q, of_keys, loop.index)
@@ -105,7 +121,7 @@ def _attention_backward_queries(
 def _attention_backward_keys(
     k: Builder, queries: Value, keys: Value, size: Value, heads: Value, shared_by: Value,
     rows: Value, factor: Value, scale: Value, gradient: Value, q: Value, keys_: Value,
-    values: Value, numbers: Value, *memory: Value, element: Type, plan: TilePlan,
+    values: Value, numbers: Value, *memory: Value, element: Type, plan: TilePlan | CoreTilePlan,
     form: AttentionForm,
 ) -> None:  # fmt: skip
     """dv = p^T dy, and dk = scale * ds^T q, over all heads of queries that share the keys."""
@@ -116,18 +132,31 @@ def _attention_backward_keys(
     sequence = Sequence(
         k, form, (queries, keys), lengths[0] if lengths else None, head // (heads // shared_by)
     )
+    # What is beyond a sequence is not looked at.
+    there = k.select(first < sequence.keys, sequence.keys, keys)
+    begin = sequence.first_that_sees(first)
+    if isinstance(plan, CoreTilePlan):
+        size = k.constant(plan.size, u32) if plan.exact else size
+        rows_ = [Copied(part_of(k, x, head, keys, size), size, there) for x in (keys_, values)]
+        lines_ = shared_by * queries
+        lines = [Copied(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
+        row, *found = of_keys(
+            k, element, plan, rows_, lines, first, sequence.seen,
+            _Rows(k, numbers, head, (rows, lines_)).of, factor, (begin, queries),
+        )  # fmt: skip
+        for target, sums_, by in zip((dk, dv), found, (scale, k.constant(1.0, f32)), strict=True):
+            made = Copied(part_of(k, target, head, keys, size), size, keys)
+            store(k, element, plan, made, row, sums_, [by] * 2)
+        return
     tile = Tile(k, element, plan, size)
     rooms, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
     for each in sums:
         each.clear()
-    # What is beyond a sequence is not looked at.
-    there = k.select(first < sequence.keys, sequence.keys, keys)
     turned_keys, turned_values = (
         tile.turned(Lines(part_of(k, one, head, keys, size), there), first, room)
         for one, room in zip((keys_, values), rooms, strict=True)
     )
     places = [first + tile.row(each) for each in range(plan.rows)]
-    begin = sequence.first_that_sees(first)
     with k.range(k.constant(0, u32), shared_by, carry=sums) as group:
         of_head = head * shared_by + group.index
         of_q, of_gradient = (
@@ -160,8 +189,8 @@ def _attention_backward_keys(
         group.next(loop.results)
     one = k.constant(1.0, f32)
     for target, found, by in zip((dk, dv), group.results, (scale, one), strict=True):
-        lines = Lines(part_of(k, target, head, keys, size), keys)
-        tile.store(lines, first, found, [by] * plan.rows)
+        goal = Lines(part_of(k, target, head, keys, size), keys)
+        tile.store(goal, first, found, [by] * plan.rows)
 
 
 def _weights(k: Builder, logits: Grid, seen: Any, factor: Value, logs: Any) -> Grid:

@@ -7,7 +7,7 @@ as its first factor, so that weights never leave registers (FlashAttention-2, Da
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import product
 
@@ -22,7 +22,9 @@ Values = tuple[Value, ...]
 _WORDS = 4
 """Words of a copy, and of a row of a matrix: eight elements of 16 bits."""
 _ELEMENTS = 8
-_MATRIX = 16
+_FAR = 8.0
+"""How far above a top logits may be, to base 2, before it is raised."""
+MATRIX = 16
 """Rows and columns of what one load gives: four matrices of 8 by 8."""
 
 
@@ -35,7 +37,7 @@ class Copied:
     count: Value
 
 
-class _Tiles:
+class Tiles:
     """Tiles of lines of a matrix in shared memory, `stages` of them.
 
     Copies of eight elements are exchanged within a line (the number of the place xor that of the
@@ -91,7 +93,7 @@ class _Tiles:
         """The words of the `down`-th 16 lines and the `across`-th 16 elements of each."""
         place = start + stage * self._words ^ across * 2 * _WORDS
         return self._k.load_matrices(
-            self._room, place + down * _MATRIX * self._pitch, transposed=turned
+            self._room, place + down * MATRIX * self._pitch, transposed=turned
         )
 
 
@@ -103,6 +105,27 @@ class Found:
     tops: list[list[Value]]
     totals: list[list[Value]]
     sums: list[list[Values]]
+
+
+def store(
+    k: Builder, element: Type, plan: CoreTilePlan, target: Copied, row: Value,
+    sums: Sequence[Values], scales: Sequence[Value],
+) -> None:  # fmt: skip
+    """Stores 16 rows, of which an instance has `row` and the one 8 further, each scaled; two
+    elements that are stored beside each other are a word."""
+    pack, width = k.pack_f16 if element is f16 else k.pack_bf16, target.size >> 1
+    for half in range(2):
+        own = row + 8 * half
+        line = k.pointer_add(target.pointer.cast(u32), own.cast(u64) * width.cast(u64))
+        with k.if_(own < target.count):
+            for place, block in enumerate(sums):
+                at = (k.lane_id() & 3) + place * 4
+                word = pack(*[value * scales[half] for value in block[2 * half :][:2]])
+                if plan.exact:
+                    line[at] = word
+                    continue
+                with k.if_(at < width):
+                    line[at] = word
 
 
 class Attention:
@@ -118,12 +141,12 @@ class Attention:
         rows, keys = plan.tile
         self._first, self._seen, self._count = first, seen, of_keys.count
         self._own = k.subgroup_id() * plan.rows
-        self._queries = _Tiles(k, of_q, plan, rows, 1)
-        self._keys = _Tiles(k, of_keys, plan, keys, plan.stages)
-        self._values = _Tiles(k, of_values, plan, keys, plan.stages)
+        self._queries = Tiles(k, of_q, plan, rows, 1)
+        self._keys = Tiles(k, of_keys, plan, keys, plan.stages)
+        self._values = Tiles(k, of_values, plan, keys, plan.stages)
         self._of_queries, self._of_keys = self._queries.left(self._own), self._keys.right()
         self._of_values = self._values.left(k.constant(0, u32))
-        self._down, self._depth = plan.rows // _MATRIX, plan.size // _MATRIX
+        self._down, self._depth = plan.rows // MATRIX, plan.size // MATRIX
         self._kept: list[list[Values]] = []
 
     def run(self) -> Found:
@@ -178,26 +201,22 @@ class Attention:
         k.copy_async_wait(plan.stages - 2)
         k.barrier()
         self._copy(number + (plan.stages - 1))
-        stage = number & (plan.stages - 1)
-        tops, totals, sums, words = [], [], [], []
-        for row, logits in enumerate(self._products(stage)):
-            counts = None
-            if masked:
-                query = self._first + self._own + (row * _MATRIX + (k.lane_id() >> 2))
-                counts = [self._seen(query), self._seen(query + 8)]
-            made, top, total, scales = self._weighed(
-                logits, counts, number * keys, found.tops[row], found.totals[row]
-            )
+        logits = self._products(number & (plan.stages - 1))
+        if masked:
+            logits = [self._seen_alone(row, each, number) for row, each in enumerate(logits)]
+        found = self._raised(found, logits)
+        words, totals = [], []
+        for own, tops, total in zip(logits, found.tops, found.totals, strict=True):
+            made, added = self._weighed(own, tops, total, masked=masked)
             words.append(made)
-            tops.append(top)
-            totals.append(total)
-            by = [scales[at // 2] for at in range(4)]
-            sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
-        for at, across in product(range(keys // _MATRIX), range(self._depth)):
+            totals.append(added)
+        sums = [list(each) for each in found.sums]
+        stage = number & (plan.stages - 1)
+        for at, across in product(range(keys // MATRIX), range(self._depth)):
             right = self._values.matrices(self._of_values, stage, across, at, turned=True)
             for left, own in zip(words, sums, strict=True):
                 self._multiply(left[at], right, own, 2 * across)
-        return Found(tops, totals, sums)
+        return Found(found.tops, totals, sums)
 
     def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
         """Adds the product of 16 rows and 16 columns to the two sums from `place` on."""
@@ -212,7 +231,7 @@ class Attention:
 
     def _products(self, stage: Value) -> list[list[Values]]:
         """Of queries with a tile of keys, by 16 queries and eight keys."""
-        columns = self._plan.keys // _MATRIX
+        columns = self._plan.keys // MATRIX
         zeros = (self._k.constant(0.0, f32),) * 4
         found: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
         for at in range(self._depth):
@@ -223,46 +242,80 @@ class Attention:
                     self._multiply(own, right, row, 2 * number)
         return found
 
-    def _weighed(
-        self, logits: list[Values], counts: list[Value] | None, start: Value, tops: list[Value],
-        totals: list[Value],
-    ) -> tuple[list[Values], list[Value], list[Value], list[Value]]:  # fmt: skip
-        """Of 16 queries the weights, as words of a first factor; new tops and totals, and what
-        sums are scaled by. With `counts` a query sees so many keys."""
+    def _seen_alone(self, row: int, logits: list[Values], number: Value) -> list[Values]:
+        """Logits of 16 queries, the least number where a key is not seen."""
+        k = self._k
+        query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
+        beside = (number * self._plan.keys + (k.lane_id() & 3) * 2).cast(i32)
+        left = [self._seen(query + below).cast(i32) - beside for below in (0, 8)]
+        least = k.constant(LEAST, f32)
+        return [
+            tuple(
+                k.select(left[at // 2] > block * 8 + at % 2, value, least)
+                for at, value in enumerate(values)
+            )
+            for block, values in enumerate(logits)
+        ]
+
+    def _raised(self, found: Found, logits: list[list[Values]]) -> Found:
+        """With tops that no logit is far above: only where one was, are sums scaled.
+
+        Powers are up to 2**_FAR then, which is a factor that sums and weights share."""
         k, factor = self._k, self._factor
-        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        beside = start + (k.lane_id() & 3) * 2
-        parts: list[list[Value]] = []
-        new_tops, new_totals, scales = [], [], []
-        for half in range(2):
-            own = [value for block in logits for value in block[2 * half :][:2]]
-            if counts is not None:
-                left = counts[half].cast(i32) - beside.cast(i32)
-                own = [
-                    k.select(left > at // 2 * 8 + at % 2, value, least)
-                    for at, value in enumerate(own)
+        tops: list[list[Value]] = []
+        raised = None
+        for before, own in zip(found.tops, logits, strict=True):
+            pair = []
+            for half, top in enumerate(before):
+                new = reduce(k.maximum, (x for block in own for x in block[2 * half :][:2]), top)
+                for distance in (1, 2):
+                    new = k.maximum(new, k.shuffle(new, k.lane_id() ^ distance))
+                far = (new - top) * factor > _FAR
+                raised = far if raised is None else raised | far
+                pair.append(k.select(far, new, top))
+            tops.append(pair)
+        assert raised is not None
+        with k.if_(k.any_lane(raised)) as branch:
+            totals, sums = [], []
+            for row, pair in enumerate(tops):
+                scales = [
+                    k.exp2((before - top) * factor)
+                    for before, top in zip(found.tops[row], pair, strict=True)
                 ]
-            top = reduce(k.maximum, own, tops[half])
-            for distance in (1, 2):
-                top = k.maximum(top, k.shuffle(top, k.lane_id() ^ distance))
+                totals.append(list(map(operator.mul, found.totals[row], scales)))
+                by = [scales[at // 2] for at in range(4)]
+                sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
+            branch.give((totals, sums))
+        with branch.otherwise():
+            branch.give((found.totals, found.sums))
+        totals, sums = branch.results
+        return Found(tops, totals, sums)
+
+    def _weighed(
+        self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
+    ) -> tuple[list[Values], list[Value]]:
+        """Of 16 queries the weights, as words of a first factor, and new totals."""
+        k, factor = self._k, self._factor
+        zero = k.constant(0.0, f32)
+        parts: list[list[Value]] = []
+        added = []
+        for half, top in enumerate(tops):
+            own = [value for block in logits for value in block[2 * half :][:2]]
             begin = top * factor
-            if counts is not None:
+            if masked:
                 begin = k.select(top == LEAST, zero, begin)
-            scale = k.exp2(k.fma(tops[half], factor, -begin))
             powers = [k.exp2(k.fma(value, factor, -begin)) for value in own]
-            if counts is not None:
+            if masked:
                 # What is not seen has no weight, however small the factor is.
                 powers = [
                     k.select(value > LEAST, power, zero)
                     for value, power in zip(own, powers, strict=True)
                 ]
             parts.append(powers)
-            new_tops.append(top)
-            new_totals.append(reduce(operator.add, powers, totals[half] * scale))
-            scales.append(scale)
+            added.append(reduce(operator.add, powers, totals[half]))
         pack = k.pack_f16 if self._element is f16 else k.pack_bf16
         words: list[Values] = [
             tuple(pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
-            for at in range(self._plan.keys // _MATRIX)
+            for at in range(self._plan.keys // MATRIX)
         ]
-        return words, new_tops, new_totals, scales
+        return words, added

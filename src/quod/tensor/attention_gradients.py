@@ -15,7 +15,7 @@ from quod.tensor.attention_backward_kernels import (
 )
 from quod.tensor.attention_heads import Heads, heads_of
 from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import plan_tiles
+from quod.tensor.attention_plan import plan_gradients
 from quod.tensor.functions import launch_rows
 from quod.tensor.rows import LOG2_E
 
@@ -70,7 +70,7 @@ def _launch(
     """Runs a kernel whose rows are queries, or with `of` 1 keys."""
     element, (queries, keys, size) = given.q.element, given.sizes
     form = AttentionForm(given.causal, given.lengths is not None)
-    plan = plan_tiles(device, element, size, operands=2, sums=len(stored))
+    plan = plan_gradients(device, element, size, len(stored))
     compiled = device.compile(
         kernels[element, form.lengths], lanes=plan.lanes, element=element, plan=plan, form=form
     )

@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Callable
 from functools import reduce
-from itertools import product
 
 from quod.frozen import frozen
 from quod.kernel import (
@@ -15,7 +14,6 @@ from quod.kernel import (
     Location,
     Value,
     bf16,
-    f16,
     f32,
     pointer,
     u32,
@@ -25,7 +23,7 @@ from quod.kernel.machine import Capability
 from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
-from quod.tensor.attention_cores import Attention, Copied
+from quod.tensor.attention_cores import Attention, Copied, store
 from quod.tensor.attention_plan import CoreTilePlan, TilePlan
 from quod.tensor.attention_tiles import Lines, Tile
 from quod.tensor.flat import TYPES
@@ -190,7 +188,6 @@ def log_sum(k: Builder, top: Value, total: Value) -> Value:
 
 
 def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
-    """Two elements that are stored beside each other are a word."""
     sequence, first = work.sequence, work.first
     stop = sequence.seen(k.minimum(first + (plan.tile[0] - 1), sequence.queries - 1))
     found = Attention(
@@ -198,27 +195,20 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
         Copied(work.keys, work.size, stop), Copied(work.values, work.size, stop), first,
         sequence.seen, work.factor,
     ).run()  # fmt: skip
-    pack, lane = k.pack_f16 if element is f16 else k.pack_bf16, k.lane_id()
-    target, width = work.out().cast(u32), work.size >> 1
+    target = Copied(work.out(), work.size, sequence.queries)
     logs = None if work.log_sums is None else work.log_sums()
-    for number, half in product(range(len(found.sums)), range(2)):
-        row = first + k.subgroup_id() * plan.rows + (number * 16 + half * 8 + (lane >> 2))
-        total = found.totals[number][half]
-        inverse = inverse_of(k, total)
-        line = k.pointer_add(target, row.cast(u64) * width.cast(u64))
-        with k.if_(row < sequence.queries):
-            for place, block in enumerate(found.sums[number]):
-                at = (lane & 3) + place * 4
-                word = pack(*[value * inverse for value in block[2 * half :][:2]])
-                if plan.exact:
-                    line[at] = word
-                    continue
-                with k.if_(at < width):
-                    line[at] = word
-        if logs is not None:
-            log = log_sum(k, found.tops[number][half], total)
-            with k.if_((row < sequence.queries) & ((lane & 3) == 0)):
-                logs[row] = log
+    for number, sums in enumerate(found.sums):
+        totals = found.totals[number]
+        row = first + k.subgroup_id() * plan.rows + (number * 16 + (k.lane_id() >> 2))
+        store(
+            k, element, plan, target, row, sums, [inverse_of(k, total) for total in totals]
+        )  # fmt: skip
+        if logs is None:
+            continue
+        for half, total in enumerate(totals):
+            log, own = log_sum(k, found.tops[number][half], total), row + 8 * half
+            with k.if_((own < sequence.queries) & ((k.lane_id() & 3) == 0)):
+                logs[own] = log
 
 
 def _kernel(element: Type, *, lengths: bool, sums: bool) -> KernelDefinition:

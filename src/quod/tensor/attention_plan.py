@@ -90,6 +90,12 @@ class CoreTilePlan:
         rows, keys = self.tile
         return 2 * self.size * (rows + 2 * self.stages * keys)
 
+    @property
+    def gradient_bytes(self) -> int:
+        """The same where rows are of two tensors, as in gradients."""
+        rows, _ = self.tile
+        return self.shared_bytes + 2 * self.size * rows
+
 
 @frozen
 class WarpgroupPlan:
@@ -134,6 +140,12 @@ CORE_PLANS = {
 }
 """Plans of tensor cores by the size of heads, the largest tile first."""
 
+GRADIENT_PLANS = {
+    64: CoreTilePlan(64, 16, 4, 64, 2, kept=False, resident=2),
+    128: CoreTilePlan(128, 16, 4, 32, 2, kept=False, resident=2),
+}
+"""Plans of the gradients, whose rows and lines are those of two tensors each."""
+
 _WIDE_VECTORS = (16, 3, 8)
 """Lanes, vectors of rows, and lines: 24 of 32 vector registers are sums."""
 _VECTORS = (8, 3, 4)
@@ -162,24 +174,44 @@ def plan_attention(
     device: AnyDevice, element: Type, queries: int, head: int, heads: int, *, whole: bool = True
 ) -> AnyAttentionPlan:
     """The plan for so many heads of so many queries, with keys that are `whole` sequences."""
-    machine = device.machine(device.lanes)
-    fits = element in HALVES and not head * element.bytes % WIDEST and head <= max(CORE_PLANS)
-    if not machine.has(Capability.TENSOR_CORES) or not fits:
+    size = _on_cores(device, element, head)
+    if size is None:
         return plan_tiles(device, element, head)
+    machine = device.machine(device.lanes)
+    room = machine.shared_bytes_limit
     found = WARPGROUP_PLANS.get(head)
     if found is not None and whole and machine.has(Capability.WARPGROUPS):
         enough = 2 * -(-queries // found.tile[0]) * heads >= device.multiprocessors
-        if enough and found.shared_bytes < machine.shared_bytes_limit:
+        if enough and found.shared_bytes < room:
             return found
-    size = min(size for size in CORE_PLANS if size >= head)
     *large, small = CORE_PLANS[size]
     for plan in large if size == head else ():
         enough = -(-queries // plan.tile[0]) * heads >= device.multiprocessors
-        if enough and plan.shared_bytes <= machine.shared_bytes_limit:
+        if enough and plan.shared_bytes <= room:
             return plan
-    if small.shared_bytes > machine.shared_bytes_limit:
+    if small.shared_bytes > room:
         return plan_tiles(device, element, head)
     return replace(small, exact=size == head)
+
+
+def plan_gradients(
+    device: AnyDevice, element: Type, head: int, sums: int
+) -> TilePlan | CoreTilePlan:
+    """The plan for gradients of which `sums` are summed together."""
+    size = _on_cores(device, element, head)
+    if size is not None:
+        plan = GRADIENT_PLANS[size]
+        if plan.gradient_bytes <= device.machine(device.lanes).shared_bytes_limit:
+            return replace(plan, exact=size == head)
+    return plan_tiles(device, element, head, operands=2, sums=sums)
+
+
+def _on_cores(device: AnyDevice, element: Type, head: int) -> int | None:
+    """The size of heads in plans of tensor cores; None where these do not suit."""
+    cores = device.machine(device.lanes).has(Capability.TENSOR_CORES)
+    if not cores or element not in HALVES or head * element.bytes % WIDEST:
+        return None
+    return next((size for size in sorted(CORE_PLANS) if size >= head), None)
 
 
 def plan_tiles(

@@ -43,7 +43,9 @@ class Tile:
         self._word = u64 if k.machine.has(Capability.U64) else u32
         self._vectors = k.machine.has(Capability.VECTOR_LANES)
         self.rows, self.columns = plan.tile
-        self._own, self._beside = k.local_id() // plan.across, k.local_id() % plan.across
+        self._own, self._beside = k.local_id(), k.constant(0, u32)
+        if plan.across > 1:
+            self._own, self._beside = self._own // plan.across, self._own % plan.across
         self._pitch = plan.chunk + (0 if self._vectors else _PAD)
         self._room = k.shared(f32, self.columns * self._pitch)
         self._weights = k.shared(f32, self.columns * self.rows)

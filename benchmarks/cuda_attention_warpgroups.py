@@ -1,0 +1,134 @@
+"""Attention by warpgroups beside cuDNN: the plans that are chosen, and others.
+
+    python benchmarks/cuda_attention_warpgroups.py                   f16 of two shapes
+    python benchmarks/cuda_attention_warpgroups.py 2x16x16384x128    other shapes, BxHxTxD
+
+A line a plan and kind, full or causal: microseconds, TFLOP/s, and of torch, which computes the same
+in the same process, in turn. Both are graphs of launches; medians of five.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import checkout  # noqa: F401
+import numpy as np
+
+from quod.cli.bench.tensor_operations import attention_of_torch
+from quod.device.discovery import open_device
+from quod.device.tensor_map import TiledMemory
+from quod.kernel import f16
+from quod.tensor.attention_kernel import AttentionForm
+from quod.tensor.attention_plan import WARPGROUP_PLANS, WarpgroupPlan, heads_together
+from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.rows import LOG2_E
+
+Shape = tuple[int, int, int, int]
+SHAPES: tuple[Shape, ...] = ((1, 16, 8192, 128), (4, 16, 4096, 64))
+_REPEATS = 5
+_SECONDS = 0.02
+
+
+def variants(size: int) -> list[WarpgroupPlan]:
+    """Plans worth timing for a size of heads, the one that is chosen first."""
+    others = {
+        64: ((2, 96), (2, 64), (3, 96), (3, 64)),
+        128: ((2, 112), (2, 80), (2, 64), (1, 96)),
+    }[size]
+    return [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others)]
+
+
+def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Callable[[], float]:
+    """Runs a graph of calls; gives seconds of one."""
+    heads, (tokens, size), (rows, keys) = math.prod(shape[:2]), shape[2:], plan.tile
+    random = np.random.default_rng(3)
+    memory = [
+        device.upload(random.standard_normal(shape, np.float32).astype(np.float16))
+        for _ in range(4)
+    ]
+    maps = device.tensor_maps(tuple(
+        TiledMemory(one.address, heads, tokens, size, lines)
+        for one, lines in zip(memory, (rows, keys, keys), strict=False)
+    ))  # fmt: skip
+    compiled = device.compile(
+        ATTENTION_TILES[f16, False], lanes=plan.lanes, element=f16, plan=plan,
+        form=AttentionForm(causal=causal),
+    )  # fmt: skip
+    count = max(1, round(_SECONDS * 5e14 / (4 * heads * tokens**2 * size)))
+    recording = device.stream("attention").record()
+    for _ in range(count):
+        recording.launch(
+            compiled, -(-tokens // rows) * heads, tokens, tokens, heads, 1,
+            heads_together(tokens, size, 1), LOG2_E / math.sqrt(size), maps, *memory,
+            label="attention",
+        )  # fmt: skip
+    recorded = recording.finish().recording
+
+    def run() -> float:
+        begin = perf_counter()
+        device.stream("attention").replay(recorded).run()
+        return (perf_counter() - begin) / count
+
+    run()
+    return run
+
+
+def torch_graph(shape: Shape, *, causal: bool) -> Callable[[], float] | None:
+    """The same by torch; None where there is no torch with a GPU."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    torch: Any = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        return None
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in range(3))
+    count = max(1, round(_SECONDS * 5e14 / (4 * math.prod(shape[:3]) * shape[2] * shape[3])))
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        attention_of_torch(torch, q, k, v, causal=causal)
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured, stream=stream):
+        for _ in range(count):
+            attention_of_torch(torch, q, k, v, causal=causal)
+
+    def run() -> float:
+        torch.cuda.synchronize()
+        begin = perf_counter()
+        captured.replay()
+        torch.cuda.synchronize()
+        return (perf_counter() - begin) / count
+
+    run()
+    return run
+
+
+def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
+    device = open_device(device_name)
+    given: list[Any] = [tuple(map(int, text.split("x"))) for text in arguments]
+    for shape in given or SHAPES:
+        for causal in (False, True):
+            peer = torch_graph(shape, causal=causal)
+            for plan in variants(shape[3]):
+                own = graph(device, shape, plan, causal=causal)
+                times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+                found, other = (median(column) for column in zip(*times, strict=True))
+                work = 4e-12 * math.prod(shape[:3]) * shape[2] * shape[3] / (2 if causal else 1)
+                kind = "causal" if causal else "full  "
+                told = f"{'x'.join(map(str, shape)):16} {kind} {1e6 * found:9.1f} us"
+                told += f" {work / found:6.1f} TFLOP/s"
+                if other:
+                    told += (
+                        f"  torch {1e6 * other:9.1f} us {work / other:6.1f} {other / found:5.2f}"
+                    )
+                print(f"{told}  {plan}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
