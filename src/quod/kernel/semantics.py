@@ -214,6 +214,14 @@ def power_of_two(a: Array) -> Array:
     return result
 
 
+def normal_power_of_two(a: Array) -> Array:
+    """The same, but for 0 in place of subnormal numbers."""
+    result = power_of_two(a)
+    least = np.finfo(a.dtype).tiny
+    flushed: Array = np.where(result < least, result.dtype.type(0), result)
+    return flushed
+
+
 def reciprocal(a: Array) -> Array:
     result: Array = a.dtype.type(1) / a
     return result

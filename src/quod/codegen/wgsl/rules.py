@@ -245,6 +245,7 @@ _EXPRESSIONS: dict[str, Expression] = {
     "rsqrt": function("inverseSqrt"),
     "rcp": _reciprocal,
     "exp2": function("exp2"),
+    "exp2_normal": function("exp2"),
     "abs": function("abs"),
     "floor": function("floor"),
     "ceil": function("ceil"),
