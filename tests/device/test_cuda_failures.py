@@ -44,6 +44,10 @@ def launch_all(device: CudaDevice) -> list[int]:
 # --- the model of the driver is faithful to the bindings
 
 
+WITHOUT_BINDINGS = {"cuTensorMapEncodeTiled"}
+"""Their object for a map is not aligned as the driver demands."""
+
+
 def test_every_function_that_is_called_is_one_of_the_bindings() -> None:
     source = Path(cuda_driver.__file__).parent
     used: set[str] = set()
@@ -52,7 +56,7 @@ def test_every_function_that_is_called_is_one_of_the_bindings() -> None:
         used |= set(re.findall(r"(?:driver|api|get)\.(cu[A-Z]\w+)", text))
         used |= set(re.findall(r'"(cu[A-Z]\w+)"', text))
     assert len(used) > 40
-    assert used <= set(FUNCTIONS)
+    assert used - WITHOUT_BINDINGS <= set(FUNCTIONS)
     for name in FUNCTIONS:
         assert callable(getattr(real, name)), name
 

@@ -86,11 +86,11 @@ _row(
     "exp2", "T -> T", "Two to the power of it.", semantics.power_of_two, T=(types.f32,),
     capability=Capability.EXP2, ulps={"ptx": 3},
 )  # fmt: skip
-
 _row(
-    "exp2_flushed", "T -> T", "Two to the power of it; 0 where that is below 2**-126.",
-    semantics.power_of_two_flushed, T=(types.f32,), capability=Capability.EXP2, ulps={"ptx": 3},
+    "exp2_normal", "T -> T", "Two to the power of it, 0 where that is below 2**-126.",
+    semantics.normal_power_of_two, T=(types.f32,), capability=Capability.EXP2, ulps={"ptx": 3},
 )  # fmt: skip
+
 
 _row = partial(_define, "Bits")
 _row(

@@ -214,10 +214,12 @@ def power_of_two(a: Array) -> Array:
     return result
 
 
-def power_of_two_flushed(a: Array) -> Array:
-    """The same; 0 for a subnormal one."""
-    result: Array = np.where(a < -126, a.dtype.type(0), power_of_two(a))
-    return result
+def normal_power_of_two(a: Array) -> Array:
+    """The same, but for 0 in place of subnormal numbers."""
+    result = power_of_two(a)
+    least = np.finfo(a.dtype).tiny
+    flushed: Array = np.where(result < least, result.dtype.type(0), result)
+    return flushed
 
 
 def reciprocal(a: Array) -> Array:

@@ -104,7 +104,7 @@ class _Gradients:
 
     def weight(self, logit: Value, log: Value) -> Value:
         """What a logit comes to."""
-        return self._k.exp2(self._k.fma(logit, self._factor, -log))
+        return self._k.exp2(self._k.fma(logit, self._factor, -log), normal=True)
 
 
 def of_queries(

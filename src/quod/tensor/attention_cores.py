@@ -304,7 +304,7 @@ class Attention:
             begin = top * factor
             if masked:
                 begin = k.select(top == LEAST, zero, begin)
-            powers = [k.exp2(k.fma(value, factor, -begin)) for value in own]
+            powers = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
             if masked:
                 # What is not seen has no weight, however small the factor is.
                 powers = [

@@ -237,8 +237,8 @@ class WarpgroupAttention:
             begin = top * factor
             if masked:
                 begin = k.select(top == LEAST, zero, begin)
-            scale = k.exp2_flushed(k.fma(found.tops[half], factor, -begin))
-            made = [k.exp2_flushed(k.fma(value, factor, -begin)) for value in own]
+            scale = k.exp2(k.fma(found.tops[half], factor, -begin), normal=True)
+            made = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
             if masked:
                 # What is not seen has no weight, however small the factor is.
                 made = [

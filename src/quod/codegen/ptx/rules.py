@@ -347,7 +347,7 @@ RULES: dict[str, Rule] = {
     "rsqrt": _of_register("rsqrt.approx"),
     "rcp": _of_register("rcp.approx"),
     "exp2": _of_register("ex2.approx"),
-    "exp2_flushed": _of_register("ex2.approx.ftz"),
+    "exp2_normal": _of_register("ex2.approx.ftz"),
     "abs": _of_register("abs"),
     "floor": _of_register("cvt.rmi", twice=True),
     "ceil": _of_register("cvt.rpi", twice=True),

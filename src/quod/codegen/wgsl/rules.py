@@ -231,7 +231,7 @@ def _reciprocal(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"1.0f / {body.text_of(op.operands[0], _ATOM)}", _PRODUCT
 
 
-def _exp2_flushed(body: BodyEmitter, op: Op) -> tuple[str, int]:
+def _exp2_normal(body: BodyEmitter, op: Op) -> tuple[str, int]:
     a = body.text_of(op.operands[0], _ATOM)
     return f"select(exp2({a}), 0.0f, ({a} < -126.0f))", _ATOM
 
@@ -250,7 +250,7 @@ _EXPRESSIONS: dict[str, Expression] = {
     "rsqrt": function("inverseSqrt"),
     "rcp": _reciprocal,
     "exp2": function("exp2"),
-    "exp2_flushed": _exp2_flushed,
+    "exp2_normal": _exp2_normal,
     "abs": function("abs"),
     "floor": function("floor"),
     "ceil": function("ceil"),

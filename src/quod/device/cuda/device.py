@@ -123,7 +123,7 @@ class CudaDevice(OpenedDevice):
         self.memory_budget = memory_budget or int(free * _BUDGET_SHARE)
         self.pool = MemoryPool(self.driver, self.space, self.name, self.memory_budget)
         self._pinned = PinnedMemory(self.driver)
-        self._tensor_maps = TensorMaps(self.driver, self.upload)
+        self._tensor_maps = TensorMaps(self.driver)
         self._streams = StreamPool(self.driver)
 
     def _open_context(self) -> tuple[Any, int]:
@@ -265,7 +265,7 @@ class CudaDevice(OpenedDevice):
 
     def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
         """Memory with the tensor maps of some arrays, which it keeps; see `device.tensor_map`."""
-        return self._tensor_maps.get(arrays)
+        return self._tensor_maps.get(arrays, self.upload)
 
     # --- memory
 
@@ -443,6 +443,7 @@ class CudaDevice(OpenedDevice):
             if self._context is None:
                 return
             context, self._context = self._context, None
+        self._tensor_maps.clear()
         self.space.lose("the device was closed; open it again")
         if os.getpid() != self._process:
             return

@@ -33,25 +33,33 @@ _Address = ctypes.c_void_p
 class TensorMaps:
     """The maps of a GPU, which are kept: an address and a shape have the same map always."""
 
-    def __init__(self, driver: Driver, upload: Callable[[Array], Buffer]) -> None:
-        self._driver, self._upload = driver, upload
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[TiledMemory, ...], Buffer] = OrderedDict()
 
-    def get(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
-        """Memory with the maps of some arrays; DeviceError for what the driver refuses."""
+    def get(self, arrays: tuple[TiledMemory, ...], upload: Callable[[Array], Buffer]) -> Buffer:
+        """Memory with the maps of some arrays; DeviceError for what the driver refuses.
+
+        `upload` is the device's, which is not kept: that would be a circle of references.
+        """
         with self._lock:
             found = self._known.get(arrays)
             if found is not None:
                 self._known.move_to_end(arrays)
                 return found
         words = np.concatenate([self._encoded(array) for array in arrays])
-        made = self._upload(words)
+        made = upload(words)
         with self._lock:
             self._known[arrays] = made
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return made
+
+    def clear(self) -> None:
+        """Gives the memory of all maps back."""
+        with self._lock:
+            self._known.clear()
 
     def _encoded(self, array: TiledMemory) -> Array:
         room = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)

@@ -20,10 +20,10 @@ from quod.codegen.ptx.interpreter.decode import (
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.kernel.semantics import (
     inverse_square_root,
+    normal_power_of_two,
     pack_bf16,
     pack_f16,
     power_of_two,
-    power_of_two_flushed,
     reciprocal,
     unpack_f16_low,
 )
@@ -162,12 +162,14 @@ _APPROXIMATED = {"ex2": power_of_two, "rcp": reciprocal, "rsqrt": inverse_square
 
 def _approximate(instruction: Instruction, operands: Operands) -> Code:
     """ex2, rcp and rsqrt, which there are only as approximations: here they are rounded."""
-    name, flushed = instruction.opcode[0], instruction.opcode[2:] == ("ftz", "f32")
-    if instruction.opcode[1:] != ("approx", "f32") and not (flushed and name == "ex2"):
+    name, *modifiers = instruction.opcode
+    function = _APPROXIMATED[name]
+    if modifiers == ["approx", "ftz", "f32"] and name == "ex2":
+        function = normal_power_of_two
+    elif modifiers != ["approx", "f32"]:
         raise instruction.error("is no approximation that is known here")
     operands.count(2)
     target, source = instruction.operands
-    function = power_of_two_flushed if flushed else _APPROXIMATED[name]
     evaluate = arithmetic.typed(function, "f32")
     return assignment(operands.target(target, "f32"), evaluate, [operands.source(source, "f32")])
 
