@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 from quod.codegen.ptx.machine import ptx_machine
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.tensor_map import TiledMemory
+from quod.errors import KernelError
+from quod.frozen import replace
 from quod.kernel import F32, U16, U64, Builder, Pointer, Value, f16, f32, function, kernel, u32, u64
 from quod.kernel.builder_tiles import TiledArray, TileOperand
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
@@ -346,3 +350,21 @@ def test_a_text_has_the_same_bounds(old: str, new: str, message: str) -> None:
     verify(parse(text), MACHINE)
     with pytest.raises(VerificationFailure, match=message):
         verify(parse(text.replace(old, new)), MACHINE)
+
+
+@pytest.mark.parametrize("wrong", [{"length": 128}, {"height": 9}, {"planes": 2}, {"lines": 8}])
+def test_tensor_maps_are_those_of_the_kernel(wrong: dict[str, int]) -> None:
+    @kernel(workgroup=128)
+    def traced(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
+        room, bars = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1)
+        k.mbarrier_init(bars, 0)
+        k.cluster_barrier()
+        arrived(k, room, bars, array_of(k, x, maps))
+
+    with EmulatedDevice() as device:
+        x = device.upload(np.ones(4096, np.uint16))
+        right = TiledMemory(x.address, planes=1, height=8, length=64, lines=64)
+        compiled = device.compile(traced)
+        device.launch(compiled, 1, device.tensor_maps((right,)), x)
+        with pytest.raises(KernelError, match="their tensor map says"):
+            device.launch(compiled, 1, device.tensor_maps((replace(right, **wrong),)), x)

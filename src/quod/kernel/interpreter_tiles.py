@@ -226,6 +226,7 @@ def _tile(op: Op, run: Run, frame: Frame, operands: Sequence[int], group: int, l
             op, run, group, f"copies a tile that begins at {tuple(numbers[3:])}: places go to "
             f"{_MOST_PLACES}, and those above are before the array",
         )  # fmt: skip
+    _check_map(op, run, frame, operands[4], group, (length, height, planes, lines))
     at_line, at_column = line + np.arange(lines)[:, None], column + np.arange(_COLUMNS)
     inside = (at_line < height) & (at_column < length) & (plane < planes)
     places = (plane * height + at_line) * length + at_column
@@ -237,6 +238,21 @@ def _tile(op: Op, run: Run, frame: Frame, operands: Sequence[int], group: int, l
     swizzled = np.arange(8) ^ np.arange(lines)[:, None] % 8
     chunks = tile.reshape(lines, 8, 8)
     return np.take_along_axis(chunks, swizzled[:, :, None], axis=1).reshape(-1).view(np.uint8)
+
+
+def _check_map(
+    op: Op, run: Run, frame: Frame, slot: int, group: int, wanted: tuple[int, int, int, int]
+) -> None:
+    """The map of an emulated device says the same as the kernel; zeros say nothing."""
+    number, offset = _place(op, run, frame, slot, group)
+    at, lanes = np.array([offset]), np.array([group * run.width])
+    words = run.buffers[number].load(at, lanes, types.u64, 4, run.place(op.location))
+    given = tuple(int(word[0]) for word in words)
+    if any(given) and given != wanted:
+        raise _error(
+            op, run, group, f"has {wanted} as length, height and planes of an array and lines of a "
+            f"tile, and their tensor map says {given}",
+        )  # fmt: skip
 
 
 def check_arrived(run: Run) -> None:
