@@ -26,8 +26,8 @@ METHODS = {
 """The methods that record an op of another name."""
 
 OTHERS = {
-    "all_lanes", "any_lane", "emit", "emit_many", "exp", "global_id", "lane_id", "log", "log2",
-    "machine", "operand", "resident_workgroups", "subgroup_id", "subgroup_size", "tanh",
+    "all_lanes", "any_lane", "cluster", "emit", "emit_many", "exp", "global_id", "lane_id", "log",
+    "log2", "machine", "operand", "resident_workgroups", "subgroup_id", "subgroup_size", "tanh",
     "unpack_bf16", "workgroup_size",
 }  # fmt: skip
 """What is no op of the table, but made of some, or asks."""

@@ -276,7 +276,7 @@ def test_each_op_says_what_it_does() -> None:
     for name, definition in OPS.items():
         assert definition.doc.endswith("."), name
         assert definition.special or definition.evaluate or not definition.pure or name in (
-            "local_id", "workgroup_id", "num_workgroups",
+            "local_id", "workgroup_id", "num_workgroups", "cluster_rank",
         )  # fmt: skip
 
 

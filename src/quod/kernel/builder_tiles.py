@@ -8,11 +8,10 @@ from typing import NamedTuple
 from quod.kernel import types
 from quod.kernel.builder_memory import MemoryBuilder, check_type, check_value
 from quod.kernel.errors import TraceError, an
+from quod.kernel.tile_ops import CLUSTERS
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
-from quod.validation import flag, whole_number
-
-_MOST_IN_CLUSTER = 8
+from quod.validation import flag, instance, whole_number
 
 
 class TiledArray(NamedTuple):
@@ -42,6 +41,18 @@ class TileOperand(NamedTuple):
     apart: int = 0
 
 
+def _check_list(name: str, given: object, count: int | None = None, of: str = "values") -> None:
+    """TraceError unless it is a list or tuple, of `count` items if that is said."""
+    if not isinstance(given, (list, tuple)):
+        raise TraceError(f"{name} must be a list or tuple of {of}, not {an(type(given).__name__)}")
+    if count is not None and len(given) != count:
+        raise TraceError(f"{name} must be {of}, {count} in all, not {len(given)}")
+
+
+def _check_tile(given: object) -> None:
+    instance("a matrix in shared memory", given, TileOperand, "make one", error=TraceError)
+
+
 class TileBuilder(MemoryBuilder):
     """What a kernel's Python function asks of the copying unit and of the tensor cores."""
 
@@ -50,8 +61,8 @@ class TileBuilder(MemoryBuilder):
 
         They run at the same time. For machines with the capability ``tile_copies``.
         """
-        count = whole_number("a cluster", workgroups, 1, _MOST_IN_CLUSTER, error=TraceError)
-        if count & (count - 1):
+        count = whole_number("a cluster", workgroups, 1, max(CLUSTERS), error=TraceError)
+        if count not in CLUSTERS:
             raise TraceError(f"a cluster has 1, 2, 4 or 8 workgroups, not {count}")
         self._tracer.cluster = count
 
@@ -71,7 +82,7 @@ class TileBuilder(MemoryBuilder):
     def mbarrier_init(self, pointer: Value, index: Operand) -> None:
         """Makes pointer[index], a u64 in shared memory, an mbarrier for `copy_tile`.
 
-        Others may use it after a barrier of the cluster.
+        Others may use it after a barrier, those of other workgroups after one of the cluster.
         """
         self._mbarrier("mbarrier_init", pointer, index)
 
@@ -106,6 +117,9 @@ class TileBuilder(MemoryBuilder):
         """
         lines = whole_number("the lines of a tile", lines, 8, 256, error=TraceError)
         multicast = flag("multicast", multicast, error=TraceError)
+        instance("an array of tiles", array, TiledArray, "make one", error=TraceError)
+        _check_list("an mbarrier", mbarrier, 2, "a pointer and an index")
+        _check_list("the start of a tile", start, 3, "an element, a line and a plane")
         places = [self.operand(item, types.u32) for item in (to, mbarrier[1], *start)]
         operands = (
             shared, places[0], mbarrier[0], places[1], array.tensor_map,
@@ -133,8 +147,9 @@ class TileBuilder(MemoryBuilder):
         check_type(element)
         if element not in types.HALVES:
             raise TraceError(f"k.mma_tiles multiplies f16 and bf16, not {element}")
-        if not isinstance(sums, (list, tuple)):
-            raise TraceError(f"sums are a list of values, not {an(type(sums).__name__)}")
+        for tile in (a, b):
+            _check_tile(tile)
+        _check_list("sums", sums)
         operands = (
             a.pointer, self.operand(a.first, types.u32), b.pointer,
             self.operand(b.first, types.u32), *sums,
@@ -155,6 +170,9 @@ class TileBuilder(MemoryBuilder):
         check_type(element)
         if element not in types.HALVES:
             raise TraceError(f"k.mma_rows multiplies f16 and bf16, not {element}")
+        _check_list("a", a, 4, "words of two elements")
+        _check_tile(b)
+        _check_list("sums", sums)
         operands = (*a, b.pointer, self.operand(b.first, types.u32), *sums)
         for operand in operands:
             check_value(operand, "mma_rows")
@@ -172,6 +190,7 @@ class TileBuilder(MemoryBuilder):
         Sums are of groups that it waits for.
         """
         pending = whole_number("pending", pending, 0, 7, error=TraceError)
+        _check_list("sums", sums)
         for value in sums:
             check_value(value, "mma_wait")
         kinds = [value.type for value in sums]

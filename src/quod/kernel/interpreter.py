@@ -17,6 +17,7 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers
 from quod.kernel.interpreter_program import program
 from quod.kernel.interpreter_run import Frame, Lanes, Run
+from quod.kernel.interpreter_tiles import check_arrived
 from quod.kernel.ir import Kernel
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import PointerType, Type
@@ -73,6 +74,7 @@ def interpret(
             for slot, lanes in zip(compiled.body.arguments, bound, strict=True):
                 frame[slot] = _spread(lanes, run.lanes)
             compiled.body.run(frame, run, run.everyone)
+            check_arrived(run)
 
 
 def _bind(

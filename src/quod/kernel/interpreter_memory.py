@@ -19,7 +19,7 @@ from quod.kernel.types import Type
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _NOBODY, _MANY, _ATOMIC, _PRODUCT = -1, -2, -3, -4
-_SHARED_ALIGNMENT = 16
+SHARED_ALIGNMENT = 16
 _ROW_BYTES = 16  # of a matrix of 8 by 8 halves
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
 
@@ -229,8 +229,12 @@ class SharedBuffer(Buffer):
     It is watched in units of `granule` bytes, the smallest element that the kernel uses there.
     """
 
-    def __init__(self, name: str, size: int, granule: int, width: int, groups: int) -> None:
-        self._stride = -(-size // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
+    def __init__(
+        self, name: str, size: int, granule: int, width: int, groups: int,
+        alignment: int = SHARED_ALIGNMENT,
+    ) -> None:  # fmt: skip
+        self.alignment = alignment
+        self._stride = -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
         super().__init__(name, np.zeros(self._stride * groups, np.uint8))
         self.nbytes = size
         self._granule = granule
@@ -240,6 +244,7 @@ class SharedBuffer(Buffer):
         self._writer = np.full(units, _NOBODY, np.int64).reshape(-1)
         self._reader = np.full(units, _NOBODY, np.int64).reshape(-1)
         self._copied_to = np.zeros(units, np.bool_).reshape(-1)
+        self._mbarriers = np.zeros(units, np.bool_).reshape(-1)
         self._units = units
 
     def barrier(self, groups: Array | None, *, products_only: bool = False) -> None:
@@ -375,6 +380,14 @@ class SharedBuffer(Buffer):
         self._refuse(several, lanes, problem, place)
         self._copied_to[places] = True
 
+    def make_mbarrier(self, offset: int, lane: int, place: Place) -> None:
+        """Makes eight bytes what only mbarriers' ops may touch."""
+        at, lanes = np.array([offset]), np.array([lane])
+        self.begin_copy(at, lanes, 8, place)
+        places = self._places(at, lanes, 8)
+        self._copied_to[places], self._writer[places] = False, _NOBODY
+        self._mbarriers[places] = True
+
     def end_copy(self, offsets: Array, lanes: Array, data: Array) -> None:
         """Sets the places of a copy: `data` are the bytes of each lane."""
         first = self._indices(offsets, lanes, 1)
@@ -388,6 +401,8 @@ class SharedBuffer(Buffer):
         """A copy that was not waited for arrives at any time, whatever is stored meanwhile."""
         problem = f"{verb} {self.name} where a copy is on its way; it is to be waited for before"
         self._refuse(self._copied_to[places], lanes, problem, place)
+        problem = f"{verb} {self.name} where an mbarrier is"
+        self._refuse(self._mbarriers[places], lanes, problem, place)
 
     def _refuse_change(
         self, changes: Array, places: Array, lanes: Array, *, allowed_writer: int, place: Place

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from quod.frozen import frozen
 from quod.kernel.interpreter_memory import SharedBuffer
+from quod.kernel.ir import Location
+from quod.kernel.semantics import Array
+
+
+@frozen(eq=False)
+class Copy:
+    """A copy on its way: what brings it, and where the kernel asked for it."""
+
+    arrive: Callable[[], None]
+    location: Location
 
 
 class Mbarrier:
@@ -15,7 +27,9 @@ class Mbarrier:
         self.ended = 0
         self.expected: int | None = None
         self.come = 0
-        self.copies: list[Callable[[], None]] = []
+        self.known = self.known_to_cluster = False
+        """Whether a barrier came after it was made: of the workgroup, or of the cluster."""
+        self.copies: list[Copy] = []
 
     def settle(self) -> None:
         """Ends the phase if all of it has come."""
@@ -38,7 +52,8 @@ class Reading:
 class Tiles:
     """The barriers and products of the workgroups that run."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: int) -> None:
         self.barriers: dict[tuple[int, int, int], Mbarrier] = {}
         self.readings: list[Reading] = []
-        self.committed = 0
+        self.committed: Array = np.zeros(groups, np.int64)
+        """Groups of products of each workgroup."""

@@ -63,7 +63,7 @@ class Run:
         self.iteration_limit = iteration_limit
         self.buffers = buffers
         self.copies = PendingCopies(self.lanes)
-        self.tiles = Tiles()
+        self.tiles = Tiles(count)
         self.cluster = kernel.cluster
         self.everyone = Mask(np.ones(self.lanes, np.bool_))
         every = np.arange(self.lanes, dtype=np.uint32)

@@ -12,7 +12,13 @@ import numpy as np
 
 from quod.kernel import matrices
 from quod.kernel.errors import AssertionFailure, InterpreterError
-from quod.kernel.interpreter_memory import Buffer, Pointers, PrivateBuffer, SharedBuffer
+from quod.kernel.interpreter_memory import (
+    SHARED_ALIGNMENT,
+    Buffer,
+    Pointers,
+    PrivateBuffer,
+    SharedBuffer,
+)
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 
 # Steps as those below, which are looked up here.
@@ -140,10 +146,12 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
     size = element.bytes * int(op.attributes["count"])
     what = "table" if space == "constant" else f"{space} memory"
     name = f"the {what} of line {op.location.line}"
+    alignment = int(op.attributes.get("alignment", SHARED_ALIGNMENT))
 
     def buffer(run: Run) -> Buffer:
         if space == "shared":
-            return SharedBuffer(name, size, run.granule, run.width, run.lanes // run.width)
+            groups = run.lanes // run.width
+            return SharedBuffer(name, size, run.granule, run.width, groups, alignment)
         if space == "private":
             return PrivateBuffer(name, size, element.bytes, run.lanes)
         data = bytes.fromhex(op.attributes["data"])

@@ -191,6 +191,10 @@ def _expect(op: Op, wanted: Sequence[Type]) -> None:
         raise _fail(op, f"{op.name} takes {names_of(wanted)}, not {names_of(given)}")
 
 
+_APART = range(0, 1 << 16, 256)
+"""Words between parts of a matrix in shared memory, as tensor cores take them."""
+
+
 def cluster_barrier(op: Op) -> None:
     _counts(op, 0, 0)
     if type(op.attributes.get("memory")) is not bool:
@@ -240,8 +244,10 @@ def _product(op: Op, of_a: Sequence[Type], tiles: str) -> None:
         raise _fail(op, f"products are of f16 or bf16, not of {op.attributes.get('element')}")
     for name in tiles:
         along, apart = op.attributes.get(f"{name}_along"), op.attributes.get(f"{name}_apart")
-        if type(along) is not bool or type(apart) is not int or apart % 256 or apart < 0:
-            raise _fail(op, f"{name}_along is a bool, and {name}_apart a multiple of 256 words")
+        if type(along) is not bool or type(apart) is not int or apart not in _APART:
+            raise _fail(
+                op, f"{name}_along is a bool, and {name}_apart a multiple of 256 words below 65536"
+            )
 
 
 def mma_wait(op: Op) -> None:
@@ -271,7 +277,7 @@ def array(op: Op) -> None:
     if type(count) is not int or count < 1:
         raise _fail(op, f"{op.name} memory holds at least one element, not {count}")
     alignment = op.attributes.get("alignment", 16)
-    if alignment not in _ALIGNMENTS:
+    if type(alignment) is not int or alignment not in _ALIGNMENTS:
         raise _fail(op, f"an array begins at a multiple of one of {_ALIGNMENTS}, not {alignment}")
 
 

@@ -207,7 +207,7 @@ _row(
 _row(
     "uniform", "T -> T",
     "The same value, which every instance of the workgroup has: branches and loops on it are "
-    "uniform.", effect="subgroup", cost="free", varies="never", T=_S,
+    "uniform.", effect="subgroup", cost="free", varies="never", renames=True, T=_S,
 )  # fmt: skip
 _row = partial(_row, effect="subgroup", cost="shuffles", capability=Capability.SUBGROUPS)
 _row(
@@ -285,12 +285,12 @@ _row(
     "source. To float: to nearest even. Float to integer: toward zero, the nearest end of the "
     "range if out of it, 0 for NaN. To bool: whether it differs from 0.",
     type_rule="conversion", evaluate_as=semantics.convert, lanes="conversion", derived=("type",),
-    S=_S, T=_S,
+    renames=True, S=_S, T=_S,
 )  # fmt: skip
 _row(
     "bitcast", "S -> T", "The same bits as another type of the same width.",
     type_rule="bitcast", evaluate_as=semantics.bitcast, lanes="same bits", cost="free",
-    derived=("type",), S=_N, T=_N,
+    derived=("type",), renames=True, S=_N, T=_N,
 )  # fmt: skip
 _row = partial(_row, capability=Capability.F16)
 _row("unpack_f16_low", "u32 -> f32", "The f16 in the low half of a word.", semantics.unpack_f16_low)

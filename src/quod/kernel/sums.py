@@ -2,7 +2,8 @@
 
 Results of `mma_tiles` are in the registers of its sums, and nothing may touch these before
 `mma_wait`. So a sum is used once, by the next product, by a wait, or by the next round of a loop as
-the value that it took the place of.
+the value that it took the place of. What a product or a wait takes has a register of its own, that
+was set in this round.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from quod.kernel.errors import VerificationFailure
-from quod.kernel.ir import Block, Kernel, Op, walk
+from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.value import Value
 
 
@@ -22,9 +23,9 @@ def check_sums(kernel: Kernel) -> None:
     if not products:
         return
     uses = Counter(operand for op in ops for operand in op.operands)
-    for op in products:
-        for value in op.operands[op.definition.tied :]:
-            if value.constant is None and uses[value] > 1:
+    for op in ops:
+        for value in _taken(op):
+            if uses[value] > 1:
                 raise VerificationFailure(
                     "a sum of products is used once more; its register has the next sum",
                     op.location,
@@ -40,27 +41,106 @@ def check_sums(kernel: Kernel) -> None:
             )
         for region in op.regions:
             _check_yielded(op, region.yielded, going)
+    for function in kernel.functions:
+        _check_given(function, going)
     for block in blocks:
-        _check_waits(block)
+        _check_registers(block, {*kernel.block.arguments})
+        _check_waits(block, uncommitted=False)
 
 
-def _check_waits(block: Block) -> None:
-    """A wait gives sums of groups that it waits for: of those that it leaves, it takes none."""
+def _taken(op: Op) -> list[Value]:
+    """The values in whose registers results are; a constant is in a new one each time."""
+    tied = op.definition.tied
+    operands = () if tied is None else op.operands[tied:]
+    return [value for value in operands if value.constant is None]
+
+
+def _check_given(function: Function, going: set[Value]) -> None:
+    """A caller knows nothing of what is under way in a function."""
+    if going.intersection(function.block.yielded):
+        raise VerificationFailure(
+            f"the function {function.name} gives sums of products that are under way; wait for "
+            "them first",
+            function.block.ops[-1].location,
+        )
+
+
+def _check_registers(block: Block, own: set[Value]) -> None:
+    """A round of a loop finds in a register of outside what the last one left there; an argument of
+    a function is in a register of its caller. `own` are values of this round."""
+    for op in block.ops:
+        for value in _taken(op):
+            if value not in own:
+                raise VerificationFailure(
+                    f"{op.name} takes sums of outside the loop or function, whose registers it "
+                    "would change; let the loop carry them, or add them afterwards",
+                    op.location,
+                )
+            made = value.op
+            if made is not None and _shares_register(made):
+                raise VerificationFailure(
+                    f"{op.name} takes a sum that {made.name} gives, which may be in the register "
+                    "of another value; add it afterwards",
+                    op.location,
+                )
+        own.update(op.results)
+        of_round: set[Value] = set()
+        for region in op.regions:
+            if not op.definition.repeats:
+                _check_registers(region, {*own, *region.arguments})
+                continue
+            # What comes before the check of a loop is done once more, and changes no results of it.
+            if region is op.regions[-1]:
+                of_round.update(op.carried)
+            _check_registers(region, of_round)
+
+
+def _shares_register(op: Op) -> bool:
+    """Whether results may be in the registers of operands, or of what a branch gives."""
+    if op.name == "if":
+        return op.operands[0].constant is not None
+    if op.name == "call":
+        return True
+    return op.definition.renames and op.operands[0].type is op.results[0].type
+
+
+def _check_waits(block: Block, *, uncommitted: bool) -> bool:
+    """A wait gives sums of groups that it waits for: of those that it leaves, it takes none.
+
+    Takes and gives whether there may be products that are in no group yet.
+    """
     committed: dict[Value, int] = {}
     groups = 0
+    # A sum of another region was begun before all groups of this one, or is in the first of them.
+    before = 0 if uncommitted else -1
     for op in block.ops:
-        groups += op.name == "mma_commit"
+        if op.name == "mma_commit":
+            groups, uncommitted = groups + 1, False
         if _begins(op):
             committed.update(dict.fromkeys(op.results, groups))
+            uncommitted = True
         if op.definition.waits:
-            # A sum of another region was begun before all groups of this one.
-            latest = max((committed.get(value, -1) for value in op.operands), default=-1)
+            latest = max((committed.get(value, before) for value in op.operands), default=-1)
             if latest >= groups - int(op.attributes["pending"]):
                 raise VerificationFailure(
                     "mma_wait takes sums of a group that it does not wait for", op.location
                 )
+        if op.regions:
+            uncommitted = _check_regions(op, uncommitted=uncommitted)
+            if uncommitted:
+                committed.update(dict.fromkeys(op.results, groups))
+    return uncommitted
+
+
+def _check_regions(op: Op, *, uncommitted: bool) -> bool:
+    """The same for the regions of an op."""
+    if not op.definition.repeats:
+        ends = [_check_waits(region, uncommitted=uncommitted) for region in op.regions]
+        return True in ends
+    for _ in range(2):  # What a round leaves the next one finds.
         for region in op.regions:
-            _check_waits(region)
+            uncommitted |= _check_waits(region, uncommitted=uncommitted)
+    return uncommitted
 
 
 def _begins(op: Op) -> bool:

@@ -19,6 +19,10 @@ MATRIX_ROWS, MATRIX_DEPTH = 64, 16
 """Rows of A, and of the sums, and what is summed in one product."""
 
 
+CLUSTERS = (1, 2, 4, 8)
+"""Workgroups of a cluster."""
+
+
 def define_tile_ops() -> None:
     """Adds the rows."""
     row = partial(
@@ -38,8 +42,9 @@ def define_tile_ops() -> None:
     row(
         "mbarrier_init", "ptr<T,shared> I ->",
         "Makes pointer[index] an mbarrier. A phase of it ends when `mbarrier_expect` was there "
-        "once and as many bytes have come as that said. Others may use it after a barrier of the "
-        "cluster.", type_rule="with_mbarrier", T=(types.u64,), I=(types.u32,),
+        "once and as many bytes have come as that said. Others may use it after a barrier, those "
+        "of other workgroups after one of the cluster.",
+        type_rule="with_mbarrier", T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_expect", "ptr<T,shared> I u32 ->",

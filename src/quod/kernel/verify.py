@@ -8,6 +8,7 @@ from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
 from quod.kernel.ops import OPS
 from quod.kernel.sums import check_sums
+from quod.kernel.tile_ops import CLUSTERS
 from quod.kernel.types import PointerType
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
@@ -189,6 +190,10 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
         raise VerificationFailure(
             f"a workgroup has 1 to {MAXIMUM_WORKGROUP_SIZE} instances, not {kernel.workgroup_size}",
             kernel.location,
+        )
+    if kernel.cluster not in CLUSTERS:
+        raise VerificationFailure(
+            f"a cluster has 1, 2, 4 or 8 workgroups, not {kernel.cluster}", kernel.location
         )
     limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
     used = private = 0

@@ -137,8 +137,11 @@ class EmulatedDevice(OpenedDevice):
         return machine
 
     def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
-        """Memory for the maps of some arrays: the interpreter needs none."""
-        return self.allocate(MAP_BYTES * len(arrays))
+        """Memory for the maps of some arrays: what the interpreter compares copies with."""
+        words = np.zeros((len(arrays), MAP_BYTES // 8), np.uint64)
+        for row, array in zip(words, arrays, strict=True):
+            row[:4] = array.length, array.height, array.planes, array.lines
+        return self.upload(words)
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any

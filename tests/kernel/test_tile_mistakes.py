@@ -1,0 +1,370 @@
+"""Kernels that take sums of products, tiles and mbarriers for what they are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx.machine import ptx_machine
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.tensor_map import TiledMemory
+from quod.errors import KernelError
+from quod.frozen import replace
+from quod.kernel import F32, U16, U64, Builder, Pointer, Value, f16, f32, function, kernel, u32, u64
+from quod.kernel.builder_tiles import TiledArray, TileOperand
+from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
+from quod.kernel.interpreter import interpret
+from quod.kernel.parse import parse
+from quod.kernel.text import to_text
+from quod.kernel.verify import verify
+
+MACHINE = ptx_machine(128, "sm_90a")
+
+# --- sums
+
+Body = Callable[[Builder, TileOperand, Value], None]
+
+
+def place_of(k: Builder, room: Value) -> TileOperand:
+    return TileOperand(room, k.constant(0, u32))
+
+
+def trace(body: Body) -> Any:
+    def traced(k: Builder, y: Pointer[F32]) -> None:
+        body(k, place_of(k, k.shared(u32, 2048, alignment=1024)), y)
+
+    return kernel(workgroup=128)(traced).trace(MACHINE)
+
+
+def four(k: Builder, y: Value) -> list[Value]:
+    return [y[k.local_id() + at] for at in range(4)]
+
+
+def product(k: Builder, tile: TileOperand, sums: Any) -> tuple[Value, ...]:
+    k.mma_begin()
+    return k.mma_tiles(f16, tile, tile, sums)
+
+
+def done(k: Builder, tile: TileOperand, sums: Any) -> tuple[Value, ...]:
+    sums = product(k, tile, sums)
+    k.mma_commit()
+    return k.mma_wait(0, sums)
+
+
+def one_value_in_all_places(k: Builder, tile: TileOperand, y: Value) -> None:
+    y[0] = done(k, tile, k.mma_wait(0, [y[0]] * 4))[0]
+
+
+def used_beside_a_wait(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    y[0] = done(k, tile, k.mma_wait(0, given))[0] + given[0]
+
+
+def waited_for_twice(k: Builder, tile: TileOperand, y: Value) -> None:
+    sums = product(k, tile, four(k, y))
+    k.mma_commit()
+    first, second = k.mma_wait(0, sums), k.mma_wait(0, sums)
+    y[0] = done(k, tile, first)[0] + second[0]
+
+
+def in_every_round(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    with k.range(0, 3):
+        y[0] = done(k, tile, given)[0]
+
+
+def before_the_check(k: Builder, tile: TileOperand, y: Value) -> None:
+    with k.while_([k.constant(0, u32), *four(k, y)]) as loop:
+        sums = done(k, tile, loop.carried[1:])
+        loop.check(loop.carried[0] < 3)
+        loop.next([loop.carried[0] + 1, *sums])
+    y[0] = loop.results[1]
+
+
+@function
+def under_way(k: Builder, room: Value, a: Value, b: Value, c: Value, d: Value) -> Any:
+    return product(k, place_of(k, room), [y * 2 for y in (a, b, c, d)])
+
+
+@function
+def of_the_caller(k: Builder, room: Value, a: Value, b: Value, c: Value, d: Value) -> Any:
+    return done(k, place_of(k, room), [a, b, c, d])
+
+
+@function
+def same(k: Builder, value: Value) -> Value:
+    return value
+
+
+def through_a_function(k: Builder, tile: TileOperand, y: Value) -> None:
+    y[0] = under_way(k, tile.pointer, *four(k, y))[0]
+
+
+def of_a_caller(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    y[0] = of_the_caller(k, tile.pointer, *given)[0] + given[0]
+
+
+def by_another_name(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    y[0] = done(k, tile, [same(k, value) for value in given])[0] + given[0]
+
+
+def in_a_later_group(k: Builder, tile: TileOperand, y: Value) -> None:
+    sums = product(k, tile, four(k, y))
+    with k.if_(k.workgroup_id() < 1):
+        k.mma_commit()
+        y[0] = k.mma_wait(1, sums)[0]
+
+
+def of_a_loop_without_groups(k: Builder, tile: TileOperand, y: Value) -> None:
+    with k.range(0, 3, carry=four(k, y)) as loop:
+        loop.next(list(product(k, tile, loop.carried)))
+    k.mma_commit()
+    y[0] = k.mma_wait(1, loop.results)[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (one_value_in_all_places, "a sum of products is used once more"),
+        (used_beside_a_wait, "a sum of products is used once more"),
+        (waited_for_twice, "a sum of products is used once more"),
+        (in_every_round, "mma_tiles takes sums of outside the loop or function"),
+        (before_the_check, "mma_tiles takes sums of outside the loop or function"),
+        (through_a_function, "the function under_way gives sums of products that are under way"),
+        (of_a_caller, "mma_tiles takes sums of outside the loop or function"),
+        (by_another_name, "mma_tiles takes a sum that call gives, which may be in the register"),
+        (in_a_later_group, "mma_wait takes sums of a group that it does not wait for"),
+        (of_a_loop_without_groups, "mma_wait takes sums of a group that it does not wait for"),
+    ],
+)
+def test_sums_have_registers_of_their_own(body: Body, message: str) -> None:
+    with pytest.raises(VerificationFailure, match=re.escape(message)) as caught:
+        trace(body)
+    assert str(caught.value.location).startswith(__file__)
+
+
+def test_loops_carry_sums_under_way() -> None:
+    """A loop with a check too, and one whose products are one group with what follows."""
+
+    def checked(k: Builder, tile: TileOperand, y: Value) -> None:
+        k.mma_begin()
+        with k.while_([k.constant(0, u32), *four(k, y)]) as loop:
+            loop.check(loop.carried[0] < 3)
+            sums = k.mma_tiles(f16, tile, tile, loop.carried[1:])
+            k.mma_commit()
+            loop.next([loop.carried[0] + 1, *sums])
+        y[0] = k.mma_wait(0, loop.results[1:])[0]
+
+    def one_group(k: Builder, tile: TileOperand, y: Value) -> None:
+        with k.range(0, 3, carry=four(k, y)) as loop:
+            loop.next(list(product(k, tile, loop.carried)))
+        k.mma_commit()
+        y[0] = k.mma_wait(0, loop.results)[0]
+
+    trace(checked)
+    trace(one_group)
+
+
+# --- while a kernel runs
+
+Ring = Callable[[Builder, Value, Value, TiledArray], None]
+
+
+def array_of(k: Builder, x: Value, maps: Value) -> TiledArray:
+    return TiledArray(x, maps, *(k.constant(size, u32) for size in (64, 8, 1)))
+
+
+def run(body: Ring, *, alignment: int = 1024, barrier: bool = True, cluster: int = 1) -> Any:
+    """Runs a kernel with room for 64 lines, two mbarriers and an array of 8 by 64."""
+
+    def traced(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
+        k.cluster(cluster)
+        room, bars = k.shared(u32, 2048, alignment=alignment), k.shared(u64, 256, alignment=1024)
+        k.mbarrier_init(bars, 0)
+        k.mbarrier_init(bars, 1)
+        if barrier:
+            k.cluster_barrier()
+        body(k, room, bars, array_of(k, x, maps))
+
+    made = kernel(workgroup=128)(traced).trace(MACHINE)
+    interpret(made, 2, [np.zeros(16, np.uint64), np.ones(512, np.uint16)])
+
+
+def copied(
+    k: Builder, room: Value, bars: Value, x: TiledArray, *, column: int = 0, bar: int = 0
+) -> None:
+    k.mbarrier_expect(bars, bar, 8192)
+    k.copy_tile(room, 0, (bars, bar), x, (column, 0, 0), 64)
+
+
+def arrived(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    copied(k, room, bars, x)
+    k.mbarrier_wait(bars, 0, 0)
+
+
+def multiplied(first: int, *, along: bool = False) -> Ring:
+    """A product of what is `first` words after the beginning."""
+
+    def body(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+        arrived(k, room, bars, x)
+        tile = TileOperand(room, k.constant(first, u32), along)
+        k.mma_begin()
+        k.mma_tiles(f16, tile._replace(first=k.constant(0, u32)), tile, [k.constant(0.0, f32)] * 4)
+
+    return body
+
+
+def waited_for_elsewhere(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    copied(k, room, bars, x)
+    k.mbarrier_wait(k.pointer_add(bars, k.local_id() % 2), 0, 0)
+
+
+def never_waited_for(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    copied(k, room, bars, x)
+
+
+def stored_over(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    k.store(bars, 1, k.constant(0, u64))
+
+
+def loaded(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    k.store(bars, 2, k.load(bars, 1)[0])
+
+
+def copied_over(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    k.mbarrier_expect(bars, 0, 1024)
+    k.copy_tile(k.cast(bars, u32), 0, (bars, 0), x, (0, 0, 0), 8)
+
+
+def before_the_array(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    copied(k, room, bars, x, column=(1 << 32) - 8)
+
+
+def waited_for_by_another(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+    """What workgroup 0 waits for says nothing of the products of workgroup 1."""
+    arrived(k, room, bars, x)
+    tile = place_of(k, room)
+    k.mma_begin()
+    k.mma_tiles(f16, tile, tile, [k.constant(0.0, f32)] * 4)
+    k.mma_commit()
+    with k.if_(k.workgroup_id() < 1):
+        k.mma_wait(0)
+    k.cluster_barrier()
+    copied(k, room, bars, x, bar=1)
+    k.mbarrier_wait(bars, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (waited_for_elsewhere, "has an operand of mbarrier_wait that differs between instances"),
+        (never_waited_for, "workgroup 0 ends while this tile is on its way to it"),
+        (stored_over, "stores to the shared memory of line [0-9]+ where an mbarrier is"),
+        (loaded, "loads from the shared memory of line [0-9]+ what was not set"),
+        (copied_over, "copies to the shared memory of line [0-9]+ where an mbarrier is"),
+        (before_the_array, "a tile that begins at .4294967288, 0, 0.: places go to 2147483647"),
+        (multiplied(1), "multiplies a matrix from byte 4 of"),
+        (multiplied(28), "multiplies a matrix from byte 112 of"),
+        (multiplied(32), "multiplies a matrix from byte 128 of"),
+        (multiplied(8, along=True), "multiplies a matrix from byte 32 of"),
+        (waited_for_by_another, "workgroup 1 copies over a tile that a product is still reading"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_tiles_are_found(body: Ring, message: str) -> None:
+    with pytest.raises(InterpreterError, match=message) as caught:
+        run(body)
+    assert str(caught.value.location).startswith(__file__)
+
+
+def test_room_for_tiles_begins_where_they_may() -> None:
+    run(multiplied(24))
+    run(multiplied(0, along=True))
+    with pytest.raises(InterpreterError, match="begins at a multiple of 16 bytes"):
+        run(arrived, alignment=16)
+
+
+def test_mbarriers_are_known_after_a_barrier_of_the_cluster() -> None:
+    def to_all(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+        k.barrier()
+        k.copy_tile(room, 0, (bars, 0), x, (0, 0, 0), 64, multicast=True)
+
+    for body, cluster in ((arrived, 1), (to_all, 2)):
+        with pytest.raises(InterpreterError, match="has an mbarrier that others do not know of"):
+            run(body, barrier=False, cluster=cluster)
+
+
+# --- while it is traced
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "xyz", object(), (1,), f32])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda k, r, b, x, wrong: k.copy_tile(r, 0, wrong, x, (0, 0, 0), 8),
+        lambda k, r, b, x, wrong: k.copy_tile(r, 0, (b, 0), wrong, (0, 0, 0), 8),
+        lambda k, r, b, x, wrong: k.copy_tile(r, 0, (b, 0), x, wrong, 8),
+        lambda k, r, b, x, wrong: k.mma_tiles(f16, wrong, place_of(k, r), []),
+        lambda k, r, b, x, wrong: k.mma_tiles(f16, place_of(k, r), wrong, []),
+        lambda k, r, b, x, wrong: k.mma_tiles(f16, place_of(k, r), place_of(k, r), wrong),
+        lambda k, r, b, x, wrong: k.mma_rows(f16, wrong, place_of(k, r), []),
+        lambda k, r, b, x, wrong: k.mma_rows(f16, [x.length] * 4, wrong, []),
+        lambda k, r, b, x, wrong: k.mma_rows(f16, [x.length] * 4, place_of(k, r), wrong),
+        lambda k, r, b, x, wrong: k.mma_wait(0, wrong),
+    ],
+)
+def test_wrong_arguments_are_named(body: Any, wrong: object) -> None:
+    with pytest.raises(TraceError):
+        run(lambda k, r, b, x: body(k, r, b, x, wrong))
+
+
+def test_parts_of_a_matrix_are_not_too_far_apart() -> None:
+    def far(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
+        tile = TileOperand(room, k.constant(0, u32), True, 1 << 16)
+        k.mma_tiles(f16, tile, tile, [k.constant(0.0, f32)] * 4)
+
+    with pytest.raises(VerificationFailure, match="a_apart a multiple of 256 words below 65536"):
+        run(far)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cluster 2", "cluster 3", "a cluster has 1, 2, 4 or 8 workgroups, not 3"),
+        ("cluster 2", "cluster 0", "a cluster has 1, 2, 4 or 8 workgroups, not 0"),
+        ("alignment = 1024", "alignment = 1024.0", "an array begins at a multiple of one of"),
+    ],
+)
+def test_a_text_has_the_same_bounds(old: str, new: str, message: str) -> None:
+    def traced(k: Builder, y: Pointer[F32]) -> None:
+        k.cluster(2)
+        k.shared(f32, 4, alignment=1024)
+        k.cluster_barrier()
+
+    text = to_text(kernel(workgroup=128)(traced).trace(MACHINE))
+    verify(parse(text), MACHINE)
+    with pytest.raises(VerificationFailure, match=message):
+        verify(parse(text.replace(old, new)), MACHINE)
+
+
+@pytest.mark.parametrize("wrong", [{"length": 128}, {"height": 9}, {"planes": 2}, {"lines": 8}])
+def test_tensor_maps_are_those_of_the_kernel(wrong: dict[str, int]) -> None:
+    @kernel(workgroup=128)
+    def traced(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
+        room, bars = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1)
+        k.mbarrier_init(bars, 0)
+        k.cluster_barrier()
+        arrived(k, room, bars, array_of(k, x, maps))
+
+    with EmulatedDevice() as device:
+        x = device.upload(np.ones(4096, np.uint16))
+        right = TiledMemory(x.address, planes=1, height=8, length=64, lines=64)
+        compiled = device.compile(traced)
+        device.launch(compiled, 1, device.tensor_maps((right,)), x)
+        with pytest.raises(KernelError, match="their tensor map says"):
+            device.launch(compiled, 1, device.tensor_maps((replace(right, **wrong),)), x)
