@@ -28,6 +28,7 @@ PACKAGES = (
 )
 
 QUICK = (
+    r"tests/msm/test_named\.py::test_scalars_in_as_many_words\w*\[webgpu\]",
     r"tests/ceremony/test_secret\.py::test_multiples\[webgpu-bn254\.g1\]",
     r"tests/commitment/test_hyperkzg\.py::test_quotients_on_gpus\[webgpu:portable\]",
     r"tests/commitment/test_rows\.py::test_\w+\[webgpu(:portable)?-(3-2-)?(bn254\.fr|m31\.4)\]",

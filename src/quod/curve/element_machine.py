@@ -13,14 +13,16 @@ import copy
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from quod.curve.group import Group
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.element import Element
-from quod.field.extension import ExtensionField
+from quod.field.extension import ExtensionField, field_arithmetic
 from quod.field.strategies.lazy_limbs import LazyLimbs
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.machine import Capability
 from quod.kernel.value import Operand, Value
 
 NOTHING = "nothing"
@@ -74,6 +76,20 @@ def step(target: str, left: str, right: str, less: str = NOTHING, twice: str = N
     return Step(target, factor(left), factor(right), less, twice)
 
 
+def keeps_elements(k: Builder, group: Group) -> bool:
+    """Whether a kernel is to be short, and coordinates are limbs that private memory keeps.
+
+    Coordinates of one word are short enough as values.
+    """
+    if not k.machine.has(Capability.SHORT_KERNELS):
+        return False
+    return isinstance(_coefficients(field_arithmetic(k, group.field)), LazyLimbs)
+
+
+def _coefficients(field: FieldArithmetic[Any]) -> FieldArithmetic[Any]:
+    return field.base if isinstance(field, ExtensionField) else field
+
+
 class ElementMachine:
     """Slots of elements of Fq or Fq2, named, and what runs programs on them in one kernel.
 
@@ -81,7 +97,7 @@ class ElementMachine:
     """
 
     def __init__(self, k: Builder, field: FieldArithmetic[Any], names: Sequence[str]) -> None:
-        base = field.base if isinstance(field, ExtensionField) else field
+        base = _coefficients(field)
         if not isinstance(base, LazyLimbs):
             raise TraceError("only elements in small limbs are kept in private memory")
         self._field = field

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from quod.curve.element_machine import step
+from quod.curve.element_machine import keeps_elements, step
 from quod.curve.group import Group
 from quod.curve.packed_sums import PackedWeierstrassSums
 from quod.curve.point_kernels import curve_normalise
 from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.machine import Capability
 from quod.kernel.value import U32, U64, Pointer, Value
 
 _MULTIPLY = (step("d", "d", "zzz"),)
@@ -30,7 +29,7 @@ def normalise_sums(
     group: Group,
 ) -> None:
     """`curve_normalise`; in programs, but for the inversion, where kernels are to be short."""
-    if not k.machine.has(Capability.SHORT_KERNELS):
+    if not keeps_elements(k, group):
         curve_normalise.function(k, instances, count, points, prefixes, out, group=group)
         return
     law, i = PackedWeierstrassSums(k, group), k.global_id()

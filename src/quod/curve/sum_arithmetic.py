@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from quod.curve.edwards_sums import EdwardsSums
+from quod.curve.element_machine import keeps_elements
 from quod.curve.group import Group
 from quod.curve.packed_sums import PackedEdwardsSums, PackedWeierstrassSums
 from quod.curve.sums import Form, SumArithmetic, WeierstrassSums
 from quod.kernel.builder import Builder
-from quod.kernel.machine import Capability
 
 
 def sum_arithmetic(
     k: Builder, group: Group, form: Form, *, inlined: bool = False
 ) -> SumArithmetic[Any]:
     """How a kernel adds bases and sums of that form; for `inlined` see `field_arithmetic`."""
-    if k.machine.has(Capability.SHORT_KERNELS):
+    if keeps_elements(k, group):
         return PackedEdwardsSums(k, group) if form == "edwards" else PackedWeierstrassSums(k, group)
     if form == "edwards":
         return EdwardsSums(k, group)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from quod.curve.edwards_sums import to_edwards
+from quod.curve.element_machine import keeps_elements
 from quod.curve.group import Group
 from quod.curve.normalise import normalise_sums
 from quod.curve.point import CoordinateElement, ExtendedPoint, PointArithmetic, plus_a_times
@@ -25,7 +26,6 @@ from quod.field.cost import product_cost
 from quod.frozen import frozen
 from quod.kernel.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.machine import Capability
 from quod.kernel.value import U32, U64, Pointer, Value
 from quod.msm.layout import GpuMsmPlan
 
@@ -52,7 +52,7 @@ def double_points(
 ) -> None:
     """out[i] = 2**doublings * points[i], from affine points to sums in XYZZ coordinates."""
     k.resident_workgroups(resident)
-    if k.machine.has(Capability.SHORT_KERNELS):
+    if keeps_elements(k, group):
         _double_packed(k, count, doublings, points, out, group)
         return
     curve, i = PointArithmetic(k, group, inlined=group.coordinate_words <= 8), k.global_id()
