@@ -20,6 +20,7 @@ from quod.device.cuda.driver import Driver
 from quod.device.tensor_map import COLUMNS, MAP_BYTES, TiledMemory
 from quod.errors import DeviceError
 
+_FUNCTION = "cuTensorMapEncodeTiled"
 _ALIGNMENT = 64
 _MOST = 1024
 """Maps that are kept: a network has a few hundred matrices."""
@@ -75,14 +76,21 @@ class TensorMaps:
             sizes, strides, box, steps, 0, _SWIZZLE_128, _PROMOTE_256, 0,
         )  # fmt: skip
         if code:
-            error: Any = self._driver.error
-            raise error("cuTensorMapEncodeTiled", self._driver.api.CUresult(code))
+            raise self._refused(code)
         return made.view(np.uint64)
+
+    def _refused(self, code: int) -> DeviceError:
+        try:
+            known = self._driver.api.CUresult(code)
+        except ValueError:
+            return DeviceError(f"CUDA: {_FUNCTION} gives the unknown result {code}")
+        return self._driver.error(_FUNCTION, known)
 
 
 def _encoder() -> Any:
+    """The driver's function; DeviceError where there is none."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
-        return ctypes.CDLL(name).cuTensorMapEncodeTiled
+        return getattr(ctypes.CDLL(name), _FUNCTION)
     except (OSError, AttributeError) as error:
         raise DeviceError(f"the NVIDIA driver has no tensor maps ({error}); update it") from None
