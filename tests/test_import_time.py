@@ -33,8 +33,9 @@ VERIFY = {
     "field.strategies": "carry_chains reduction",
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "points proof soundness tags verifier",
-    "kernel": "builder builder_memory builder_values collector compiled control definition errors "
-    "ir machine op_definition ops registry semantics simplify structure tracer types value",
+    "kernel": "builder builder_memory builder_tiles builder_values collector compiled control "
+    "definition errors ir machine op_definition op_table ops registry semantics simplify structure "
+    "tile_ops tracer types value",
     "lazy": "",
     "names": "",
     "validation": "",
