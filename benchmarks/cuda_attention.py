@@ -12,7 +12,6 @@ seven.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -21,6 +20,7 @@ from typing import Any
 
 import checkout  # noqa: F401
 import numpy as np
+from beside_torch import replayed, torch_with_gpu
 
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -68,22 +68,15 @@ def forward(device: AnyDevice, shape: Shape, plan: CoreTilePlan, *, causal: bool
         ATTENTION[f16, False, False], lanes=plan.lanes, element=f16, plan=plan,
         form=AttentionForm(causal),
     )  # fmt: skip
-    recording = device.stream("attention").record()
     groups = -(-tokens // plan.tile[0]) * heads * batch
-    for _ in range(_CALLS):
+
+    def launch(recording: Any) -> None:
         recording.launch(
             compiled, groups, tokens, tokens, size, heads, 1, LOG2_E / size**0.5, q, k, v, out,
             label="attention",
         )  # fmt: skip
-    recorded = recording.finish().recording
 
-    def run() -> float:
-        begin = perf_counter()
-        device.stream("attention").replay(recorded).run()
-        return (perf_counter() - begin) / _CALLS
-
-    run()
-    return run
+    return replayed(device, launch, _CALLS)
 
 
 def backward(device: AnyDevice, shape: Shape, *, causal: bool) -> Callable[[], float]:
@@ -105,10 +98,8 @@ def backward(device: AnyDevice, shape: Shape, *, causal: bool) -> Callable[[], f
 
 def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] | None:
     """The same by torch; None where there is none with a GPU."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    torch: Any = importlib.import_module("torch")
-    if not torch.cuda.is_available():
+    torch = torch_with_gpu()
+    if torch is None:
         return None
     q, k, v = (
         torch.randn(shape, device="cuda", dtype=torch.float16, requires_grad=back) for _ in range(3)

@@ -9,17 +9,15 @@ in the same process, in turn. Both are graphs of launches; medians of five.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 import sys
 from collections.abc import Callable, Sequence
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import checkout  # noqa: F401
 import numpy as np
+from beside_torch import replayed, replayed_by_torch, times, torch_with_gpu
 
 from quod.cli.bench.tensor_operations import attention_of_torch
 from quod.device.discovery import open_device
@@ -61,52 +59,31 @@ def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Ca
         ATTENTION_TILES[f16, False], lanes=plan.lanes, element=f16, plan=plan,
         form=AttentionForm(causal=causal),
     )  # fmt: skip
-    count = max(1, round(_SECONDS * 5e14 / (4 * heads * tokens**2 * size)))
-    recording = device.stream("attention").record()
-    for _ in range(count):
+
+    def launch(recording: Any) -> None:
         recording.launch(
             compiled, -(-tokens // rows) * heads, tokens, tokens, heads, 1,
             heads_together(tokens, size, 1), LOG2_E / math.sqrt(size), maps, *memory,
             label="attention",
         )  # fmt: skip
-    recorded = recording.finish().recording
 
-    def run() -> float:
-        begin = perf_counter()
-        device.stream("attention").replay(recorded).run()
-        return (perf_counter() - begin) / count
+    return replayed(device, launch, repeats(shape))
 
-    run()
-    return run
+
+def repeats(shape: Shape) -> int:
+    """Calls of a graph, by a speed that either side may have."""
+    return times(4 * math.prod(shape) * shape[2] / 5e14, _SECONDS)
 
 
 def torch_graph(shape: Shape, *, causal: bool) -> Callable[[], float] | None:
     """The same by torch; None where there is no torch with a GPU."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    torch: Any = importlib.import_module("torch")
-    if not torch.cuda.is_available():
+    torch = torch_with_gpu()
+    if torch is None:
         return None
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in range(3))
-    count = max(1, round(_SECONDS * 5e14 / (4 * math.prod(shape[:3]) * shape[2] * shape[3])))
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        attention_of_torch(torch, q, k, v, causal=causal)
-    torch.cuda.synchronize()
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured, stream=stream):
-        for _ in range(count):
-            attention_of_torch(torch, q, k, v, causal=causal)
-
-    def run() -> float:
-        torch.cuda.synchronize()
-        begin = perf_counter()
-        captured.replay()
-        torch.cuda.synchronize()
-        return (perf_counter() - begin) / count
-
-    run()
-    return run
+    return replayed_by_torch(
+        torch, lambda: attention_of_torch(torch, q, k, v, causal=causal), repeats(shape)
+    )
 
 
 def main(arguments: Sequence[str], device_name: str = "cuda") -> None:

@@ -11,16 +11,15 @@ variant that fails has its error for a line. The plan that Quod chooses is marke
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import checkout  # noqa: F401
 import numpy as np
+from beside_torch import replayed, replayed_by_torch, times, torch_with_gpu
 
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -70,54 +69,6 @@ SMALL: dict[str, AnyGemmPlan] = {
 TWO_OF_LARGE = {name: LARGE[name] for name in ("128x256", "128x128")}
 FEW = ("128x256", "128x128", "256x128", "128x64 2", "64x32 8")
 """What is timed where an operand is transposed."""
-
-
-def torch_with_gpu() -> Any:
-    """torch, or None where it, or its GPU, is not there."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    torch: Any = importlib.import_module("torch")
-    return torch if torch.cuda.is_available() else None
-
-
-def replayed(
-    device: AnyDevice, launch: Callable[[Any], None], seconds: float
-) -> Callable[[], float]:
-    """Runs a graph of launches, of about so many seconds each; gives the seconds of one."""
-    count = max(1, min(1000, round(_SECONDS / seconds)))
-    recording = device.stream("f32").record()
-    for _ in range(count):
-        launch(recording)
-    recorded = recording.finish().recording
-
-    def run() -> float:
-        begin = perf_counter()
-        device.stream("f32").replay(recorded).run()
-        return (perf_counter() - begin) / count
-
-    run()
-    return run
-
-
-def of_torch(torch: Any, work: Callable[[], Any], seconds: float) -> Callable[[], float]:
-    """The same for what torch does."""
-    count = max(1, min(1000, round(_SECONDS / seconds)))
-    work()
-    torch.cuda.synchronize()
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
-        for _ in range(count):
-            work()
-
-    def run() -> float:
-        torch.cuda.synchronize()
-        begin = perf_counter()
-        captured.replay()
-        torch.cuda.synchronize()
-        return (perf_counter() - begin) / count
-
-    run()
-    return run
 
 
 class Beside:
@@ -175,7 +126,7 @@ class Product:
             lambda recording: recording.launch(
                 compiled, plan.groups(size, size), *given, label="gemm"
             ),
-            2e-12 * size**3 / 40,
+            times(2e-12 * size**3 / 40, _SECONDS),
         )
         device.download(c, found)
         return run, bool((np.abs(found[self.rows] - self.exact) <= self.bound).all())
@@ -212,7 +163,7 @@ def product_of_torch(torch: Any, size: int, form: GemmForm, amount: float) -> Ca
     """What times the same product of torch."""
     x, y, z = (torch.randn(size, size, device="cuda") for _ in range(3))
     x, y = x.T if form.transpose_a else x, y.T if form.transpose_b else y
-    return of_torch(torch, lambda: torch.mm(x, y, out=z), amount / 40)
+    return replayed_by_torch(torch, lambda: torch.mm(x, y, out=z), times(amount / 40, _SECONDS))
 
 
 # --- rows
@@ -254,7 +205,7 @@ class Norm:
         run = replayed(
             device,
             lambda recording: recording.launch(compiled, plan.groups(rows), *given, label="rows"),
-            2e-12 * rows * columns,
+            times(2e-12 * rows * columns, _SECONDS),
         )
         found = np.empty(self.exact.shape, np.float32)
         first = rows - len(found)
@@ -312,7 +263,7 @@ def norm_of_torch(
         "layer": lambda: functional.layer_norm(x, (columns,), weight, bias, 1e-5),
         "softmax": lambda: functional.softmax(x, 1),
     }[kind]
-    return of_torch(torch, work, amount / 2)
+    return replayed_by_torch(torch, work, times(amount / 2, _SECONDS))
 
 
 def losses(device: AnyDevice) -> None:
@@ -359,7 +310,7 @@ def loss(
     run = replayed(
         device,
         lambda recording: recording.launch(compiled, plan.groups(rows), *given, label="loss"),
-        6e-13 * element.bytes * rows * columns,
+        times(6e-13 * element.bytes * rows * columns, _SECONDS),
     )
     return run, right
 

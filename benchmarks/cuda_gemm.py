@@ -12,16 +12,15 @@ process, in turn. Both are graphs of launches; medians of seven.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import checkout  # noqa: F401
 import numpy as np
+from beside_torch import replayed, replayed_by_torch, times, torch_with_gpu
 
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -96,48 +95,27 @@ def graph(
     if isinstance(plan, TilePlan):
         maps = tensor_maps(device, [a, b], (size, size, size), (1, 1), form, plan)
         numbers = [size, size, size, 1, 0, 1.0, maps]
-    count = max(1, min(1000, round(_SECONDS * 4e14 / (2 * size**3))))
-    recording = device.stream("gemm").record()
-    for _ in range(count):
+
+    def launch(recording: Any) -> None:
         recording.launch(compiled, plan.groups(size, size), *numbers, a, b, a, a, c, label="gemm")
-    recorded = recording.finish().recording
 
-    def run() -> float:
-        begin = perf_counter()
-        device.stream("gemm").replay(recorded).run()
-        return (perf_counter() - begin) / count
+    return replayed(device, launch, repeats(size))
 
-    run()
-    return run
+
+def repeats(size: int) -> int:
+    """Products of a graph, by a speed that either side may have."""
+    return times(2 * size**3 / 4e14, _SECONDS)
 
 
 def torch_graph(element: Type, size: int, form: GemmForm) -> Callable[[], float] | None:
     """The same by torch.mm; None where there is no torch with a GPU."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    torch: Any = importlib.import_module("torch")
-    if not torch.cuda.is_available():
+    torch = torch_with_gpu()
+    if torch is None:
         return None
     kind = torch.float16 if element is f16 else torch.bfloat16
     a, b, c = (torch.randn(size, size, device="cuda", dtype=kind) for _ in range(3))
     a, b = a.T if form.transpose_a else a, b.T if form.transpose_b else b
-    count = max(1, min(1000, round(_SECONDS * 4e14 / (2 * size**3))))
-    torch.mm(a, b, out=c)
-    torch.cuda.synchronize()
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
-        for _ in range(count):
-            torch.mm(a, b, out=c)
-
-    def run() -> float:
-        torch.cuda.synchronize()
-        begin = perf_counter()
-        captured.replay()
-        torch.cuda.synchronize()
-        return (perf_counter() - begin) / count
-
-    run()
-    return run
+    return replayed_by_torch(torch, lambda: torch.mm(a, b, out=c), repeats(size))
 
 
 def cases(arguments: Sequence[str]) -> Iterator[tuple[Type, int, GemmForm, AnyGemmPlan | None]]:

@@ -7,7 +7,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,6 +48,15 @@ _SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 if _SWIFTSHADER.exists():
     os.environ.setdefault("VK_ADD_DRIVER_FILES", str(_SWIFTSHADER))
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
+
+@pytest.fixture(scope="module", params=["emulated", "cuda"])
+def tiling(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A device whose kernels copy tiles and multiply them by warpgroups."""
+    with open_for_test(request.param) as device:
+        if not device.machine(128).has("warpgroups"):
+            pytest.skip("this GPU has no warpgroups")
+        yield device
 
 
 @pytest.fixture(scope="session")

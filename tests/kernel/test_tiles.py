@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -41,14 +41,6 @@ from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 MACHINE = ptx_machine(128, "sm_90a")
 COLUMNS = 64
 WAYS = list(product((False, True), repeat=2))
-
-
-@pytest.fixture(scope="module", params=["emulated", "cuda"])
-def tiling(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with open_for_test(request.param) as device:
-        if not device.machine(128).has("warpgroups"):
-            pytest.skip("this GPU has no warpgroups")
-        yield device
 
 
 def maps_of(device: Any, *arrays: tuple[Any, tuple[int, int, int], int]) -> Any:

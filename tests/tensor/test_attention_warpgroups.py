@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,20 +22,11 @@ from quod.tensor.attention_plan import (
 )
 from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.attention_warpgroups import WarpgroupAttention
-from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import Case, bound, exact, made, plain_error
 from tests.tensor.numbers import Array, Guarded, numbers
 
 PLANS = list(WARPGROUP_PLANS.values())
-
-
-@pytest.fixture(scope="module", params=["emulated", "cuda"])
-def tiling(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with open_for_test(request.param) as device:
-        if not device.machine(128).has("warpgroups"):
-            pytest.skip("this GPU has no warpgroups")
-        yield device
 
 
 @pytest.fixture

@@ -49,14 +49,6 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
         yield device
 
 
-@pytest.fixture(scope="module", params=["emulated", "cuda"])
-def tiling(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    with open_for_test(request.param) as device:
-        if not device.machine(128).has("warpgroups"):
-            pytest.skip("this GPU has no warpgroups")
-        yield device
-
-
 def check(
     device: AnyDevice, plan: CorePlan | TilePlan, sizes: tuple[int, int, int], form: GemmForm,
     element: Type = bf16, batch: int = 1,

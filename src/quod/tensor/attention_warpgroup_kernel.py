@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quod.device.tensor_map import MAP_BYTES
 from quod.kernel import (
     Builder,
     KernelDefinition,
@@ -21,9 +22,6 @@ from quod.tensor.attention_kernel import AttentionForm, Sequence, inverse_of, lo
 from quod.tensor.attention_plan import WarpgroupPlan
 from quod.tensor.attention_warpgroups import HeadOf, WarpgroupAttention
 from quod.tensor.quads import lane_of
-
-_MAP_WORDS = 16
-"""Words of 64 bits of a tensor map."""
 
 
 def _attention(
@@ -46,7 +44,9 @@ def _attention(
     sequence = Sequence(k, form, (queries, keys), None, head)
     size, of_keys = k.constant(plan.size, u32), heads // shared_by
     own = [
-        HeadOf(TiledArray(memory, k.pointer_add(maps, _MAP_WORDS * at), size, lines, count), which)
+        HeadOf(
+            TiledArray(memory, k.pointer_add(maps, MAP_BYTES // 8 * at), size, lines, count), which
+        )
         for at, (memory, lines, count, which) in enumerate((
             (q, queries, heads, head), (keys_, keys, of_keys, head // shared_by),
             (values, keys, of_keys, head // shared_by),

@@ -19,7 +19,7 @@ from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
 from quod.kernel.types import Type
 from quod.tensor.attention_plan import WarpgroupPlan
 from quod.tensor.powers import LEAST
-from quod.tensor.quads import lane_of, transposed
+from quod.tensor.quads import QUAD, lane_of, transposed
 
 Values = tuple[Value, ...]
 
@@ -28,7 +28,6 @@ _WORDS = LINE // 4
 _SLAB = LINE // 2
 """Elements of a line, of which a head has one or two."""
 _STAGES = 2
-_QUAD = 4
 
 
 @frozen(eq=False)
@@ -220,7 +219,7 @@ class WarpgroupAttention:
         """
         k, factor = self._k, self._factor
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        beside = step * self._plan.keys + (lane_of(k) & (_QUAD - 1)) * 2
+        beside = step * self._plan.keys + (lane_of(k) & (QUAD - 1)) * 2
         powers: list[list[Value]] = []
         tops, totals, scales = [], [], []
         for half in range(2):
@@ -268,10 +267,10 @@ class WarpgroupAttention:
                 for at in range(2 * half, len(found.sums), 4)
             ]
             blocks = [
-                (first, transposed(k, words[first : first + _QUAD]))
-                for first in range(0, len(words), _QUAD)
+                (first, transposed(k, words[first : first + QUAD]))
+                for first in range(0, len(words), QUAD)
             ]
             with k.if_(row < queries):
                 line = k.pointer_add(target, row.cast(u64) * width)
                 for first, own in blocks:
-                    k.store(line, ((lane & (_QUAD - 1)) + first) * 4, *own)
+                    k.store(line, ((lane & (QUAD - 1)) + first) * 4, *own)

@@ -67,21 +67,18 @@ def gemm(
     own = int(len(second.shape) > 2)
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_gemm(device, first.element, (m, n, depth), pitches, batch)
-    tiled = isinstance(plan, TilePlan)
-    if tiled:
-        operands = [reached(device, memory) for memory in operands]
-    compiled = device.compile(
-        (GEMM_TILES if tiled else GEMM)[first.element], lanes=plan.lanes, element=first.element,
-        plan=plan, form=form,
-    )  # fmt: skip
-    # What is not added is not read either: any memory of the type is in its place.
-    memory = [*operands, *[operands[0] if x is None else x.memory for x in beside.values()]]
+    kernels = GEMM
     numbers: list[Any] = [m, n, depth, own, by]
     if isinstance(plan, TilePlan):
-        maps = tensor_maps(
-            device, operands, (m, n, depth), (batch, batch if own else 1), form, plan
-        )
-        numbers = [m, n, depth, batch, own, by, maps]
+        operands = [reached(device, memory) for memory in operands]
+        planes = batch, batch if own else 1
+        maps = tensor_maps(device, operands, (m, n, depth), planes, form, plan)
+        kernels, numbers = GEMM_TILES, [m, n, depth, batch, own, by, maps]
+    compiled = device.compile(
+        kernels[first.element], lanes=plan.lanes, element=first.element, plan=plan, form=form
+    )
+    # What is not added is not read either: any memory of the type is in its place.
+    memory = [*operands, *[operands[0] if x is None else x.memory for x in beside.values()]]
     device.launch(compiled, plan.groups(m, n) * batch, *numbers, *memory, made.memory)
     return target
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.device.tensor_map import MAP_BYTES
 from quod.kernel import (
     Builder,
     KernelDefinition,
@@ -29,18 +30,14 @@ from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan
-from quod.tensor.quads import lane_of, transposed
+from quod.tensor.quads import QUAD, lane_of, transposed
 
 _WORDS = LINE // 4
 """Words of a line."""
-_MAP_WORDS = 16
-"""Words of 64 bits of a tensor map."""
 _GROUP = 8
 """Tiles below each other that workgroups take one after the other."""
 _TOGETHER = 8
 """Elements of the widest store, which an instance has of one block of columns."""
-_QUAD = 4
-"""Instances that have a row of C together; 8 columns of a block are two each."""
 
 
 def _gemm(
@@ -63,7 +60,7 @@ def _gemm(
     height = k.minimum(down - block * group, group)
     row = (block * group + inside % height) * plan.cluster + k.cluster_rank()
     row, column = row * rows, inside // height * columns
-    first_map, second_map = maps, k.pointer_add(maps, _MAP_WORDS)
+    first_map, second_map = maps, k.pointer_add(maps, MAP_BYTES // 8)
     planes = k.maximum(batches * batches_of_b, k.constant(1, u32))
     of_a = TiledArray(a, first_map, *_turned(form.transpose_a, depth, m), batches)
     left = _Ring(
@@ -193,7 +190,7 @@ class _Result:
 
     def store(self, row: Value, column: Value, pairs: Sequence[Sequence[Value]]) -> None:
         """A row of the tile, of which the instance has two columns of every eight."""
-        k, part = self._k, lane_of(self._k) & (_QUAD - 1)
+        k, part = self._k, lane_of(self._k) & (QUAD - 1)
         columns = [column + 8 * block + 2 * part for block in range(len(pairs))]
         found = [self._complete(row, *each) for each in zip(columns, pairs, strict=True)]
         if self._vector < _TOGETHER:
@@ -202,8 +199,8 @@ class _Result:
             return
         pack = k.pack_f16 if self._pairs.element is f16 else k.pack_bf16
         words = [pack(*values) for values in found]
-        for first in range(0, len(words), _QUAD):
-            own = transposed(k, words[first : first + _QUAD])
+        for first in range(0, len(words), QUAD):
+            own = transposed(k, words[first : first + QUAD])
             at = column + (part + first) * 8
             with k.if_((row < self._rows) & (at < self._columns)):
                 access = self._line(row, 8) + (at // 8).cast(u64)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from quod.kernel import Builder, Value
 
-_QUAD = 4
+QUAD = 4
+"""Instances that have a row together; 8 columns of a block are two each."""
 
 
 def lane_of(k: Builder) -> Value:
@@ -19,7 +20,7 @@ def transposed(k: Builder, words: Sequence[Value]) -> list[Value]:
     found, lane = list(words), lane_of(k)
     for distance in (1, 2):
         upper = (lane & distance) != 0
-        for low in (at for at in range(_QUAD) if not at & distance):
+        for low in (at for at in range(QUAD) if not at & distance):
             high = low + distance
             kept = k.select(upper, found[high], found[low])
             given = k.shuffle(k.select(upper, found[low], found[high]), lane ^ distance)

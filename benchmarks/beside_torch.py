@@ -1,0 +1,63 @@
+"""What Quod and torch do on one GPU, each as a graph of the same work many times."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from quod.device.protocol import AnyDevice
+
+MOST = 1000
+"""Times that a graph has its work."""
+
+
+def times(seconds: float, graph: float) -> int:
+    """How often a graph of about so many seconds has work of so many."""
+    return max(1, min(MOST, round(graph / seconds)))
+
+
+def torch_with_gpu() -> Any:
+    """torch, or None where it, or its GPU, is not there."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    torch: Any = importlib.import_module("torch")
+    return torch if torch.cuda.is_available() else None
+
+
+def replayed(device: AnyDevice, launch: Callable[[Any], None], count: int) -> Callable[[], float]:
+    """Runs a graph in which `launch` recorded its work so often; gives the seconds of one."""
+    recording = device.stream("bench").record()
+    for _ in range(count):
+        launch(recording)
+    recorded = recording.finish().recording
+
+    def run() -> float:
+        begin = perf_counter()
+        device.stream("bench").replay(recorded).run()
+        return (perf_counter() - begin) / count
+
+    run()
+    return run
+
+
+def replayed_by_torch(torch: Any, work: Callable[[], Any], count: int) -> Callable[[], float]:
+    """The same for what torch does."""
+    work()
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        for _ in range(count):
+            work()
+
+    def run() -> float:
+        torch.cuda.synchronize()
+        begin = perf_counter()
+        captured.replay()
+        torch.cuda.synchronize()
+        return (perf_counter() - begin) / count
+
+    run()
+    return run
