@@ -98,6 +98,16 @@ def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     found.close()
 
 
+@pytest.fixture(scope="session", params=STRATEGIES)
+def checked_cpu(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
+    """The processor as an interpreter that refuses what is beyond an array, not set, or a race,
+    with what it has for each strategy."""
+    if request.param == "ifma":
+        need_ifma()
+    with open_device(f"cpu:{request.param}", checked=True) as found:
+        yield found
+
+
 @pytest.fixture(scope="session")
 def webgpu_device() -> Iterator[WebGpuDevice]:
     """An adapter of WebGPU within what every browser has."""
@@ -118,11 +128,17 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[SubmittedStream]:
 def open_for_test(name: str) -> AnyDevice:
     """A device by the name that it has in tests; skips the test where there is none."""
     if name in STRATEGIES:
-        if name == "ifma" and not host_processor().has_ifma:
-            pytest.skip("this processor has no AVX-512 IFMA")
+        if name == "ifma":
+            need_ifma()
         return CpuDevice(strategy=name)
     need_backend(name.partition(":")[0])
     return open_device(name)
+
+
+def need_ifma() -> None:
+    """Skip the test where the processor has none."""
+    if not host_processor().has_ifma:
+        pytest.skip("this processor has no AVX-512 IFMA")
 
 
 def need_backend(name: str) -> None:

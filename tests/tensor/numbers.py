@@ -33,6 +33,15 @@ def numbers(values: Array, element: Type) -> Array:
     return values.astype(np.float64)
 
 
+def amid_poison(device: AnyDevice, array: Array) -> Any:
+    """An array in memory of the device, where what lies before and behind it is NaN."""
+    room = np.full(array.size + 128, 0, array.dtype)
+    room.view(np.uint8)[:] = 0xFF
+    room[64:-64] = array.reshape(-1)
+    begin = 64 * array.itemsize
+    return device.upload(room).slice(begin, begin + array.nbytes).like(device.upload(array))
+
+
 class Guarded:
     """Memory for a result like an array, with a guard of 16 elements on each side: what the array
     has with `holds`, else poisoned."""

@@ -23,7 +23,7 @@ from quod.tensor import (
     swiglu,
     swiglu_backward,
 )  # fmt: skip
-from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 
 COUNTS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 5000]
 _erfc = np.vectorize(math.erfc, otypes=[float])
@@ -88,14 +88,14 @@ def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
         gradient = stored(inputs(count, 2), element)
         x, dy = numbers(given, element), numbers(gradient, element)
         room = Guarded(device, given)
-        memory = device.upload(given)
+        memory = amid_poison(device, given)
         assert function(device, memory, out=room.memory) is room.memory
         exact = exact64(x)
         is_near(
             numbers(room.array(), element), exact, units(x) * UNIT[f32] * np.abs(exact), element
         )
         room = Guarded(device, given)
-        backward(device, device.upload(gradient), memory, out=room.memory)
+        backward(device, amid_poison(device, gradient), memory, out=room.memory)
         largest = np.abs(dy) * (16 + 2 * np.abs(x)) * (1 + np.abs(x))
         exact = dy * slope64(exact64, x)
         is_near(
@@ -108,7 +108,7 @@ def test_swiglu(device: AnyDevice, element: Type) -> None:
     for count in [129] if device.kind == "webgpu" else COUNTS:
         given = [stored(inputs(count, seed), element) for seed in range(3)]
         dy, gate, up = (numbers(each, element) for each in given)
-        memory = [device.upload(each) for each in given]
+        memory = [amid_poison(device, each) for each in given]
         room = Guarded(device, given[0])
         swiglu(device, *memory[1:], out=room.memory)
         exact, units = silu64(gate) * up, 16 + 2 * np.abs(gate)

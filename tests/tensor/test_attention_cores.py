@@ -21,7 +21,7 @@ from quod.tensor.rows import LOG2_E
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import NONE, Case, bound, exact, made, plain_error
-from tests.tensor.numbers import Array, Guarded, numbers
+from tests.tensor.numbers import Array, Guarded, amid_poison, numbers
 
 PLANS = [plan for plans in CORE_PLANS.values() for plan in plans]
 OTHERS = [CoreTilePlan(64, 16, 8, 32, 4, kept=False), CoreTilePlan(128, 16, 8, 64, 2, kept=True)]
@@ -45,7 +45,7 @@ def run(device: AnyDevice, plan: CoreTilePlan, case: Case, element: Type) -> tup
     compiled = device.compile(
         ATTENTION[element, lengths, True], lanes=plan.lanes, element=element, plan=plan, form=form
     )
-    memory = [device.upload(x) for x in (*case[:3], *([case.lengths] if lengths else []))]
+    memory = [amid_poison(device, x) for x in (*case[:3], *([case.lengths] if lengths else []))]
     groups = -(-queries // plan.tile[0]) * heads * batch
     device.launch(
         compiled, groups, queries, case.k.shape[2], size, heads, heads // case.k.shape[1],

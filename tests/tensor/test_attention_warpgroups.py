@@ -24,7 +24,7 @@ from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.attention_warpgroups import WarpgroupAttention
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import Case, bound, exact, made, plain_error
-from tests.tensor.numbers import Array, Guarded, numbers
+from tests.tensor.numbers import Array, Guarded, amid_poison, numbers
 
 PLANS = list(WARPGROUP_PLANS.values())
 
@@ -43,7 +43,7 @@ def by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def run(device: Any, case: Case) -> tuple[Array, Array]:
-    q, k, v = (device.upload(x) for x in case[:3])
+    q, k, v = (amid_poison(device, x) for x in case[:3])
     out = Guarded(device, np.zeros_like(case.q))
     logs = Guarded(device, np.zeros(case.q.shape[:-1], np.float32))
     attention(

@@ -14,7 +14,7 @@ from quod.errors import InputError
 from quod.kernel import bf16, f32
 from quod.kernel.types import Type
 from quod.tensor import embedding, embedding_backward
-from tests.tensor.numbers import LEAST, TYPES, UNIT, Guarded, numbers, stored
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Guarded, amid_poison, numbers, stored
 
 SIZES = [(1, 1, (1,)), (5, 7, (3, 4)), (3, 64, (65,)), (9, 129, (200,)), (300, 24, (7, 9))]
 """Rows, their size, and the shape of the indices."""
@@ -26,14 +26,14 @@ def check(device: AnyDevice, element: Type, rows: int, size: int, shape: tuple[i
     table = stored(random.normal(0, 2, (rows, size)), element)
     indices = random.integers(0, rows, shape).astype(np.int32)
     room = Guarded(device, table[indices])
-    picks = device.upload(indices)
-    found = embedding(device, device.upload(table), picks, out=room.memory)
+    picks = amid_poison(device, indices)
+    found = embedding(device, amid_poison(device, table), picks, out=room.memory)
     assert found is room.memory
     assert np.array_equal(room.array(), table[indices])
 
     gradient = stored(random.normal(0, 2, (*shape, size)), element)
     room = Guarded(device, table)
-    found = embedding_backward(device, device.upload(gradient), picks, rows, out=room.memory)
+    found = embedding_backward(device, amid_poison(device, gradient), picks, rows, out=room.memory)
     assert found is room.memory
     exact, sizes = np.zeros((2, rows, size))
     np.add.at(exact, indices, numbers(gradient, element))

@@ -33,7 +33,7 @@ from quod.tensor.gemm_plan import (
 from quod.tensor.gemm_warpgroups import GEMM_TILES
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
-from tests.tensor.numbers import Guarded, numbers, stored
+from tests.tensor.numbers import Guarded, amid_poison, numbers, stored
 
 WAYS = list(product((False, True), repeat=2))
 SMALL = CORE_PLANS[-1]
@@ -64,7 +64,7 @@ def check(
         np.ascontiguousarray(np.swapaxes(x, 1, 2)) if turned else x
         for x, turned in ((a, form.transpose_a), (b, form.transpose_b))
     ]
-    memory = [device.upload(stored(x, element)) for x in (*given, bias, residual)]
+    memory = [amid_poison(device, stored(x, element)) for x in (*given, bias, residual)]
     out = Guarded(device, np.zeros((batch, m, n), stored(bias, element).dtype))
     tiled = isinstance(plan, TilePlan)
     widest = 8 if tiled and n % 8 == 0 else 2

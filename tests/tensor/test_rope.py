@@ -14,7 +14,7 @@ from quod.errors import InputError
 from quod.kernel import f32
 from quod.kernel.types import Type
 from quod.tensor import rope, rope_backward, rope_table
-from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 
 Case = tuple[tuple[int, ...], int, int]
 CASES: list[Case] = [
@@ -45,10 +45,10 @@ def check(device: AnyDevice, element: Type, case: Case, pairs: Any) -> None:
     random = np.random.default_rng(sum(shape))
     x = stored(random.normal(0, 2, shape), element)
     positions = random.integers(0, 1 << 20, shape[axis])
-    table = device.upload(rope_table(positions, turned))
+    table = amid_poison(device, rope_table(positions, turned))
     for function, sign in ((rope, 1), (rope_backward, -1)):
         room = Guarded(device, x)
-        memory = device.upload(x)
+        memory = amid_poison(device, x)
         found = function(device, memory, table, pairs=pairs, axis=axis, out=room.memory)
         assert found is room.memory
         exact = rope64(numbers(x, element), sign * positions, turned, pairs, axis)

@@ -15,7 +15,7 @@ from quod.kernel import f32
 from quod.kernel.types import Type
 from quod.tensor import layer_norm_backward, rms_norm_backward, softmax_backward
 from quod.tensor.plan import plan_rows
-from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_rows import layer64, rms64, softmax64
 
 COLUMNS = [1, 7, 64, 65, 127, 128, 129, 1000, 4097]
@@ -81,7 +81,7 @@ def check_norm(device: AnyDevice, name: str, element: Type, rows: int, columns: 
     rooms = [Guarded(device, given[1])]
     rooms += [Guarded(device, given[2]) for _ in range(1 + (name == "layer_norm"))]
     out = tuple(room.memory for room in rooms)
-    assert function(device, *map(device.upload, given), out=out) == out
+    assert function(device, *(amid_poison(device, x) for x in given), out=out) == out
     values = [numbers(each, element) for each in given]
     for room, exact, units in zip(rooms, exact64(*values), errors(name, *values), strict=True):
         is_near(numbers(room.array(), element), exact, units, element)
@@ -92,7 +92,7 @@ def check_softmax(device: AnyDevice, element: Type, rows: int, columns: int) -> 
     gradient = stored(random.normal(0, 2, (rows, columns)), element)
     y = stored(softmax64(random.normal(0, 2, (rows, columns))), element)
     room = Guarded(device, y)
-    memory = device.upload(gradient), device.upload(y)
+    memory = amid_poison(device, gradient), amid_poison(device, y)
     assert softmax_backward(device, *memory, out=room.memory) is room.memory
     slope, own = numbers(gradient, element), numbers(y, element)
     total = (np.abs(slope) * own).sum(-1, keepdims=True) * (np.log2(columns) + 4)

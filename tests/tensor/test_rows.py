@@ -16,7 +16,7 @@ from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor import layer_norm, rms_norm, softmax
 from quod.tensor.plan import plan_rows
-from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
+from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 
 COLUMNS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097]
 FEW = [7, 65, 512]
@@ -69,7 +69,7 @@ def check(device: AnyDevice, name: str, element: Type, rows: int, columns: int) 
     random = np.random.default_rng(columns)
     x = stored(random.normal(1, 4, (rows, columns)), element)
     vectors = [stored(random.normal(1, 0.5, columns), element) for _ in range(count)]
-    memory = [device.upload(array) for array in (x, *vectors)]
+    memory = [amid_poison(device, array) for array in (x, *vectors)]
     room = Guarded(device, x)
     assert function(device, *memory, out=room.memory) is room.memory
     found = numbers(room.array(), element)

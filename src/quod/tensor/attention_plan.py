@@ -222,7 +222,7 @@ def plan_tiles(
     if machine.has(Capability.VECTOR_LANES):
         wide = device.machine(VECTOR_LANES).has(Capability.IFMA52)
         lanes, rows, columns = _WIDE_VECTORS if wide else _VECTORS
-        size = -(-head // 16) * 16
+        size = -(-head // lanes) * lanes
         return TilePlan(lanes, 1, rows, columns, size, size, columns, 1, held=False)
     vector = widest(element, head, _TOGETHER)
     short = machine.has(Capability.SHORT_KERNELS)
