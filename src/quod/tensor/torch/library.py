@@ -1,0 +1,135 @@
+"""Ops of ``torch.ops.quod``, and when a call need not be one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from quod.errors import InputError
+from quod.tensor.torch.memory import call
+from quod.validation import shown_kind
+
+_KINDS: dict[str, tuple[Any, str]] = {
+    "Tensor": (Tensor, "a tensor of PyTorch"),
+    "float": ((float, int, torch.SymFloat), "a number"),
+    "SymInt": ((int, torch.SymInt), "a whole number"),
+    "int": (int, "a whole number"),
+    "bool": (bool, "True or False"),
+    "str": (str, "a str"),
+}
+
+
+class Operator:
+    """A function of tensors that PyTorch knows by a name.
+
+    `schema` says in PyTorch's language what the arguments and results are, with their names. `made`
+    gives memory for the results: the compiler asks it for shapes, and it looks at what these depend
+    on. `function` is that of `quod.tensor`, whose arguments have the same names; where there is
+    more to do than to call it, `run` computes the results.
+
+    The first result is differentiated. `keeps` says of the arguments and results what is kept for
+    that, and `gradient` is the op that gives the gradients of the first arguments from that of the
+    result and from what was kept; where there is more to do, `formula` has them, which is told
+    first which arguments need one. With neither, the op is a gradient itself. InputError is raised
+    where a gradient is asked for that there is not.
+    """
+
+    def __init__(
+        self, name: str, schema: str, made: Callable[..., Any],
+        function: Callable[..., Any] | None = None, *, run: Callable[..., Any] | None = None,
+        keeps: Callable[..., tuple[Any, ...]] | None = None, gradient: Operator | None = None,
+        formula: Callable[..., Any] | None = None,
+    ) -> None:  # fmt: skip
+        arguments = [each.split(" ") for each in schema[1 : schema.index(")")].split(", ")]
+        self._name, self._arguments = name, [(kind, argument) for kind, argument in arguments]
+        self._made, self._function, self._run = made, function, run or self._call
+        self._keeps, self._formula = keeps, formula
+        if gradient is not None:
+            self._formula = lambda _needed, *given: gradient(*given)
+        # No graph of CUDA has launches whose end is waited for.
+        op = torch.library.custom_op(
+            f"quod::{name}", self._run, mutates_args=(), schema=schema,
+            tags=(torch.Tag.cudagraph_unsafe,),
+        )  # fmt: skip
+        op.register_fake(made)
+        op.register_autograd(self._backward, setup_context=self._save)
+        self._registered = getattr(torch.ops.quod, name).default
+
+    def __call__(self, *given: Any) -> Any:
+        """The results; InputError, with the name of the argument, for one of another type."""
+        for (kind, name), value in zip(self._arguments, given, strict=True):
+            _check(kind, name, value)
+        tensors = [each for each in given if isinstance(each, Tensor)]
+        direct = not torch.compiler.is_compiling() and not _is_watched(tensors)
+        return self._run(*given) if direct else self._registered(*given)
+
+    def _call(self, *given: Any) -> Any:
+        assert self._function is not None
+        named = {name: value for (_, name), value in zip(self._arguments, given, strict=True)}
+        return call(self._function, self._made(*given), **named)
+
+    def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        results = output if isinstance(output, tuple) else (output,)
+        ctx.mark_non_differentiable(*results[1:])
+        kept = () if self._keeps is None else self._keeps(*inputs, *results)
+        ctx.save_for_backward(*[each for each in kept if isinstance(each, Tensor)])
+        ctx.kept = [_SAVED if isinstance(each, Tensor) else each for each in kept]
+
+    def _backward(self, ctx: Any, slopes: Tensor, *_: Any) -> tuple[Any, ...]:
+        if self._formula is None:
+            raise InputError(
+                f"{self._name} is a gradient, and gradients are not differentiated again"
+            )
+        saved = iter(ctx.saved_tensors)
+        kept = [next(saved) if each is _SAVED else each for each in ctx.kept]
+        found = self._formula(ctx.needs_input_grad, slopes, *kept)
+        found = found if isinstance(found, tuple) else (found,)
+        found += (None,) * (len(self._arguments) - len(found))
+        for (_, name), needed, each in zip(self._arguments, ctx.needs_input_grad, found):
+            if needed and each is None:
+                raise InputError(f"{name} of {self._name} has no gradient, and one is asked for")
+        return found
+
+
+_SAVED = object()
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def check_tensor(name: str, value: object) -> None:
+    """InputError unless it is a tensor of PyTorch."""
+    _check("Tensor", name, value)
+
+
+def _check(kind: str, name: str, value: object) -> None:
+    wanted, text = _KINDS[kind.removesuffix("?")]
+    if value is None and kind.endswith("?"):
+        return
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
+        raise InputError(f"{name} must be {text}, not {shown_kind(value)}")
+
+
+def _is_watched(tensors: Sequence[Tensor]) -> bool:
+    """Whether PyTorch has a part in a call: it differentiates, records or transforms ops, or the
+    tensors are more than memory, or less.
+
+    InputError for derivatives along tangents, which PyTorch would take to be zero.
+    """
+    if forward_ad._current_level >= 0:
+        for each in tensors:
+            if forward_ad.unpack_dual(each).tangent is not None:
+                raise InputError("ops of Quod have gradients, and no derivatives along tangents")
+    if (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._is_tracing()
+    ):
+        return True
+    differentiated = torch.is_grad_enabled()
+    return any(
+        type(each) not in _PLAIN or each.is_meta or (differentiated and each.requires_grad)
+        for each in tensors
+    )
