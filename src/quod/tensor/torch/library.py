@@ -26,12 +26,12 @@ _KINDS: dict[str, tuple[Any, str]] = {
 class Operator:
     """A function of tensors that PyTorch knows by a name.
 
-    `schema` says in PyTorch's language what the arguments and results are, with their names. `made`
-    gives memory for the results: the compiler asks it for shapes, and it looks at what these depend
-    on. `function` is that of `quod.tensor`, whose arguments have the same names; where there is
-    more to do than to call it, `run` computes the results.
+    `schema` says in PyTorch's language what the arguments and results are. `made` gives memory for
+    the results: the compiler asks it for shapes, and it looks at what these depend on. `function`
+    is that of `quod.tensor`, whose arguments have the same names; where there is more to do than to
+    call it, `run` computes the results.
 
-    The first result is differentiated. `keeps` says of the arguments and results what is kept for
+    The first result can be differentiated. `keeps` says of the arguments and results what is kept for
     that, and `gradient` is the op that gives the gradients of the first arguments from that of the
     result and from what was kept; where there is more to do, `formula` has them, which is told
     first which arguments need one. With neither, the op is a gradient itself. InputError is raised
@@ -44,8 +44,11 @@ class Operator:
         keeps: Callable[..., tuple[Any, ...]] | None = None, gradient: Operator | None = None,
         formula: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
-        arguments = [each.split(" ") for each in schema[1 : schema.index(")")].split(", ")]
-        self._name, self._arguments = name, [(kind, argument) for kind, argument in arguments]
+        self._name = name
+        self._arguments = [
+            (kind, argument)
+            for kind, argument in map(str.split, schema[1 : schema.index(")")].split(", "))
+        ]
         self._made, self._function, self._run = made, function, run or self._call
         self._keeps, self._formula = keeps, formula
         if gradient is not None:
@@ -74,23 +77,22 @@ class Operator:
 
     def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = output if isinstance(output, tuple) else (output,)
-        ctx.mark_non_differentiable(*results[1:])
+        if self._formula is not None:
+            ctx.mark_non_differentiable(*results[1:])
         kept = () if self._keeps is None else self._keeps(*inputs, *results)
         ctx.save_for_backward(*[each for each in kept if isinstance(each, Tensor)])
         ctx.kept = [_SAVED if isinstance(each, Tensor) else each for each in kept]
 
-    def _backward(self, ctx: Any, slopes: Tensor, *_: Any) -> tuple[Any, ...]:
+    def _backward(self, ctx: Any, slopes: Tensor, *_others: Any) -> tuple[Any, ...]:
         if self._formula is None:
-            raise InputError(
-                f"{self._name} is a gradient, and gradients are not differentiated again"
-            )
+            raise InputError(f"{self._name} is a gradient, which is not differentiated again")
         saved = iter(ctx.saved_tensors)
         kept = [next(saved) if each is _SAVED else each for each in ctx.kept]
         found = self._formula(ctx.needs_input_grad, slopes, *kept)
         found = found if isinstance(found, tuple) else (found,)
         found += (None,) * (len(self._arguments) - len(found))
-        for (_, name), needed, each in zip(self._arguments, ctx.needs_input_grad, found):
-            if needed and each is None:
+        for (_, name), needed, gradient in zip(self._arguments, ctx.needs_input_grad, found):
+            if needed and gradient is None:
                 raise InputError(f"{name} of {self._name} has no gradient, and one is asked for")
         return found
 

@@ -31,7 +31,7 @@ def check_alike(**given: Tensor | None) -> None:
 
 
 def check_beside(**given: Tensor | None) -> None:
-    """DeviceError unless tensors are on one device, InputError for those that are no plain memory."""
+    """DeviceError unless tensors are on one device; InputError for those without plain memory."""
     (first, model), *others = [(name, x) for name, x in given.items() if x is not None]
     for name, each in ((first, model), *others):
         if each.layout != torch.strided:
@@ -76,8 +76,7 @@ def one_like(*names: str) -> Callable[..., Tensor]:
 
 
 def words(indices: Any) -> Any:
-    """Indices of 64 bits as words of 32; what these do not hold becomes one that is none. None stays
-    None."""
+    """Indices as words of 32 bits; what these do not hold becomes one that is none."""
     if indices is None or indices.dtype != torch.int64:
         return indices
     return indices.clamp(-(1 << 31), (1 << 31) - 1).to(torch.int32)
