@@ -10,17 +10,20 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from quod.errors import InputError
+from quod.tensor.scalars import LARGEST
 from quod.tensor.torch.memory import call
-from quod.validation import shown_kind
+from quod.validation import shown
 
-_KINDS: dict[str, tuple[Any, str]] = {
-    "Tensor": (Tensor, "a tensor of PyTorch"),
-    "float": ((float, int, torch.SymFloat), "a number"),
-    "SymInt": ((int, torch.SymInt), "a whole number"),
-    "int": (int, "a whole number"),
-    "bool": (bool, "True or False"),
-    "str": (str, "a str"),
+_INTEGER = ((int, torch.SymInt), (1 << 63) - 1, "a whole number of 64 bits")
+_KINDS: dict[str, tuple[Any, float | None, str]] = {
+    "Tensor": (Tensor, None, "a tensor of PyTorch"),
+    "float": ((float, int, torch.SymFloat), LARGEST, "a number that f32 holds"),
+    "SymInt": _INTEGER,
+    "int": _INTEGER,
+    "bool": (bool, None, "True or False"),
+    "str": (str, None, "a str"),
 }
+"""The types of arguments in Python, the greatest size of numbers, and what errors call them."""
 
 
 class Operator:
@@ -31,9 +34,9 @@ class Operator:
     is that of `quod.tensor`, whose arguments have the same names; where there is more to do than to
     call it, `run` computes the results.
 
-    The first result can be differentiated. `keeps` says of the arguments and results what is kept for
-    that, and `gradient` is the op that gives the gradients of the first arguments from that of the
-    result and from what was kept; where there is more to do, `formula` has them, which is told
+    The first result can be differentiated. `keeps` says of the arguments and results what is kept
+    for that, and `gradient` is the op that gives the gradients of the first arguments from that of
+    the result and from what was kept; where there is more to do, `formula` has them, which is told
     first which arguments need one. With neither, the op is a gradient itself. InputError is raised
     where a gradient is asked for that there is not.
     """
@@ -106,12 +109,13 @@ def check_tensor(name: str, value: object) -> None:
     _check("Tensor", name, value)
 
 
-def _check(kind: str, name: str, value: object) -> None:
-    wanted, text = _KINDS[kind.removesuffix("?")]
+def _check(kind: str, name: str, value: Any) -> None:
     if value is None and kind.endswith("?"):
         return
-    if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
-        raise InputError(f"{name} must be {text}, not {shown_kind(value)}")
+    wanted, most, text = _KINDS[kind.removesuffix("?")]
+    fits = isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+    if not fits or (most is not None and not abs(value) <= most):
+        raise InputError(f"{name} must be {text}, not {shown(value)}")
 
 
 def _is_watched(tensors: Sequence[Tensor]) -> bool:

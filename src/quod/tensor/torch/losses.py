@@ -21,8 +21,6 @@ from quod.tensor.torch.memory import (
 )
 from quod.validation import choice, whole_number
 
-_WORD = 1 << 32
-
 
 def cross_entropy(
     logits: Tensor, targets: Tensor, *, ignore_index: int = -100, reduction: Reduction = "mean"
@@ -82,7 +80,8 @@ def _run_gradient(
 
 def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> None:
     choice("reduction", reduction, ("mean", "sum", "none"))
-    whole_number("ignore_index", ignore_index, -_WORD // 2 + 1, _WORD - 1)
+    # The least and the greatest stand for targets beyond 32 bits.
+    whole_number("ignore_index", ignore_index, -(1 << 31) + 1, (1 << 31) - 2)
     check_alike(logits=logits)
     check_beside(logits=logits, targets=targets)
     check_indices("targets", targets)

@@ -27,8 +27,12 @@ def gemm(
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x weight^T + bias, as `torch.nn.functional.linear` has it: `x` is (..., k), `weight` (n, k),
     `bias` (n,) and the result (..., n). See `gemm`."""
-    check_tensor("x", x)
-    check_tensor("weight", weight)
+    for name, each in (("x", x), ("weight", weight)):
+        check_tensor(name, each)
+        if not each.dim():
+            raise InputError(f"{name} must have an axis at least")
+    check_alike(x=x, weight=weight)
+    check_shape("weight", weight, weight.shape[0], x.shape[-1])
     rows = x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0)
     return gemm(rows, weight, bias=bias, transpose_b=True).view(*x.shape[:-1], weight.shape[0])
 
