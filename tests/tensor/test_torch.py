@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
 
 import torch
+
 from quod.tensor import rope_table
 from quod.tensor import torch as ops
 from quod.tensor.torch import heads, losses, products, rows

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
 
 import torch
+
 from quod.errors import DeviceError, InputError, QuodError
 from quod.tensor import torch as ops
 from quod.tensor.torch import memory
@@ -31,8 +32,8 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     "rope": ({"x": SQUARE, "table": SQUARE[0], "pairs": "halves", "axis": -2}, {}),
     "gemm": (
         {
-            "a": SQUARE[0], "b": SQUARE[0], "bias": None, "residual": None, "scale": 1.0, "transpose_a": False,
-            "transpose_b": True,
+            "a": SQUARE[0], "b": SQUARE[0], "bias": None, "residual": None, "scale": 1.0,
+            "transpose_a": False, "transpose_b": True,
         },
         {
             "bias": ("None",), "residual": ("None",), "scale": NUMBER, "transpose_a": ("true",),
