@@ -15,6 +15,7 @@ import torch
 from quod.tensor import rope_table
 from quod.tensor import torch as ops
 from quod.tensor.torch import heads, losses, products, rows
+from quod.tensor.torch.memory import call
 
 F = torch.nn.functional
 UNIT = {torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
@@ -169,9 +170,10 @@ def same(found: list[Any], wanted: list[Any]) -> None:
         assert torch.equal(each, other)
 
 
-OF_16_BITS = ["softmax", "layer norm", "swiglu", "gemm nt shared with more", "attention causal"] + [
-    "loss mean", "losses", "embedding"
-]  # fmt: skip
+OF_16_BITS = (
+    "softmax", "layer norm", "swiglu", "gemm nt shared with more", "attention causal", "loss mean",
+    "losses", "embedding",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -239,8 +241,9 @@ def test_gradients_of_some_arguments(name: str) -> None:
 
 def test_a_product_that_nothing_needs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    own = products.call
-    monkeypatch.setattr(products, "call", lambda *a, **k: calls.append(k) or own(*a, **k))
+    monkeypatch.setattr(
+        products, "call", lambda *given, **named: calls.append(named) or call(*given, **named)
+    )
     x, weight = torch.ones(3, 4), torch.ones(2, 4, requires_grad=True)
     ops.linear(x, weight).sum().backward()
     assert len(calls) == 2
@@ -265,7 +268,7 @@ def test_a_loss_whose_gradient_is_infinite() -> None:
     assert torch.equal(x.grad, torch.tensor([[-torch.inf, 1, 1], [1, -torch.inf, 1]]) * torch.inf)
 
 
-EMPTY = {
+EMPTY: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "softmax": (ops.softmax, [(0, 8)]),
     "rms norm": (ops.rms_norm, [(0, 8), (8,)]),
     "silu": (ops.silu, [(0,)]),

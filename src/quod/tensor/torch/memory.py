@@ -66,9 +66,8 @@ def one_like(*names: str) -> Callable[..., Tensor]:
     which are of one type and shape, as the result is."""
 
     def made(*given: Any) -> Tensor:
-        tensors: dict[str, Tensor] = dict(zip(names, given))
-        check_alike(**tensors)
-        for name, each in tensors.items():
+        check_alike(**dict(zip(names, given)))
+        for name, each in zip(names[1:], given[1:]):
             check_shape(name, each, *given[0].shape)
         return empty_like(given[0])
 
