@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -19,8 +19,7 @@ _ALIGNMENT = 16
 
 def check_alike(**given: Tensor | None) -> None:
     """InputError unless tensors are of one type, which kernels have, and beside each other."""
-    check_beside(**given)
-    (first, model), *others = [(name, x) for name, x in given.items() if x is not None]
+    (first, model), *others = check_beside(**given)
     if model.dtype not in _TYPES:
         raise InputError(
             f"{first} is of {model.dtype}; tensors are of float32, float16 or bfloat16"
@@ -30,18 +29,21 @@ def check_alike(**given: Tensor | None) -> None:
             raise InputError(f"{name} is of {each.dtype}, and {first} of {model.dtype}")
 
 
-def check_beside(**given: Tensor | None) -> None:
-    """DeviceError unless tensors are on one device; InputError for those without plain memory."""
-    (first, model), *others = [(name, x) for name, x in given.items() if x is not None]
-    for name, each in ((first, model), *others):
+def check_beside(**given: Tensor | None) -> list[tuple[str, Tensor]]:
+    """The tensors that are given; DeviceError unless they are on one device, InputError for those
+    without plain memory."""
+    found = [(name, x) for name, x in given.items() if x is not None]
+    first, model = found[0]
+    for name, each in found:
         if each.layout != torch.strided:
             raise InputError(
                 f"{name} is a tensor of {each.layout}; x.to_dense() makes it a plain one"
             )
-        if each.device != model.device:
+        if each is not model and each.device != model.device:
             raise DeviceError(
                 f"{name} is on {each.device}, and {first} on {model.device}; move one of them"
             )
+    return found
 
 
 def check_indices(name: str, x: Tensor) -> None:
@@ -94,7 +96,7 @@ def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **given
         for name, value in given.items()
     }
     targets = _memory(out) if isinstance(out, Tensor) else tuple(map(_memory, out))
-    with _in_order(model):
+    with _in_order(model) if model.is_cuda else nullcontext():
         function(device, **arrays, out=targets)
     return out
 
@@ -125,9 +127,6 @@ def _memory(x: Tensor) -> Any:
 def _in_order(x: Tensor) -> Iterator[None]:
     """What was begun on the current stream of a GPU is done before, and a launch waits for its own
     end: what comes after sees the result."""
-    if not x.is_cuda:
-        yield
-        return
     # The context of the device is the thread's current one afterwards, if nobody restores it.
     with torch.cuda.device(x.device):
         if torch.cuda.is_current_stream_capturing():
