@@ -57,12 +57,12 @@ class Operator:
         if gradient is not None:
             self._formula = lambda _needed, *given: gradient(*given)
         # No graph of CUDA has launches whose end is waited for.
-        op = torch.library.custom_op(
-            f"quod::{name}", self._run, mutates_args=(), schema=schema,
-            tags=(torch.Tag.cudagraph_unsafe,),
-        )  # fmt: skip
-        op.register_fake(made)
-        op.register_autograd(self._backward, setup_context=self._save)
+        tags = (torch.Tag.pt2_compliant_tag, torch.Tag.cudagraph_unsafe)
+        op = f"quod::{name}"
+        torch.library.define(op, schema, tags=tags)
+        torch.library.impl(op, "default", self._run)
+        torch.library.register_fake(op, made)
+        torch.library.register_autograd(op, self._backward, setup_context=self._save)
         self._registered = getattr(torch.ops.quod, name).default
 
     def __call__(self, *given: Any) -> Any:
