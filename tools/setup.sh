@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node`, `webgpu`
-# or `postgres`. Everything lands in .venv and build/node; the system is only touched where this runs as
-# root on Debian or Ubuntu, to install python3-venv, nodejs and npm, and for the tests of WebGPU
-# Chromium and Mesa's Vulkan driver for processors, and Postgres, where they are missing.
+# or `postgres`; `torch` is for tests that are skipped without it. Everything lands in .venv and
+# build/node; the system is only touched where this runs as root on Debian or Ubuntu, to install
+# python3-venv, nodejs and npm, and for the tests of WebGPU Chromium and Mesa's Vulkan driver for
+# processors, and Postgres, where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -58,14 +59,21 @@ postgres_server() {
         need "Postgres" postgresql
 }
 
+# The build for processors, which not every index has; others bring gigabytes for GPUs.
+torch_package() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+        --constraint constraints.txt 'torch==2.13.0+cpu'
+}
+
 case "${1:-} ${2:-}" in
 "python run") python_environment . ;;
 "python dev") python_environment '.[dev]' ;;
 "node ") node_environment ;;
 "webgpu ") webgpu_drivers ;;
 "postgres ") postgres_server ;;
+"torch ") torch_package ;;
 *)
-    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu|postgres" >&2
+    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu|postgres|torch" >&2
     exit 2
     ;;
 esac

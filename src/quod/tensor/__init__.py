@@ -6,7 +6,7 @@ queries and keys, with its gradient, and `cross_entropy` is a loss with its grad
 picks rows, and `rope` turns pairs by positions. `adamw` takes a step of training, and
 `clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and arrays of other
 libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF
-files. The names below load on first use (PEP 562).
+files, `quod.tensor.torch` ops of PyTorch. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 from quod.errors import InputError
 from quod.validation import shown
 
-_LARGEST = 3.4028234663852886e38
+LARGEST = 3.4028234663852886e38
 
 
 def real(name: str, value: object) -> float:
@@ -20,7 +20,7 @@ def real(name: str, value: object) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not abs(number) <= _LARGEST:
+    if not abs(number) <= LARGEST:
         raise InputError(f"{name} must be a number that f32 holds, not {shown(value)}")
     return number
 

@@ -1,0 +1,30 @@
+"""The functions of `quod.tensor` as ops of PyTorch: gradients, `torch.compile`, and direct calls.
+
+They take and give tensors of PyTorch, and compute where these are: on the processor, or on the GPU
+of their number (docs/tensors.md, "From PyTorch"). A call that nothing differentiates or compiles
+goes to the function of `quod.tensor` itself; others go through ``torch.ops.quod``.
+"""
+
+from __future__ import annotations
+
+from quod.errors import QuodError
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise QuodError(
+        "quod.tensor.torch needs PyTorch, which is not installed: pip install 'quod[torch]'"
+    ) from None
+
+from quod.tensor.torch.elements import gelu, silu, swiglu
+from quod.tensor.torch.heads import attention
+from quod.tensor.torch.lookups import embedding
+from quod.tensor.torch.losses import cross_entropy
+from quod.tensor.torch.positions import rope
+from quod.tensor.torch.products import gemm, linear
+from quod.tensor.torch.rows import layer_norm, rms_norm, softmax
+
+__all__ = [
+    "softmax", "rms_norm", "layer_norm", "silu", "gelu", "swiglu", "rope", "gemm", "linear",
+    "attention", "cross_entropy", "embedding",
+]  # fmt: skip

@@ -1,0 +1,106 @@
+"""Attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quod import tensor
+from quod.errors import InputError
+from quod.tensor.torch.library import Operator
+from quod.tensor.torch.memory import (
+    call,
+    check_alike,
+    check_beside,
+    check_indices,
+    check_shape,
+    empty_like,
+    words,
+)
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, causal: bool = False,
+    lengths: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """softmax(scale * q k^T) v of each head; see `quod.tensor.attention`, and `softmax` for
+    tensors.
+
+    `q` has the shape (..., heads, queries, size), `k` and `v` (..., kv_heads, keys, size), and
+    `lengths`, of int64, int32 or uint32, that of the leading axes, or (1,) where there are none.
+    """
+    return _ATTENTION(q, k, v, lengths, scale, causal)[0]
+
+
+def _made(
+    q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, scale: float | None, causal: bool
+) -> tuple[Tensor, Tensor]:
+    _check(q, k, v, lengths)
+    return empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
+
+
+def _run(
+    q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, scale: float | None, causal: bool
+) -> Any:
+    y, log_sums = _made(q, k, v, lengths, scale, causal)
+    call(
+        tensor.attention, y, q=q, k=k, v=v, scale=scale, causal=causal, lengths=words(lengths),
+        log_sums=log_sums,
+    )  # fmt: skip
+    return y, log_sums
+
+
+def _made_gradients(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, log_sums: Tensor,
+    lengths: Tensor | None, scale: float | None, causal: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    _check(q, k, v, lengths)
+    check_alike(q=q, y=y, gradient=gradient)
+    check_beside(q=q, log_sums=log_sums)
+    check_shape("gradient", gradient, *q.shape)
+    return empty_like(q), empty_like(k), empty_like(v)
+
+
+def _run_gradients(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, log_sums: Tensor,
+    lengths: Tensor | None, scale: float | None, causal: bool,
+) -> Any:  # fmt: skip
+    made = _made_gradients(gradient, q, k, v, y, log_sums, lengths, scale, causal)
+    return call(
+        tensor.attention_backward, made, gradient=gradient, q=q, k=k, v=v, y=y, log_sums=log_sums,
+        lengths=words(lengths), scale=scale, causal=causal,
+    )  # fmt: skip
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None) -> None:
+    check_alike(q=q, k=k, v=v)
+    check_beside(q=q, lengths=lengths)
+    if lengths is not None:
+        check_indices("lengths", lengths)
+    if q.dim() < 3 or k.dim() != q.dim():
+        raise InputError(
+            f"q and k have the axes heads, tokens and size at least, and those of sequences before "
+            f"them: {tuple(q.shape)} and {tuple(k.shape)} do not"
+        )
+    check_shape("k", k, *q.shape[:-3], *k.shape[-3:-1], q.shape[-1])
+    check_shape("v", v, *k.shape)
+
+
+_ATTENTION_BACKWARD = Operator(
+    "attention_backward",
+    "(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor y, Tensor log_sums, Tensor? lengths, "
+    "float? scale, bool causal) -> (Tensor, Tensor, Tensor)",
+    _made_gradients, run=_run_gradients,
+)  # fmt: skip
+_ATTENTION = Operator(
+    "attention",
+    "(Tensor q, Tensor k, Tensor v, Tensor? lengths, float? scale, bool causal)"
+    " -> (Tensor, Tensor)",
+    _made, run=_run,
+    keeps=lambda q, k, v, lengths, scale, causal, y, log_sums: (
+        q, k, v, y, log_sums, lengths, scale, causal
+    ),
+    gradient=_ATTENTION_BACKWARD,
+)  # fmt: skip

@@ -1,0 +1,60 @@
+"""Embeddings: rows of a table that indices pick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from quod import tensor
+from quod.errors import InputError
+from quod.tensor.torch.library import Operator
+from quod.tensor.torch.memory import call, check_alike, check_beside, check_indices, words
+
+
+def embedding(table: Tensor, indices: Tensor) -> Tensor:
+    """The rows of a table that indices of int64, int32 or uint32 pick; see `quod.tensor.embedding`,
+    and `softmax` for tensors.
+
+    An index that is no row is an InputError that names the first.
+    """
+    return _EMBEDDING(table, indices)
+
+
+def _made(table: Tensor, indices: Tensor) -> Tensor:
+    if table.dim() != 2:
+        raise InputError(f"table must have the axes rows and size, not shape {tuple(table.shape)}")
+    check_alike(table=table)
+    _check_indices("table", table, indices)
+    return table.new_empty((*indices.shape, table.shape[1]))
+
+
+def _made_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Tensor:
+    check_alike(gradient=gradient)
+    _check_indices("gradient", gradient, indices)
+    return gradient.new_empty((rows, gradient.shape[-1]))
+
+
+def _check_indices(name: str, x: Tensor, indices: Tensor) -> None:
+    check_beside(**{name: x, "indices": indices})
+    check_indices("indices", indices)
+
+
+def _run(table: Tensor, indices: Tensor) -> Any:
+    made = _made(table, indices)
+    return call(tensor.embedding, made, table=table, indices=words(indices))
+
+
+def _run_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Any:
+    made, picked = _made_gradient(gradient, indices, rows), words(indices)
+    return call(tensor.embedding_backward, made, gradient=gradient, indices=picked, rows=rows)
+
+
+_EMBEDDING_BACKWARD = Operator(
+    "embedding_backward", "(Tensor gradient, Tensor indices, SymInt rows) -> Tensor",
+    _made_gradient, run=_run_gradient,
+)  # fmt: skip
+_EMBEDDING = Operator(
+    "embedding", "(Tensor table, Tensor indices) -> Tensor", _made, run=_run,
+    keeps=lambda table, indices, _: (indices, table.shape[0]), gradient=_EMBEDDING_BACKWARD,
+)  # fmt: skip

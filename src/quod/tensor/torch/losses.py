@@ -1,0 +1,98 @@
+"""The cross-entropy of rows of logits."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from quod import tensor
+from quod.tensor.loss import Reduction
+from quod.tensor.torch.library import Operator
+from quod.tensor.torch.memory import (
+    call,
+    check_alike,
+    check_beside,
+    check_indices,
+    check_shape,
+    empty_like,
+    words,
+)
+from quod.validation import choice, whole_number
+
+
+def cross_entropy(
+    logits: Tensor, targets: Tensor, *, ignore_index: int = -100, reduction: Reduction = "mean"
+) -> Tensor:
+    """log(sum(exp(x))) - x[target] of each row x of the logits; see `quod.tensor.cross_entropy`,
+    and `softmax` for tensors.
+
+    `logits` are (..., classes) and `targets`, of int64, int32 or uint32, (...). The result is of
+    f32: their mean or sum of no axis, or with "none" the losses, of the shape of `targets`. The
+    gradient is rounded once to the type of the logits, the gradient of the result included.
+    """
+    return _CROSS_ENTROPY(logits, targets, ignore_index, reduction)
+
+
+def _made(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
+    _check(logits, targets, ignore_index, reduction)
+    shape = targets.shape if reduction == "none" else ()
+    return logits.new_empty(shape, dtype=torch.float32)
+
+
+def _run(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
+    y = _made(logits, targets, ignore_index, reduction)
+    call(
+        tensor.cross_entropy, y if y.dim() else y.view(1), logits=logits, targets=words(targets),
+        ignore_index=ignore_index, reduction=reduction,
+    )  # fmt: skip
+    return y
+
+
+def _made_gradient(
+    gradient: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
+) -> Tensor:
+    _check(logits, targets, ignore_index, reduction)
+    check_beside(logits=logits, gradient=gradient)
+    return empty_like(logits)
+
+
+def _run_gradient(
+    gradient: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
+) -> Tensor:
+    made = _made_gradient(gradient, logits, targets, ignore_index, reduction)
+    by_row = reduction == "none"
+    scale = 1.0 if by_row else float(gradient)
+    # What rows are multiplied by comes before the gradient is rounded.
+    slopes = made.float() if by_row else made
+    losses = gradient.new_empty(targets.shape if by_row else (1,), dtype=torch.float32)
+    finite = math.isfinite(scale)
+    call(
+        tensor.cross_entropy, losses, logits=logits.float() if by_row else logits,
+        targets=words(targets), ignore_index=ignore_index, reduction=reduction, gradient=slopes,
+        gradient_scale=scale if finite else 1.0, check=False,
+    )  # fmt: skip
+    if by_row:
+        return made.copy_(slopes * gradient.unsqueeze(-1))
+    return made if finite else made.mul_(scale)
+
+
+def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> None:
+    choice("reduction", reduction, ("mean", "sum", "none"))
+    # The least and the greatest stand for targets beyond 32 bits.
+    whole_number("ignore_index", ignore_index, -(1 << 31) + 1, (1 << 31) - 2)
+    check_alike(logits=logits)
+    check_beside(logits=logits, targets=targets)
+    check_indices("targets", targets)
+    check_shape("targets", targets, *logits.shape[:-1])
+
+
+_SCHEMA = "Tensor logits, Tensor targets, int ignore_index, str reduction) -> Tensor"
+_CROSS_ENTROPY_BACKWARD = Operator(
+    "cross_entropy_backward", f"(Tensor gradient, {_SCHEMA}", _made_gradient, run=_run_gradient
+)
+_CROSS_ENTROPY = Operator(
+    "cross_entropy", f"({_SCHEMA}", _made, run=_run, keeps=lambda *given: given[:4],
+    gradient=_CROSS_ENTROPY_BACKWARD,
+)  # fmt: skip

@@ -1,0 +1,39 @@
+"""Rotary positions."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from quod import tensor
+from quod.tensor.rotary import Pairs
+from quod.tensor.torch.library import Operator
+from quod.tensor.torch.memory import check_alike, check_beside, empty_like
+
+
+def rope(x: Tensor, table: Tensor, *, pairs: Pairs = "halves", axis: int = -2) -> Tensor:
+    """Turns pairs of elements of each row by the angles of its token; see `quod.tensor.rope`, and
+    `softmax` for tensors.
+
+    `table` is ``torch.from_numpy(rope_table(...))`` on the device of `x`; it has no gradient.
+    """
+    return _ROPE(x, table, pairs, axis)
+
+
+def _made(x: Tensor, table: Tensor, pairs: str, axis: int) -> Tensor:
+    check_alike(x=x)
+    check_beside(x=x, table=table)
+    return empty_like(x)
+
+
+def _made_gradient(gradient: Tensor, table: Tensor, pairs: str, axis: int) -> Tensor:
+    return _made(gradient, table, pairs, axis)
+
+
+_ROPE_BACKWARD = Operator(
+    "rope_backward", "(Tensor gradient, Tensor table, str pairs, int axis) -> Tensor",
+    _made_gradient, tensor.rope_backward,
+)  # fmt: skip
+_ROPE = Operator(
+    "rope", "(Tensor x, Tensor table, str pairs, int axis) -> Tensor", _made, tensor.rope,
+    keeps=lambda _, table, pairs, axis, _y: (table, pairs, axis), gradient=_ROPE_BACKWARD,
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from quod import tensor
+from quod.errors import InputError
+from quod.tensor.torch.library import Operator, check_tensor
+from quod.tensor.torch.memory import call, check_alike, check_shape
+
+
+def gemm(
+    a: Tensor, b: Tensor, *, bias: Tensor | None = None, residual: Tensor | None = None,
+    scale: float = 1.0, transpose_a: bool = False, transpose_b: bool = False,
+) -> Tensor:  # fmt: skip
+    """scale * (A B) + bias + residual; see `quod.tensor.gemm`, and `softmax` for tensors.
+
+    An operand that is the transpose of contiguous memory is taken as it is. Gradients are products
+    again, which may be differentiated.
+    """
+    return _GEMM(a, b, bias, residual, scale, transpose_a, transpose_b)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x weight^T + bias, as `torch.nn.functional.linear` has it: `x` is (..., k), `weight` (n, k),
+    `bias` (n,) and the result (..., n). See `gemm`."""
+    for name, each in (("x", x), ("weight", weight)):
+        check_tensor(name, each)
+        if not each.dim():
+            raise InputError(f"{name} must have an axis at least")
+    check_alike(x=x, weight=weight)
+    check_shape("weight", weight, weight.shape[0], x.shape[-1])
+    rows = x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0)
+    return gemm(rows, weight, bias=bias, transpose_b=True).view(*x.shape[:-1], weight.shape[0])
+
+
+def _made(
+    a: Tensor, b: Tensor, bias: Tensor | None, residual: Tensor | None, scale: float,
+    transpose_a: bool, transpose_b: bool,
+) -> Tensor:  # fmt: skip
+    check_alike(a=a, b=b, bias=bias, residual=residual)
+    for name, each in (("a", a), ("b", b)):
+        if each.dim() < 2:
+            raise InputError(f"{name} is a matrix at least, and of shape {tuple(each.shape)}")
+    if b.dim() > 2:
+        check_shape("b", b, *a.shape[:-2], *b.shape[-2:])
+    m, depth = a.shape[-2:][:: -1 if transpose_a else 1]
+    inner, n = b.shape[-2:][:: -1 if transpose_b else 1]
+    if inner != depth:
+        raise InputError(f"b has {inner} elements along the axis that is summed, and a {depth}")
+    made = a.new_empty((*a.shape[:-2], m, n))
+    for name, other, shape in (("bias", bias, (n,)), ("residual", residual, tuple(made.shape))):
+        if other is not None:
+            check_shape(name, other, *shape)
+    return made
+
+
+def _run(
+    a: Tensor, b: Tensor, bias: Tensor | None, residual: Tensor | None, scale: float,
+    transpose_a: bool, transpose_b: bool,
+) -> Any:  # fmt: skip
+    made = _made(a, b, bias, residual, scale, transpose_a, transpose_b)
+    a, transpose_a = _as_it_lies(a, transpose_a)
+    b, transpose_b = _as_it_lies(b, transpose_b)
+    return call(
+        tensor.gemm, made, a=a, b=b, bias=bias, residual=residual, scale=scale,
+        transpose_a=transpose_a, transpose_b=transpose_b,
+    )  # fmt: skip
+
+
+def _as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
+    """An operand whose rows are contiguous, if either of its two forms is."""
+    if not x.is_contiguous() and x.mT.is_contiguous():
+        return x.mT, not transposed
+    return x, transposed
+
+
+def _gradients(
+    needed: tuple[bool, ...], gradient: Tensor, a: Tensor, b: Tensor, scale: float,
+    transpose_a: bool, transpose_b: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Of what is given; operands are turned as views, which products take as they lie."""
+    of_a = of_b = of_bias = None
+    left, right = a.mT if transpose_a else a, b.mT if transpose_b else b
+    if needed[0] and transpose_a and a.dim() == b.dim():
+        of_a = gemm(right, gradient, scale=scale, transpose_b=True)
+    elif needed[0]:
+        of_a = gemm(gradient, right, scale=scale, transpose_b=True)
+        of_a = of_a.mT if transpose_a else of_a
+    if needed[1]:
+        slopes = gradient
+        if a.dim() > b.dim():
+            left, slopes = left.flatten(0, -2), gradient.flatten(0, -2)
+        first, second = (slopes, left) if transpose_b else (left, slopes)
+        of_b = gemm(first, second, scale=scale, transpose_a=True)
+    if needed[2]:
+        of_bias = gradient.flatten(0, -2).sum(0)
+    return of_a, of_b, of_bias, gradient if needed[3] else None
+
+
+_GEMM = Operator(
+    "gemm",
+    "(Tensor a, Tensor b, Tensor? bias, Tensor? residual, float scale, bool transpose_a, "
+    "bool transpose_b) -> Tensor",
+    _made, run=_run, formula=_gradients,
+    keeps=lambda a, b, _bias, _residual, scale, transpose_a, transpose_b, _: (
+        a, b, scale, transpose_a, transpose_b
+    ),
+)  # fmt: skip
