@@ -6,7 +6,7 @@ device they do so once, and what they launched is replayed with all else that th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -14,26 +14,24 @@ from quod.device.arguments import Argument
 from quod.device.buffer import Array, Buffer, overlap
 from quod.device.memory import byte_count
 from quod.device.protocol import AnyDevice
+from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
+from quod.validation import instance, offers, shown_kind
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
-    from quod.device.kernel_table import CompiledKernel
     from quod.kernel.launcher import Groups
 
 _WORD = 4
+_CHECK = "; where it has a `check`, say no to that"
 
 
-class Records(Protocol):
-    """What is needed of a stream that records; see `quod.device.stream.RecordingStream`."""
-
-    def launch(self, kernel: CompiledKernel, groups: Groups, *arguments: Argument) -> None: ...
-
-    def fill(self, target: Buffer, word: int = 0) -> None: ...
-
-
-def recorder_of(device: AnyDevice, stream: Records) -> AnyDevice:
+def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
     """A device for functions, which runs nothing: `stream`, one of `device`, notes the launches.
+
+        stream = device.stream().record()
+        softmax(recorder_of(device, stream), x, out=x)
+        recording = stream.finish().recording
 
     Memory is allocated and host data is uploaded now, once for all replays, and what a function
     computes on the host, it computes now. Memory that is asked for zeroed each replay sets to zero.
@@ -41,13 +39,17 @@ def recorder_of(device: AnyDevice, stream: Records) -> AnyDevice:
     data that was uploaded so, which the next replay would find changed. All else is that of
     `device`, which is not closed by it.
     """
+    if not offers(device, "compile"):
+        raise DeviceError(f"a device is what open_device gives, not {shown_kind(device)}")
+    remedy = "record() of an idle stream gives one"
+    instance("what records", stream, RecordingStream, remedy, error=DeviceError)
     return cast(AnyDevice, _Recorder(device, stream))
 
 
 class _Recorder:
     """What `recorder_of` gives."""
 
-    def __init__(self, device: AnyDevice, stream: Records) -> None:
+    def __init__(self, device: AnyDevice, stream: RecordingStream) -> None:
         self._device = device
         self._stream = stream
         self._constants: list[Buffer] = []
@@ -64,9 +66,9 @@ class _Recorder:
             if at not in kernel.stored or not isinstance(memory, (Buffer, np.ndarray)):
                 continue
             if any(overlap(memory, constant) for constant in self._constants):
-                raise DeviceError(
-                    f"kernel {kernel.name} stores to what was uploaded once for all replays; "
-                    "upload it to the device itself"
+                self._refuse(
+                    f"launches {kernel.name}, which stores to what was uploaded once for all "
+                    f"replays{_CHECK}"
                 )
         self._stream.launch(kernel, groups, *arguments)
 
@@ -89,7 +91,7 @@ class _Recorder:
 
     def download(self, *_: object) -> NoReturn:
         """DeviceError: nothing has been computed yet."""
-        self._refuse("reads memory of the device, such as to check indices; see its `check`")
+        self._refuse(f"reads memory of the device{_CHECK}")
 
     def stream(self, *_: object) -> NoReturn:
         """DeviceError: there is one stream, which records."""
