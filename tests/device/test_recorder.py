@@ -91,7 +91,7 @@ INDICES = np.zeros(2, np.int32)
 )
 def test_what_needs_the_host_is_refused(call: Callable[..., Any], device: AnyDevice) -> None:
     on = recorder_of(device, device.stream().record())
-    with pytest.raises(DeviceError, match="cannot be recorded: .* has a `check`, say no"):
+    with pytest.raises(DeviceError, match=r"cannot be recorded: .* has a `check`, say no"):
         call(on, device.upload(X), device.upload(INDICES))
 
 
