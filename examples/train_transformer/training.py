@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from reversal import Words, batch_of
-from transformer import Shape, Transformer
+from transformer import BETAS, Shape, Transformer
 
 from quod.device import recorder_of
 from quod.device.protocol import AnyDevice
@@ -17,11 +17,15 @@ from quod.tensor import adamw_rates
 LEARNING_RATE = 1e-3
 WARM_UP = 20
 """The steps in which the learning rate grows."""
+WEIGHT_DECAY = 0.01
 
 
 def rates_of(step: int) -> NDArray[Any]:
     """The rates of a step, from 1 on."""
-    return adamw_rates(step, learning_rate=LEARNING_RATE * min(1.0, step / WARM_UP))
+    return adamw_rates(
+        step, learning_rate=LEARNING_RATE * min(1.0, step / WARM_UP), beta1=BETAS[0],
+        beta2=BETAS[1], weight_decay=WEIGHT_DECAY,
+    )  # fmt: skip
 
 
 def batch_for(shape: Shape, step: int) -> tuple[Words, Words]:

@@ -34,6 +34,8 @@ from quod.tensor import (
 
 MOST = 1.0
 """The norm that gradients are clipped to."""
+BETAS = 0.9, 0.999
+"""What is kept of AdamW's moments in each step."""
 _ALIGNMENT = 64
 
 
@@ -168,7 +170,7 @@ class Transformer:
         norm = gradient_norm(device, [self.gradients])
         adamw(
             device, self.parameters, self.gradients, self.first_moments, self.second_moments,
-            rates=self.rates, max_norm=MOST, norm=norm,
+            rates=self.rates, beta1=BETAS[0], beta2=BETAS[1], max_norm=MOST, norm=norm,
         )  # fmt: skip
 
     def _weight(self, name: str) -> Buffer:
