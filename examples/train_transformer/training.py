@@ -64,7 +64,7 @@ class Training:
 
     def logits(self) -> NDArray[np.float32]:
         """Those of the last step, (tokens of the batch, symbols)."""
-        found = np.empty(self.model.logits.shape, np.float32)
+        found = np.empty((self.shape.rows, self.shape.symbols), np.float32)
         self.device.download(self.model.logits, found)
         return found
 

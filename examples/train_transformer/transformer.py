@@ -146,26 +146,26 @@ class Transformer:
         shape = self.shape
         # The rows that tokens pick, as a product, whose gradient is one, too.
         codes = embedding(device, self._codes, self.tokens, check=False)
-        places = embedding(device, self._weight("places"), self._places, check=False)
-        x = gemm(device, codes, self._weight("symbols"), residual=places)
+        places = embedding(device, self.weight("places"), self._places, check=False)
+        x = gemm(device, codes, self.weight("symbols"), residual=places)
         layers = []
         for number in range(shape.layers):
             layers.append(Layer(self, number, x))
             x = layers[-1].forward(device)
 
-        gemm(device, x, self._weight("logits"), out=self.logits)
+        gemm(device, x, self.weight("logits"), out=self.logits)
         slope = room(device, shape.rows, shape.symbols)
         cross_entropy(device, self.logits, self.targets, gradient=slope, check=False, out=self.loss)
 
-        gemm(device, x, slope, transpose_a=True, out=self._gradient("logits"))
-        dx = gemm(device, slope, self._weight("logits"), transpose_b=True)
+        gemm(device, x, slope, transpose_a=True, out=self.gradient("logits"))
+        dx = gemm(device, slope, self.weight("logits"), transpose_b=True)
         for layer in reversed(layers):
             dx = layer.backward(device, dx)
-        gemm(device, codes, dx, transpose_a=True, out=self._gradient("symbols"))
+        gemm(device, codes, dx, transpose_a=True, out=self.gradient("symbols"))
         by_place = shape.tokens * shape.width
         gemm(
             device, self._ones, view(dx, (shape.batch, by_place)),
-            out=view(self._gradient("places"), (1, by_place)),
+            out=view(self.gradient("places"), (1, by_place)),
         )  # fmt: skip
         norm = gradient_norm(device, [self.gradients])
         adamw(
@@ -173,10 +173,12 @@ class Transformer:
             rates=self.rates, beta1=BETAS[0], beta2=BETAS[1], max_norm=MOST, norm=norm,
         )  # fmt: skip
 
-    def _weight(self, name: str) -> Buffer:
+    def weight(self, name: str) -> Buffer:
+        """The parameters of a name."""
         return self._tensors.of(self.parameters, name)
 
-    def _gradient(self, name: str) -> Buffer:
+    def gradient(self, name: str) -> Buffer:
+        """The place of their gradient."""
         return self._tensors.of(self.gradients, name)
 
 
@@ -207,7 +209,8 @@ class Layer:
         self._up = gemm(device, self._attended, self._weight("up"))
         self._hidden = swiglu(device, self._gate, self._up)
         self._sums = gemm(device, self._hidden, self._weight("down"), residual=self._attended)
-        return rms_norm(device, self._sums, self._weight("made"))
+        y: Buffer = rms_norm(device, self._sums, self._weight("made"))
+        return y
 
     def backward(self, device: AnyDevice, dy: Buffer) -> Buffer:
         """The gradient of the layer's input; those of its parameters go to their places."""
@@ -245,10 +248,10 @@ class Layer:
     # --- memory
 
     def _weight(self, name: str) -> Buffer:
-        return self._model._weight(f"{self._number}.{name}")
+        return self._model.weight(f"{self._number}.{name}")
 
     def _gradient(self, name: str) -> Buffer:
-        return self._model._gradient(f"{self._number}.{name}")
+        return self._model.gradient(f"{self._number}.{name}")
 
     def _heads_shape(self) -> tuple[int, ...]:
         """Sequences go before tokens and behind heads: attention sees heads of all sequences."""

@@ -72,13 +72,13 @@ def test_steps_are_those_of_the_cpu(
         opened(page, site.url)
         found = page.call(
             """async (steps, far) => {
-                const { batchOf, loadTraining, ratesOf, readTraining } = await import("./training.js");
-                const plan = await readTraining();
+                const own = await import("./training.js");
+                const plan = await own.readTraining();
                 const batches = far.map((step) => {
-                    const { inputs, targets } = batchOf(step, plan.shape);
-                    return [[...inputs], [...targets], [...ratesOf(step, plan.rates)]];
+                    const { inputs, targets } = own.batchOf(step, plan.shape);
+                    return [[...inputs], [...targets], [...own.ratesOf(step, plan.rates)]];
                 });
-                const training = await loadTraining(plan);
+                const training = await own.loadTraining(plan);
                 const answers = [];
                 for (let i = 0; i < steps; i++) answers.push(await training.step());
                 training.destroy();

@@ -163,7 +163,7 @@ async function start() {
   const { layers, width, heads, batch, tokens } = plan.shape;
   $("model").textContent =
     `${plan.parameters.toLocaleString("en")} parameters, width ${width}, layers: ${layers}, heads: ${heads}; ` +
-    `${batch} sequences of ${tokens} tokens a step, which no other step has.`;
+    `${batch} sequences of ${tokens} tokens, drawn anew for each step.`;
   drawCurve();
   const adapter = await findAdapter(plan.needs);
   name = nameOf(adapter.info) + (isSoftware(adapter.info) ? " (played by the processor, so slow)" : "");

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quod.kernel import Builder, KernelDefinition, Value, f32
 from quod.kernel.registry import register
 from quod.kernel.types import HALVES, Type
-from quod.tensor.flat import flat_kernel
+from quod.tensor.flat import Function, flat_kernel
 from quod.tensor.gradient_kernels import clip_factor
 from quod.tensor.plan import FlatPlan
 
@@ -56,7 +56,7 @@ def _clipped_adamw_of_rates(
     return _clipped_adamw(k, *numbers, most, norm, *elements)
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[tuple[bool, bool], Function] = {
     (False, False): _adamw, (True, False): _clipped_adamw,
     (False, True): _adamw_of_rates, (True, True): _clipped_adamw_of_rates,
 }  # fmt: skip
