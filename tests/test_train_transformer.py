@@ -32,7 +32,7 @@ def example() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLE))
         yield
-    for name in ("reversal", "transformer", "training"):
+    for name in ("reversal", "transformer", "training", "train"):
         sys.modules.pop(name, None)
 
 

@@ -169,11 +169,15 @@ def test_no_gpu_and_no_files(browser: Browser, folder: Path, tmp_path: Path) -> 
 
 
 def test_folders_with_other_files(
-    example: dict[str, ModuleType], folder: Path, shape: Any, tmp_path: Path
-) -> None:
+    example: dict[str, ModuleType], folder: Path, shape: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     (tmp_path / "diary.txt").write_text("today")
-    with pytest.raises(OutputError, match="has other files; name an empty or a new folder"):
-        example["export_page"].write_page(tmp_path, shape, steps=1)
+    monkeypatch.setattr("sys.argv", ["export_page.py", "-o", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        example["export_page"].main()
+    assert ended.value.code == OutputError.exit_code
+    assert "has other files; name an empty or a new folder" in capsys.readouterr().err
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     example["export_page"].write_page(folder, shape, steps=STEPS)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
