@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quod import ntt
-from quod.device import Event, open_device
+from quod.device import Event, open_device, recorder_of
 from quod.device.timeline import Timeline
 from tests.device import kernels
 from tests.doors.row import ANY_INT, DEVICE, MODULUS, OPTIONAL, VECTOR, Row
@@ -50,6 +50,11 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield "record launch", Row(
         lambda kernel, groups, n, x: recording().launch(kernel, groups, n, x),
         {"kernel": kernel, "groups": 0, "n": 0, "x": array}, {"n": ("true",)},
+    )  # fmt: skip
+    yield "recorder_of", Row(recorder_of, {"device": DEVICE, "stream": recording()})
+    yield "record launch of a function", Row(
+        lambda groups, n, x: recorder_of(DEVICE, recording()).launch(kernel, groups, n, x),
+        {"groups": 0, "n": 0, "x": array}, {"n": ("true",)},
     )  # fmt: skip
     yield "on", Row(kernels.increment.on, {"device": DEVICE, "lanes": 1}, {"lanes": OPTIONAL})
     yield "Buffer.slice", Row(buffer.slice, {"start": 0, "stop": 4})

@@ -8,6 +8,7 @@ import numpy as np
 
 from quod.tensor import (
     adamw,
+    adamw_rates,
     attention,
     attention_backward,
     clip_gradients,
@@ -67,7 +68,8 @@ def rows_of_positions() -> Iterator[tuple[str, Row]]:
     """Embeddings and rotary positions."""
     picks = {"device": DEVICE, "indices": np.zeros(3, np.int32), "out": None}
     matrix, fine = np.ones((3, 2), np.float32), {"out": OPTIONAL}
-    yield "embedding", Row(embedding, picks | {"table": matrix}, fine)
+    given = picks | {"table": matrix, "check": True}
+    yield "embedding", Row(embedding, given, fine | {"check": ("true",)})
     slopes = picks | {"gradient": matrix, "rows": 1}
     yield "embedding_backward", Row(embedding_backward, slopes, fine)
     yield "rope_table", Row(rope_table, {"positions": 3, "size": 2, "base": 100.0}, {
@@ -156,6 +158,11 @@ def rows_of_training() -> Iterator[tuple[str, Row]]:
     fine = dict.fromkeys(("learning_rate", "epsilon", "weight_decay", "max_norm"), numbers)
     fine["gradient_scale"] = (*numbers, "negative")
     yield "adamw", Row(adamw, given, fine)
+    schedule = ("step", "learning_rate", "weight_decay")
+    held = {name: value for name, value in given.items() if name not in schedule}
+    yield "adamw of rates", Row(adamw, held | {"rates": np.ones(3, np.float32)}, fine)
+    settings = ("step", "learning_rate", "beta1", "beta2", "weight_decay")
+    yield "adamw_rates", Row(adamw_rates, {name: given[name] for name in settings}, fine)
 
 
 def rows_of_quantised() -> Iterator[tuple[str, Row]]:

@@ -14,8 +14,8 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
-from quod.tensor import adamw, gradient_norm
-from tests.tensor.numbers import LEAST, UNIT, Array, Guarded, numbers, stored
+from quod.tensor import adamw, adamw_rates, gradient_norm
+from tests.tensor.numbers import LEAST, UNIT, Array, Guarded, amid_poison, numbers, stored
 
 COUNTS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 5000]
 TYPES = [(f32, f32), (f16, f16), (f16, f32), (bf16, bf16), (bf16, f32)]
@@ -135,6 +135,40 @@ def test_clipped_and_scaled(device: AnyDevice, most: float) -> None:
         assert np.allclose(found, wanted, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("clipped", [False, True])
+def test_rates_in_memory_are_the_same_to_the_bit(device: AnyDevice, clipped: bool) -> None:
+    """Memory of whatever step's rates, amid NaN."""
+    settings = {"learning_rate": 0.01, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0.1}
+    found = []
+    for held in (False, True):
+        given = case(70, f32, f32)
+        memory = [device.upload(each.copy()) for each in given]
+        extra: dict[str, Any] = {"epsilon": 1e-6}
+        if clipped:
+            extra |= {"max_norm": 0.5, "norm": gradient_norm(device, [memory[1]])}
+        for step in (3, 4):
+            if held:
+                rates = amid_poison(device, adamw_rates(step, **settings))
+                adamw(device, *memory, rates=rates, beta1=0.8, beta2=0.95, **extra)
+            else:
+                adamw(device, *memory, step=step, **settings, **extra)
+        for each, array in zip(memory, given, strict=True):
+            device.download(each, array)
+        found.append([each.tobytes() for each in given])
+    assert found[0] == found[1]
+
+
+def test_rates_on_an_emulated_gpu() -> None:
+    with open_device("emulated:ptx") as device:
+        test_rates_in_memory_are_the_same_to_the_bit(device, True)
+
+
+def test_rates() -> None:
+    found = adamw_rates(2, learning_rate=0.5, beta1=0.5, beta2=0.75, weight_decay=0.25)
+    assert found.dtype == np.float32
+    assert found.tolist() == [0.125, np.float32(0.5 / 0.75), np.float32((1 - 0.75**2) ** -0.5)]
+
+
 def test_two_runs_are_equal(device: AnyDevice) -> None:
     runs = []
     for _ in range(2):
@@ -167,6 +201,7 @@ def test_empty() -> None:
 
 X = np.zeros((4, 6), np.float32)
 ONE = np.ones(1, np.float32)
+ROW = np.ones(3, np.float32)
 
 
 def _step(device: AnyDevice, *tensors: Any, **settings: Any) -> None:
@@ -185,6 +220,12 @@ def _step(device: AnyDevice, *tensors: Any, **settings: Any) -> None:
         (lambda d: _step(d, X.astype(np.float16), X.astype(np.uint16)), "gradient .* not bf16"),
         (lambda d: _step(d, X, X, X[0]), r"first_moment must be f32 of shape \(4, 6\), not f32 of"),
         (lambda d: _step(d, X, X, X, X.astype(np.float16)), "second_moment must be f32 of shape"),
+        (lambda d: _step(d, step=None), "step or rates say which step it is: give one"),
+        (lambda d: _step(d, rates=np.ones(3, np.float32)), "step or rates say which step it is"),
+        (lambda d: _step(d, step=None, rates=ONE), r"rates must be f32 of shape \(3,\)"),
+        (lambda d: adamw(d, *[ROW.copy() for _ in range(3)], ROW, rates=ROW), "second_moment is"),
+        (lambda d: adamw_rates(0), "step must be a whole number from 1"),
+        (lambda d: adamw_rates(1, beta2=1.0), "beta2 must be from"),
         (lambda d: _step(d, step=0), "step must be a whole number from 1"),
         (lambda d: _step(d, step=1.5), "step must be a whole number"),
         (lambda d: _step(d, learning_rate=-1), "learning_rate must be from 0.0 on and below inf"),

@@ -86,6 +86,27 @@ def test_bits() -> None:
             assert found.tobytes() == 2 * table.tobytes()
 
 
+def test_unchecked_indices(device: AnyDevice) -> None:
+    """What is a row picks it; what is none picks the last one, and nothing beyond the table."""
+    table = np.arange(15, dtype=np.float32).reshape(5, 3)
+    for indices in (np.array([4, 0, 5, -1, -(1 << 31)], np.int32), np.array([9, 1], np.uint32)):
+        within = np.where((indices >= 0) & (indices < 5), indices, 4)
+        room = Guarded(device, table[within])
+        embedding(
+            device, amid_poison(device, table), amid_poison(device, indices), check=False,
+            out=room.memory,
+        )  # fmt: skip
+        assert np.array_equal(room.array(), table[within])
+
+
+def test_a_table_of_no_rows() -> None:
+    table, none = np.zeros((0, 3), np.float32), np.zeros(0, np.int32)
+    assert embedding("cpu", table, none, check=False).shape == (0, 3)
+    for check in (False, True):
+        with pytest.raises(InputError, match=r"no row to pick|indices\[0\] is 0, and the 0 rows"):
+            embedding("cpu", table, np.zeros(2, np.int32), check=check)
+
+
 def test_two_runs(device: AnyDevice) -> None:
     random = np.random.default_rng(6)
     gradient = random.normal(0, 1, (500, 6)).astype(np.float32)

@@ -258,7 +258,7 @@ def test_a_gpu_that_is_too_small(browser: Browser, folder: Path) -> None:
     file.write_text(json.dumps(site_json))
     with serve(folder, HEADERS) as site, browser.page() as page:
         opened(page, site.url)
-        assert "too small for the circuit: its maxBufferSize is" in page.text("#device")
+        assert "too small for this page: its maxBufferSize is" in page.text("#device")
 
 
 def test_it_works_without_a_connection(browser: Browser, exported: Path) -> None:

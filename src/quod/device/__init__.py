@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quod.device.discovery import open_device as open_device
     from quod.device.event import Event as Event
     from quod.device.protocol import Device as Device
+    from quod.device.recorder import recorder_of as recorder_of
     from quod.device.recording import Recording as Recording
     from quod.device.stream import IdleStream as IdleStream
     from quod.device.stream import RecordedStream as RecordedStream
@@ -43,6 +44,7 @@ __all__ = [
     "RecordedStream",
     "SubmittedStream",
     "Recording",
+    "recorder_of",
     "Event",
     "Cancellation",
     "Timeline",
@@ -62,6 +64,7 @@ _HOME = {
     "RecordedStream": "quod.device.stream",
     "SubmittedStream": "quod.device.stream",
     "Recording": "quod.device.recording",
+    "recorder_of": "quod.device.recorder",
     "Event": "quod.device.event",
     "Timeline": "quod.device.timeline",
 }

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from quod.tensor.gradients import gradient_norm as gradient_norm
     from quod.tensor.loss import cross_entropy as cross_entropy
     from quod.tensor.optimiser import adamw as adamw
+    from quod.tensor.optimiser import adamw_rates as adamw_rates
     from quod.tensor.rotary import rope as rope
     from quod.tensor.rotary import rope_backward as rope_backward
     from quod.tensor.rotary import rope_table as rope_table
@@ -49,10 +50,11 @@ _ROPE = ("rope", "rope_backward", "rope_table")
 _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 
 __all__ = [
-    "adamw", "attention", "attention_backward", "clip_gradients", "cross_entropy", "embedding",
-    "embedding_backward", "gelu", "gelu_backward", "gemm", "gradient_norm", "layer_norm",
-    "layer_norm_backward", "rms_norm", "rms_norm_backward", "rope", "rope_backward", "rope_table",
-    "silu", "silu_backward", "softmax", "softmax_backward", "swiglu", "swiglu_backward",
+    "adamw", "adamw_rates", "attention", "attention_backward", "clip_gradients", "cross_entropy",
+    "embedding", "embedding_backward", "gelu", "gelu_backward", "gemm", "gradient_norm",
+    "layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward", "rope", "rope_backward",
+    "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
+    "swiglu_backward",
 ]  # fmt: skip
 
 _HOME = (
@@ -62,8 +64,9 @@ _HOME = (
     | dict.fromkeys(_ROPE, "quod.tensor.rotary")
     | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
     | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
+    | dict.fromkeys(("adamw", "adamw_rates"), "quod.tensor.optimiser")
     | {
-        "adamw": "quod.tensor.optimiser", "attention": "quod.tensor.attention_call",
+        "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",
         "cross_entropy": "quod.tensor.loss",
         "gemm": "quod.tensor.gemm_call",

@@ -16,34 +16,40 @@ from quod.tensor.arrays import Given, Tensor, check_apart, indices, of_shape, sh
 from quod.tensor.columns import SLAB, plan_columns
 from quod.tensor.embedding_kernels import EMBEDDING, EMBEDDING_SUMS
 from quod.tensor.plan import plan_groups, widest
-from quod.validation import whole_number
+from quod.validation import flag, whole_number
 
 _MOST = (1 << 31) - 1
 
 
 def embedding(
-    device: DeviceChoice, table: Given, indices: Given, *, out: Given | None = None
-) -> Any:
+    device: DeviceChoice, table: Given, indices: Given, *, check: bool = True,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
     """The rows of a table that indices pick; gives `out`, or what is made for it.
 
     `table` is (rows, size), as `softmax` takes tensors, and `indices`, of int32 or uint32, are of
     any shape with an axis; the result has an axis of `size` more, and the bits of the table. An
     index that is no row is an InputError that names the first, before anything is stored; for that
-    the host reads the indices. InputError, with the name of the argument, for what does not fit;
-    DeviceError for memory that the device does not reach.
+    the host reads the indices. Without `check` it does not, and such an index picks the last row.
+    InputError, with the name of the argument, for what does not fit; DeviceError for memory that
+    the device does not reach.
     """
     device = resolve_device(device)
+    check = flag("check", check)
     source = tensor(device, "table", table)
     if len(source.shape) != 2:
         raise InputError(f"table must have the axes rows and size, not {source.text}")
     picked = _indices(device, indices)
-    _checked(device, picked, source.rows)
+    if check:
+        _checked(device, picked, source.rows)
     shape = (*picked.shape, source.columns)
     target = shaped(device, table, source, shape) if out is None else out
     made = of_shape(device, "out", target, source, shape)
     check_apart(made, source, picked)
     if not math.prod(shape):
         return target
+    if not source.rows:
+        raise InputError(f"table is {source.text}; there is no row to pick")
     plan = plan_groups(device, widest(source.element, source.columns), source.columns)
     compiled = device.compile(
         EMBEDDING[source.element], lanes=plan.lanes, element=source.element, plan=plan

@@ -32,16 +32,19 @@ in the order of the tensors."""
 
 def flat_kernel(
     name: str, function: Function, numbers: str, read: Mapping[str, Type],
-    stored: Mapping[str, Type], *, held: str = "",
+    stored: Mapping[str, Type], *, held: Mapping[str, int] | None = None,
 ) -> KernelDefinition:  # fmt: skip
     """The kernel that stores a function of each element; `read` and `stored` give the types of
-    tensors by their names, and a tensor may be in both. Numbers that are `held` are in memory, an
-    f32 each."""
-    memory = {**read, **stored}
+    tensors by their names, and a tensor may be in both. Numbers that are `held` are in memory,
+    vectors of so many f32."""
+    memory, lengths = {**read, **stored}, [*(held or {}).values()]
 
     def body(k: Builder, count: Value, *rest: Value, plan: FlatPlan) -> None:
-        begin = len(numbers.split()) + len(held.split())
-        scalars = [each[0] if each.type is pointer(f32) else each for each in rest[:begin]]
+        given = len(numbers.split())
+        begin = given + len(lengths)
+        scalars = [*rest[:given]]
+        for vector, length in zip(rest[given:begin], lengths, strict=True):
+            scalars += [vector[at] for at in range(length)]
         pointers = dict(zip(memory, rest[begin:], strict=True))
         size = plan.lanes * plan.batch
         base = k.workgroup_id() * (size * plan.steps)
@@ -71,7 +74,7 @@ def flat_kernel(
     parameters: dict[str, ParameterType] = {"count": u32}
     for each in numbers.split():
         parameters[each] = f32
-    for each in held.split():
+    for each in held or {}:
         parameters[each] = pointer(f32)
     for each, element in memory.items():
         parameters[each] = pointer(element)

@@ -101,7 +101,7 @@ def _sums_of(element: Type) -> KernelDefinition:
 SQUARE_SUMS = {element: _sums_of(element) for element in TYPES}
 CLIP = {
     element: flat_kernel(
-        f"clip_{element}", _clip, "most", {"x": element}, {"x": element}, held="norm"
+        f"clip_{element}", _clip, "most", {"x": element}, {"x": element}, held={"norm": 1}
     )
     for element in TYPES
 }

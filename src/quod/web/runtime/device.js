@@ -32,7 +32,7 @@ export async function findAdapter(needs) {
   for (const [name, needed] of Object.entries(needs.limits)) {
     const there = Number(/** @type {any} */ (adapter.limits)[name] ?? 0);
     if (there < needed)
-      throw new DeviceError(`this GPU is too small for the circuit: its ${name} is ${there}, and ${needed} is needed`);
+      throw new DeviceError(`this GPU is too small for this page: its ${name} is ${there}, and ${needed} is needed`);
   }
   for (const feature of needs.features)
     if (!adapter.features.has(feature)) throw new DeviceError(`this GPU lacks ${feature}, which the site was exported for`);

@@ -1,0 +1,105 @@
+"""Writes a page on which the transformer learns in the browser, on the reader's own GPU.
+
+python examples/train_transformer/export_page.py -o build/training --serve
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from training import LEARNING_RATE, WARM_UP, WEIGHT_DECAY, Training
+from transformer import BETAS, Shape, Transformer
+
+from quod.device import open_device, recorder_of
+from quod.device.export.device import ExportDevice
+from quod.errors import OutputError, QuodError
+from quod.formats import write_all_atomically
+from quod.formats.output import Content
+from quod.web import GraphFiles, Stage, graph_files, runtime_files
+from quod.web.graph import listed
+from quod.web.serve import site_server
+
+PAGE = Path(__file__).parent / "page"
+SCHEMA = "quod-training-1"
+_RUNTIME = ("device.js", "errors.js", "files.js", "graph.js")
+"""What of the runtime a graph needs."""
+
+
+def step_files(shape: Shape, seed: int) -> GraphFiles:
+    """The files of one step of training, and of what it begins with."""
+    device = ExportDevice()
+    model = Transformer(device, shape, seed)
+    stream = device.stream("train").record()
+    model.step(recorder_of(device, stream))
+    stage = Stage("train", stream.finish().recording)
+    inputs = {"tokens": model.tokens, "targets": model.targets, "rates": model.rates}
+    return graph_files(
+        device, [stage], inputs=inputs, outputs={"loss": model.loss, "logits": model.logits}
+    )
+
+
+def page_files(shape: Shape, seed: int, losses: list[float]) -> dict[str, Content]:
+    """All files by name; the page draws `losses`, those of a processor, beside its own."""
+    graph = step_files(shape, seed)
+    document = graph.files["graph.json"]
+    assert isinstance(document, bytes)
+    training: dict[str, Any] = {
+        "schema": SCHEMA,
+        "shape": asdict(shape),
+        "parameters": sum(math.prod(sizes) for _, sizes, _ in shape.parameters()),
+        "rates": {
+            "learningRate": LEARNING_RATE, "warmUp": WARM_UP, "weightDecay": WEIGHT_DECAY,
+            "beta1": BETAS[0], "beta2": BETAS[1],
+        },
+        "losses": losses,
+        "needs": {"limits": dict(graph.limits), "features": [], "memory": graph.memory},
+        "files": {"graph.json": listed(document)},
+    }  # fmt: skip
+    runtime = runtime_files()
+    files: dict[str, Content] = {name: runtime[name] for name in (*_RUNTIME, "icon.svg")}
+    files |= {path.name: path.read_bytes() for path in PAGE.iterdir()}
+    return {**files, **graph.files, "training.json": json.dumps(training).encode()}
+
+
+def write_page(folder: Path, shape: Shape, *, seed: int = 0, steps: int = 200) -> int:
+    """Writes the page to a new or an empty folder, or over another one; gives the bytes.
+
+    `steps` is how long a processor is trained for, to be compared with. OutputError for a folder
+    with other files in it, which would be published too.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "training.json").is_file():
+        raise OutputError(f"{folder}: has other files; name an empty or a new folder")
+    with open_device("cpu") as device:
+        losses = [*Training(device, shape, seed).losses(steps)]
+    files = page_files(shape, seed, losses)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_all_atomically({folder / name: content for name, content in files.items()})
+    return sum((folder / name).stat().st_size for name in files)
+
+
+def main() -> None:
+    """Writes the page, and serves it where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", "-o", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--serve", action="store_true", help="on this machine, until Ctrl-C")
+    parser.add_argument("--port", type=int, default=0)
+    given = parser.parse_args()
+    try:
+        size = write_page(given.out, Shape(), seed=given.seed)
+        print(f"wrote {size / 1000:.0f} kB to {given.out}")
+        if given.serve:
+            with site_server(given.out, given.port) as server:
+                print(f"http://localhost:{server.server_port}/ (Ctrl-C ends it)")
+                server.serve_forever()
+    except QuodError as error:
+        parser.exit(error.exit_code, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The task: a sequence of symbols, a separator, and the sequence once more from its end.
+
+The model reads all but the last symbol and says at each place which one is next; what it says
+before the separator is not counted, as nothing says what comes there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.int32]
+Hashes = NDArray[np.uint32]
+
+NOT_COUNTED = -100
+
+
+def hashed(numbers: Hashes) -> Hashes:
+    """Numbers that look random, one for each number: the last mixing of MurmurHash3."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        numbers = (numbers ^ (numbers >> np.uint32(shift))) * np.uint32(factor)
+    mixed: Hashes = numbers ^ (numbers >> np.uint32(16))
+    return mixed
+
+
+def batch_of(step: int, sequences: int, length: int, symbols: int) -> tuple[Words, Words]:
+    """The inputs and the targets of a step, each of shape (sequences, 2 * length).
+
+    The last of the symbols is the separator. A step's batch follows from its number alone, so that
+    a page in a browser makes the same.
+    """
+    first = step * sequences * length % (1 << 32)
+    numbers = np.arange(first, first + sequences * length, dtype=np.uint64).astype(np.uint32)
+    drawn = hashed(numbers).reshape(sequences, length) % np.uint32(symbols - 1)
+    given = drawn.astype(np.int32)
+    separators = np.full((sequences, 1), symbols - 1, np.int32)
+    whole = np.concatenate([given, separators, given[:, ::-1]], axis=1)
+    targets = whole[:, 1:].copy()
+    targets[:, :length] = NOT_COUNTED
+    return np.ascontiguousarray(whole[:, :-1]), targets
+
+
+def accuracy(logits: NDArray[Any], targets: Words) -> float:
+    """The share of counted places at which the largest logit is the target's."""
+    counted = targets != NOT_COUNTED
+    return float((logits.argmax(axis=-1) == targets)[counted].mean())

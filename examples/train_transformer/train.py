@@ -1,0 +1,111 @@
+"""Trains a small transformer to say sequences backwards, and draws how it learns.
+
+python examples/train_transformer/train.py --device cpu
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from reversal import accuracy
+from training import Training
+from transformer import Shape
+
+from quod.device import open_device
+from quod.errors import QuodError
+
+# Okabe and Ito's colours, which all kinds of sight tell apart.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+_INK = "#222222"
+
+
+def number_from_one(text: str) -> int:
+    """A count of what there is at least one of."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+LOOKS = 10
+"""The steps from one look at the logits to the next; between them, the loss alone comes back."""
+
+
+def train(name: str, steps: int, seed: int) -> tuple[list[float], dict[int, float]]:
+    """The losses of all steps on a device, and the share that is right by step."""
+    losses, right = [], {}
+    with open_device(name) as device:
+        begin = time.perf_counter()
+        training = Training(device, Shape(), seed)
+        recorded = time.perf_counter()
+        print(
+            f"{name}: {len(training.recording.steps)} steps of work recorded in "
+            f"{recorded - begin:.1f} s, {training.model.parameters.nbytes // 4:,} parameters"
+        )
+        for number, loss in enumerate(training.losses(steps), 1):
+            losses.append(loss)
+            if number in (1, steps) or not number % LOOKS:
+                right[number] = accuracy(training.logits(), training.targets)
+            if number in (1, steps) or not number % (5 * LOOKS):
+                print(f"step {number}: loss {loss:.4f}, {right[number]:.1%} right")
+        seconds = time.perf_counter() - recorded
+    print(f"{1000 * seconds / steps:.2f} ms a step")
+    return losses, right
+
+
+def draw(curves: Mapping[str, tuple[list[float], dict[int, float]]], path: Path) -> None:
+    """The losses of several devices, and what share was right, as a figure."""
+    # Not pyplot: it would look for a display.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    for at, (name, (losses, shares)) in enumerate(curves.items()):
+        style = {
+            "label": name, "color": _COLOURS[at % len(_COLOURS)],
+            "linewidth": 3.5 / (1 + at), "alpha": 1 if at else 0.5,
+        }  # fmt: skip
+        left.plot(np.arange(1, len(losses) + 1), losses, **style)
+        right.plot([*shares], [*shares.values()], **style)
+    left.set(xlabel="step", ylabel="cross-entropy", yscale="log")
+    right.set(xlabel="step", ylabel="symbols that are right", ylim=(0, 1.02))
+    right.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    right.legend(frameon=False, loc="lower right")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=_INK, labelsize=9)
+        axes.grid(color="#e6e6e6", linewidth=0.6)
+        axes.set_axisbelow(True)
+    figure.savefig(path, dpi=120, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+def main() -> None:
+    """Trains on each device that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", nargs="+", default=["cpu"], help="one or several, to compare")
+    parser.add_argument("--steps", type=number_from_one, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="where the figure goes")
+    given = parser.parse_args()
+    curves = {}
+    try:
+        for name in given.device:
+            curves[name] = train(name, given.steps, given.seed)
+    except QuodError as error:
+        parser.exit(error.exit_code, f"{error}\n")
+    first, *others = given.device
+    for name in others:
+        one, other = (np.array(curves[each][0]) for each in (first, name))
+        apart = float(np.max(np.abs(one - other) / one))
+        print(f"losses of {name} differ from those of {first} by at most {apart:.1e} of them")
+    if given.plot is not None:
+        draw(curves, given.plot)
+
+
+if __name__ == "__main__":
+    main()

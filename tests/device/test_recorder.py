@@ -1,0 +1,127 @@
+"""Functions that launch at once, recorded: what replays do, what cannot be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device, recorder_of
+from quod.device.export.device import ExportDevice
+from quod.device.protocol import AnyDevice
+from quod.device.recording import Fill, Launch
+from quod.errors import DeviceError
+from quod.tensor import cross_entropy, embedding, embedding_backward, gemm, softmax
+from tests.device import kernels
+
+Array = np.ndarray[Any, Any]
+
+
+def down(device: AnyDevice, buffer: Any) -> Array:
+    found = np.empty(buffer.shape, buffer.dtype)
+    device.download(buffer, found)
+    return found
+
+
+def test_replays_compute_what_is_there_then(device: AnyDevice) -> None:
+    random = np.random.default_rng(1)
+    a, b = (random.normal(0, 1, (5, 5)).astype(np.float32) for _ in range(2))
+    x, y = device.upload(a), device.upload(np.full_like(a, 7))
+    stream = device.stream().record()
+    softmax(recorder_of(device, stream), gemm(recorder_of(device, stream), x, x), out=y)
+    recording = stream.finish().recording
+    assert (down(device, y) == 7).all()
+    for given in (a, b):
+        device.upload(given, into=x)
+        device.stream().replay(recording).run()
+        at_once = softmax(device, gemm(device, x, x))
+        assert down(device, y).tobytes() == down(device, at_once).tobytes()
+
+
+def test_zeroed_memory_is_zeroed_by_each_replay(device: AnyDevice) -> None:
+    kernel, seen = device.compile(kernels.increment), np.zeros(3, np.uint32)
+    stream = device.stream().record()
+    on = recorder_of(device, stream)
+    memory = on.allocate(12)
+    on.launch(kernel, -(-3 // device.lanes), 3, memory)
+    stream.download(memory, seen)
+    recorded = stream.finish()
+    assert [type(step).__name__ for step in recorded.recording.steps] == ["Fill", "Launch", "Copy"]
+    for _ in range(2):
+        device.stream().replay(recorded.recording).run()
+        assert seen.tolist() == [1, 1, 1]
+
+
+def test_sizes_that_are_no_words() -> None:
+    with open_device("cpu") as device:
+        stream = device.stream().record()
+        on = recorder_of(device, stream)
+        assert [on.allocate(size).nbytes for size in (0, 1, 6)] == [0, 1, 6]
+        assert on.allocate(6, zero=False).nbytes == 6
+        fills = [step for step in stream.finish().recording.steps if isinstance(step, Fill)]
+        assert [step.target.nbytes for step in fills] == [4, 8]
+
+
+def test_for_elsewhere() -> None:
+    """An export device has what functions upload as constants, and what they allocate as none."""
+    device = ExportDevice()
+    x = device.upload(np.ones((2, 3), np.float32))
+    stream = device.stream().record()
+    y = embedding(recorder_of(device, stream), x, device.upload(np.zeros(4, np.int32)), check=False)
+    (launch,) = stream.finish().recording.steps
+    assert isinstance(launch, Launch)
+    assert not device.is_constant(y)
+    assert device.is_constant(launch.arguments[-1])
+
+
+X = np.ones((2, 3), np.float32)
+INDICES = np.zeros(2, np.int32)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda on, x, picks: cross_entropy(on, x, picks),
+        lambda on, x, picks: embedding(on, x, picks),
+        lambda on, x, picks: embedding_backward(on, x, picks, 3),
+    ],
+    ids=["cross_entropy", "embedding", "embedding_backward"],
+)
+def test_what_needs_the_host_is_refused(call: Callable[..., Any], device: AnyDevice) -> None:
+    on = recorder_of(device, device.stream().record())
+    with pytest.raises(DeviceError, match=r"cannot be recorded: .* has a `check`, say no"):
+        call(on, device.upload(X), device.upload(INDICES))
+
+
+def test_constants_are_kept() -> None:
+    with open_device("cpu") as device:
+        on = recorder_of(device, device.stream().record())
+        constant, kernel = on.upload(np.zeros(4, np.uint32)), device.compile(kernels.increment)
+        for memory in (constant, constant.slice(4, 8)):
+            with pytest.raises(DeviceError, match="increment, which stores to what was uploaded"):
+                on.launch(kernel, 1, 1, memory)
+        on.launch(device.compile(kernels.scale), 1, 1, 2, constant, on.allocate(4))
+
+
+def test_the_rest_is_that_of_the_device() -> None:
+    with open_device("cpu") as device:
+        with recorder_of(device, device.stream().record()) as on:
+            assert (on.name, on.lanes, on.space) == (device.name, device.lanes, device.space)
+            assert repr(on) == f"<what records launches for {device!r}>"
+        assert not device.space.is_lost
+        for call, what in (
+            (lambda: on.upload(X, into=device.allocate(24)), "uploads to memory that is there"),
+            (lambda: on.stream("a"), "begins a stream"),
+        ):
+            with pytest.raises(DeviceError, match=what):
+                call()
+        stream = device.stream().record()
+        stream.finish()
+        with pytest.raises(DeviceError, match="not recording any more"):
+            softmax(recorder_of(device, stream), device.upload(X))
+        with pytest.raises(DeviceError, match="what records must be of the type RecordingStream"):
+            recorder_of(device, device.stream())
+        with pytest.raises(DeviceError, match="a device is what open_device gives, not"):
+            recorder_of("cpu", device.stream().record())
