@@ -7,9 +7,9 @@ follow each other in memory along the long axis; else they do along K.
 from __future__ import annotations
 
 from quod.frozen import frozen
-from quod.kernel import Builder, Value, f32, u32, u64
+from quod.kernel import Builder, Value, u32, u64
 from quod.kernel.machine import Capability
-from quod.kernel.types import Type
+from quod.kernel.types import Type, loaded_type
 from quod.tensor.accesses import Accesses
 
 Staged = list[tuple[Value, ...]]
@@ -56,7 +56,7 @@ class SharedTile(_Tile):
         super().__init__(k, element, operand, width, depth, vector)
         self._pitch = self._width + (0 if self._along else self._PAD)
         self._size = self._pitch * self._at_once
-        self._room = k.shared(f32, self._size * stages)
+        self._room = k.shared(loaded_type(element), self._size * stages)
         accesses = self._width * self._at_once // self._vector
         per_line = (self._width if self._along else self._at_once) // self._vector
         own = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
@@ -123,7 +123,7 @@ class CachedTile(_Tile):
         self._panel, self._kept = panel, kept
         line = self._at_once + self._PAD if self._kept else self._at_once
         self._pitch = line
-        self._room = self._k.shared(f32, line * self._width)
+        self._room = self._k.shared(loaded_type(element), line * self._width)
 
     def fill(self, start: Value, count: Value) -> None:
         """Fills the tile with `count` of K, from `start` on."""

@@ -25,7 +25,7 @@ from quod.kernel import (
 )
 from quod.kernel.builder_tiles import TiledArray, TileOperand
 from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
-from quod.kernel.types import Type
+from quod.kernel.types import Type, loaded_type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_form import GemmForm
@@ -148,7 +148,7 @@ def _multiplied(
     if plan.cluster == 1:
         # What copies has made the mbarriers itself; the others may wait for them now.
         k.barrier()
-    initial = [k.constant(0.0, f32)] * (plan.tile[1] // 2)
+    initial = [k.constant(0, loaded_type(element))] * (plan.tile[1] // 2)
     with k.range(0, steps, carry=initial) as loop:
         step, sums = loop.index, tuple(loop.carried)
         stage, phase = _divided(step, plan.stages)
