@@ -347,12 +347,17 @@ def _multiply(
     return step
 
 
+_ELEMENTS = {"f32": "tf32"}
+"""What is read of elements of tiles, if it is less."""
+
+
 def _matrix(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], lanes: slice, rows: int, name: str
 ) -> Array:
-    """Elements of rows by 16, or 32 of i8, which the product reads until it is waited for."""
+    """Elements of rows by 16, or 32 of i8, 8 of f32, which the product reads until it is waited
+    for."""
     apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
-    element = str(op.attributes["element"])
+    element = _ELEMENTS.get(str(op.attributes["element"]), str(op.attributes["element"]))
     number, offsets = _places(op, run, frame, operands[0], lanes)
     first = offsets + 4 * array(frame[operands[1]])[lanes].astype(np.int64)
     group = lanes.start // run.width

@@ -48,7 +48,8 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
     product = left @ right
     return [
         added(
-            element, values.reshape(-1, 32),
+            element,
+            values.reshape(-1, 32),
             product[:, _GROUP + 8 * (number >> 1), 2 * _PART + (number & 1)],
         ).reshape(-1)
         for number, values in enumerate(operands[6:])
@@ -66,15 +67,15 @@ def added(element: str, sums: Array, products: Array) -> Array:
 def _numbers(element: str, words: Array) -> Array:
     """The elements in the words of each subgroup's lanes."""
     lanes = np.ascontiguousarray(words).reshape(-1, 32, 1)
-    if element == "tf32":
-        return (lanes & np.uint32(0xFFFFE000)).view(np.float32)
     return numbers_of_halves(element, lanes.view(np.uint16))
 
 
 def numbers_of_halves(element: str, halves: Array) -> Array:
-    """The elements, f16 or bf16, that have such bits, or i8, two in each half."""
+    """The elements that have such bits: f16, bf16, i8, two in each half, or tf32, in two halves."""
     if element == "i8":
         return halves.view(np.int8)
+    if element == "tf32":
+        return (halves.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     if element == "f16":
         return halves.view(np.float16)
     return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)

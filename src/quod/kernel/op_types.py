@@ -223,15 +223,18 @@ def copy_tile(op: Op) -> None:
         raise _fail(op, "copy_tile says whether it is for the whole cluster")
 
 
+_IN_TILES = ("f16", "bf16", "i8", "f32")
+
+
 def mma_tiles(op: Op) -> None:
-    _product(op, [types.pointer(types.u32, "shared"), types.u32], "ab", ("f16", "bf16", "i8"))
-    if op.attributes["element"] != "i8":
-        return
-    if op.attributes["a_along"] or op.attributes["b_along"]:
-        raise _fail(op, "tiles of i8 have lines along K")
-    if len(op.results) > 16 and len(op.results) % 8:
+    _product(op, [types.pointer(types.u32, "shared"), types.u32], "ab", _IN_TILES)
+    element = op.attributes["element"]
+    if element in ("i8", "f32") and (op.attributes["a_along"] or op.attributes["b_along"]):
+        raise _fail(op, f"tiles of {element} have lines along K")
+    if element == "i8" and len(op.results) > 16 and len(op.results) % 8:
         raise _fail(
-            op, f"of i8 an instance with more than 16 sums has a multiple of 8, not {len(op.results)}"
+            op,
+            f"of i8 an instance with more than 16 sums has a multiple of 8, not {len(op.results)}",
         )
 
 

@@ -117,7 +117,8 @@ def multiply_in_cores(
 ) -> None:  # fmt: skip
     """The tile of C, of which each subgroup has a part in its registers.
 
-    Two of i8 are an element of the operands here, whose lines must be along K.
+    Elements of the operands are of 16 bits here: two of i8 are one, and f32 is two, with lines
+    along K. Of f32 10 bits behind the point count (tf32).
     """
     k.resident_workgroups(plan.resident)
     rows, columns = plan.part

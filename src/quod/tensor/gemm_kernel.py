@@ -57,6 +57,8 @@ def _gemm(
     b = matrix_of(
         k, b, batch * batches_of_b, (n, depth) if form.transpose_b else (depth, n), vectors[1]
     )
+    # Tensor cores take f32 as two elements of 16 bits, with lines along K.
+    depth = depth * 2 if isinstance(plan, CorePlan) and element is f32 else depth
     of_a = Edges(a, row, m, depth, form.transpose_a)
     of_b = Edges(b, column, n, depth, not form.transpose_b)
     if isinstance(plan, FmaPlan):
@@ -212,7 +214,10 @@ def _in_shared_memory(
 def _in_cache(
     k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store
 ) -> None:
-    """Register tiles one after the other, of operands and sums that a processor's cache keeps."""
+    """Register tiles one after the other, of operands and sums that a processor's cache keeps.
+
+    Sums of integers are whole numbers of f32 for each part of K, which makes them exact.
+    """
     rows, columns = plan.tile
     # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
     filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
@@ -231,13 +236,14 @@ def _in_cache(
         with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
             own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
             places = [lane + at for at in range(0, size, plan.lanes)]
-            sums = tuple(own[place] for place in places)
+            before = [own[place] for place in places]
+            sums = tuple(before) if held is f32 else (k.constant(0.0, f32),) * len(places)
             with k.range(k.constant(0, u32), count, carry=sums) as loop:
                 of_rows = a.rows(tiles.index, loop.index, plan.rows)
                 of_columns = b.columns(panels.index, loop.index, plan.columns)
                 loop.next(_products(k, of_rows, of_columns, tuple(loop.carried)))
-            for place, value in zip(places, loop.results, strict=True):
-                own[place] = value
+            for place, value, old in zip(places, loop.results, before, strict=True):
+                own[place] = value if held is f32 else old + value.cast(held)
         k.barrier()
     with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
         own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
