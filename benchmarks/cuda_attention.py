@@ -3,17 +3,18 @@
     python benchmarks/cuda_attention.py                     f16 of 1x16x8192x128, full and causal
     python benchmarks/cuda_attention.py 4 16 2048 64        sequences, heads, tokens, a head's size
     python benchmarks/cuda_attention.py sweep 1 16 8192 128 every plan that is worth timing
-    python benchmarks/cuda_attention.py backward 1 16 8192 128
+    python benchmarks/cuda_attention.py backward 1 16 8192 128   the gradients, by some plans
 
 A line a plan: microseconds, TFLOP/s (4 B H T T D operations, half if causal, 2.5 times as many
-backward), and of torch's scaled_dot_product_attention in the same process, in turn. Medians of
-seven.
+backward), and of torch's scaled_dot_product_attention, cuDNN's where it has one, in the same
+process, in turn. Medians of seven.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -22,12 +23,19 @@ import checkout  # noqa: F401
 import numpy as np
 from beside_torch import replayed, torch_with_gpu
 
+from quod.cli.bench.tensor_operations import attention_of_torch
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.kernel import f16
-from quod.tensor import attention, attention_backward
+from quod.tensor import attention, attention_backward, attention_gradients
 from quod.tensor.attention_kernel import ATTENTION, AttentionForm
-from quod.tensor.attention_plan import CORE_PLANS, CoreTilePlan
+from quod.tensor.attention_plan import (
+    CORE_PLANS,
+    GRADIENT_PLANS,
+    WARPGROUP_GRADIENT_PLANS,
+    CoreTilePlan,
+    WarpgroupGradientPlan,
+)
 from quod.tensor.rows import LOG2_E
 
 _REPEATS = 7
@@ -79,8 +87,22 @@ def forward(device: AnyDevice, shape: Shape, plan: CoreTilePlan, *, causal: bool
     return replayed(device, launch, _CALLS)
 
 
-def backward(device: AnyDevice, shape: Shape, *, causal: bool) -> Callable[[], float]:
+Pair = tuple[CoreTilePlan | WarpgroupGradientPlan, CoreTilePlan | WarpgroupGradientPlan]
+
+
+def gradient_variants(size: int) -> list[Pair]:
+    """Plans of the gradient of queries, and of keys with values; those that are chosen first."""
+    chosen, cores = WARPGROUP_GRADIENT_PLANS[size], GRADIENT_PLANS[size]
+    others = [WarpgroupGradientPlan(size, *each) for each in ((2, 128, 2), (2, 64, 2), (1, 64, 4))]
+    return [
+        (chosen, chosen), *((other, chosen) for other in others),
+        *((chosen, other) for other in others[1:]), (cores, cores),
+    ]  # fmt: skip
+
+
+def backward(device: AnyDevice, shape: Shape, plans: Pair, *, causal: bool) -> Callable[[], float]:
     """Calls of the gradients, each of which waits."""
+    attention_gradients.plan_gradients = lambda *given, **_: plans[given[3] - 1]
     q, k, v, slopes, y, *out = given(device, shape, 8)
     sums = device.upload(np.zeros(shape[:3], np.float32))
     attention(device, q, k, v, causal=causal, log_sums=sums, out=y)
@@ -104,8 +126,8 @@ def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] |
     q, k, v = (
         torch.randn(shape, device="cuda", dtype=torch.float16, requires_grad=back) for _ in range(3)
     )
-    function = torch.nn.functional.scaled_dot_product_attention
-    y = function(q, k, v, is_causal=causal)
+    function = partial(attention_of_torch, torch)
+    y = function(q, k, v, causal=causal)
     slopes = torch.randn_like(y)
 
     def run() -> float:
@@ -115,7 +137,7 @@ def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] |
             if back:
                 torch.autograd.grad(y, (q, k, v), slopes, retain_graph=True)
             else:
-                function(q, k, v, is_causal=causal)
+                function(q, k, v, causal=causal)
         torch.cuda.synchronize()
         return (perf_counter() - begin) / _CALLS
 
@@ -132,13 +154,9 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
     for causal in (False, True):
         operations = 4 * batch * heads * tokens**2 * size / (1 + causal) * (2.5 if back else 1)
         peer = by_torch(shape, causal=causal, back=back)
-        plans = variants(size) if what == "sweep" else variants(size)[:1]
-        for plan in plans:
-            own = (
-                backward(device, shape, causal=causal)
-                if back
-                else forward(device, shape, plan, causal=causal)
-            )
+        found_plans: list[Any] = gradient_variants(size) if back else variants(size)
+        for plan in found_plans if back or what == "sweep" else found_plans[:1]:
+            own = (backward if back else forward)(device, shape, plan, causal=causal)
             times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
             found, other = (median(column) for column in zip(*times, strict=True))
             told = f"{'causal' if causal else 'full':6} {1e6 * found:9.1f} us "
@@ -146,7 +164,7 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
             if other:
                 told += f"  torch {1e6 * other:9.1f} us {operations / other / 1e12:6.1f}"
                 told += f"  {other / found:5.2f}"
-            print(told if back else f"{told}  {plan}", flush=True)
+            print(f"{told}  {plan}", flush=True)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,14 @@ def graph(
     a, b, c = memory
     numbers: list[Any] = [size, size, size, 0, 1.0]
     if isinstance(plan, TilePlan):
-        maps = tensor_maps(device, [a, b], (size, size, size), (1, 1), form, plan)
+        maps = tensor_maps(
+            device,
+            [a, b],
+            (size, size, size),
+            (1, 1),
+            (form.transpose_a, not form.transpose_b),
+            plan,
+        )
         numbers = [size, size, size, 1, 0, 1.0, maps]
 
     def launch(recording: Any) -> None:

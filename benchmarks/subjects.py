@@ -100,7 +100,10 @@ CPU: Commands = {
         for peer in ([], ["--against", "snarkjs"])
     ],
     "ceremony": [["--log2", "12", "--step", "prepare", "--against", "snarkjs", *_ONCE]],
-    "gemm": [[*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD]],
+    "gemm": [
+        [*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD],
+        [*_kinds("int8"), *_shapes("1024"), "--threads", "1"],
+    ],
     "attention": [[*_kinds("full", "causal"), "--threads", "1", "--against", "limit"]],
     "softmax": [_ON_ONE_THREAD],
     "norm": [[*_kinds("layer", "rms"), *_ON_ONE_THREAD]],
@@ -116,6 +119,7 @@ _TENSORS_ON_CUDA: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {
     "gemm": [
         (_shapes("512", "1024", "4096", "8192"), ("f32", "f16", "bf16")),
         ([*_kinds("nt", "tn"), *_shapes("4096")], ("f32", "bf16")),
+        ([*_kinds("int8", "tf32"), *_shapes("1024", "4096", "8192")], ("f32",)),
     ],
     "attention": [
         (

@@ -46,7 +46,8 @@ def test_each_kind(subject: str, kind: str, capsys: pytest.CaptureFixture[str]) 
     assert entry.run([*words, *against, *ONCE]) == 0
     rows = json.loads(capsys.readouterr().out)
     sizes = [*operation.inputs(of), *[operation.output(of)] * max(1, len(operation.stored))]
-    moved = 4 * sum(int(np.prod(size)) for size in sizes)
+    widths = [1, 1, 4] if operation.own == "int8" else [4] * len(sizes)
+    moved = sum(width * int(np.prod(size)) for width, size in zip(widths, sizes, strict=True))
     assert [row["parameters"]["shape"] for row in rows] == [shape, "x".join("8" * operation.axes)]
     assert rows[0]["parameters"] | {"MB": round(moved / 1e6, 3), "threads": 1} == {
         "kind": kind, "dtype": "f32", "calls": 3, **rows[0]["parameters"]
@@ -227,6 +228,7 @@ def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         (["softmax", "--shape", "8x8x8"], "--shape must be 2 sizes such as 8x8, not 8x8x8"),
         (["gemm", "--shape", "8x8"], "--shape must be 3 sizes such as 8x8x8, not 8x8"),
         (["gemm", "--shape", "0"], "not 0"),
+        (["gemm", "--kind", "int8", "--dtype", "f16"], "the kind int8 is of int8; --dtype is of"),
         (["gemm", "--shape", "8x-8x8"], "not 8x-8x8"),
         (["gemm", "--shape", "8", "--against", "numpy", "--dtype", "f16"], "a processor, in f32"),
         (["activation", "--kind", "gelu", "--shape", "8", "--against", "numpy"], "what it has"),

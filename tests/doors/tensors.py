@@ -18,6 +18,7 @@ from quod.tensor import (
     gelu,
     gelu_backward,
     gemm,
+    gemm_int8,
     gradient_norm,
     layer_norm,
     layer_norm_backward,
@@ -105,12 +106,20 @@ def rows_of_products() -> Iterator[tuple[str, Row]]:
     matrix = np.ones((2, 2), np.float32)
     given = {
         "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "residual": None, "scale": 1.0,
-        "transpose_a": False, "transpose_b": False, "out": None,
+        "transpose_a": False, "transpose_b": False, "tf32": False, "out": None,
     }  # fmt: skip
     fine = dict.fromkeys(("bias", "residual", "out"), OPTIONAL)
-    fine |= dict.fromkeys(("transpose_a", "transpose_b"), ("true",))
+    fine |= dict.fromkeys(("transpose_a", "transpose_b", "tf32"), ("true",))
     fine["scale"] = ("a float", "negative", "huge")
     yield "gemm", Row(gemm, given, fine)
+    matrix = np.ones((2, 2), np.int8)
+    given = {
+        "device": DEVICE, "a": matrix, "b": matrix, "row_scales": None, "column_scales": None,
+        "bias": None, "transpose_a": False, "transpose_b": False, "out": None,
+    }  # fmt: skip
+    fine = dict.fromkeys(("row_scales", "column_scales", "bias", "out"), OPTIONAL)
+    fine |= dict.fromkeys(("transpose_a", "transpose_b"), ("true",))
+    yield "gemm_int8", Row(gemm_int8, given, fine)
 
 
 def rows_of_activations() -> Iterator[tuple[str, Row]]:

@@ -20,7 +20,7 @@ METHODS = {
     "while": "while_", "assert": "assert_", "min": "minimum", "max": "maximum",
     "unpack_f16_low": "unpack_f16", "unpack_f16_high": "unpack_f16",
     "copy_async_or_zero": "copy_async", "load_matrices_transposed": "load_matrices",
-    "mma_f16": "mma", "mma_bf16": "mma", "mma_tf32": "mma",
+    "mma_f16": "mma", "mma_bf16": "mma", "mma_tf32": "mma", "mma_i8": "mma",
     "subgroup_min": "subgroup_minimum", "subgroup_max": "subgroup_maximum",
 }  # fmt: skip
 """The methods that record an op of another name."""

@@ -11,7 +11,21 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
 from quod.errors import KernelError
-from quod.kernel import F32, U32, Builder, Machine, Pointer, bf16, f16, f32, kernel, u32, u64
+from quod.kernel import (
+    F32,
+    I32,
+    U32,
+    Builder,
+    Machine,
+    Pointer,
+    bf16,
+    f16,
+    f32,
+    i8,
+    kernel,
+    u32,
+    u64,
+)
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
 from quod.kernel.interpreter import interpret
 from quod.kernel.types import Type
@@ -56,8 +70,15 @@ def products(
     multiply(k, a, b, c, element=element, transposed=transposed)
 
 
+@kernel
+def whole_products(k: Builder, a: Pointer[U32], b: Pointer[U32], c: Pointer[I32]) -> None:
+    multiply(k, a, b, c, element=i8, transposed=False)
+
+
 def words(matrix: Any, element: Type) -> Any:
     """A matrix of small numbers as words of elements."""
+    if element is i8:
+        return np.ascontiguousarray(matrix.astype(np.int8)).view(np.uint32)
     if element is f16:
         return np.ascontiguousarray(matrix.astype(np.float16)).view(np.uint32)
     bits = np.ascontiguousarray(matrix.astype(np.float32)).view(np.uint32)
@@ -94,6 +115,21 @@ def test_products_of_small_numbers_are_exact(
     expected = c + a @ b
     assert np.array_equal(found.reshape(6, 16, 16)[:2], expected[:2])
     assert np.array_equal(found.reshape(6, 16, 16)[2:], c[2:])
+
+
+def test_products_of_whole_numbers_are_modulo_2_to_the_32(tensor_device: AnyDevice) -> None:
+    random = np.random.default_rng(4)
+    a, b = random.integers(-128, 128, (2, 16, 32)), random.integers(-128, 128, (2, 32, 16))
+    a[0], b[0] = -128, -128
+    c = random.integers(-(1 << 31), 1 << 31, (2, 16, 16)).astype(np.int32)
+    c[0, :8] = (1 << 31) - 1
+    compiled = tensor_device.compile(whole_products, lanes=64)
+    given = words(a, i8), words(np.swapaxes(b, 1, 2), i8), c
+    memory = [tensor_device.upload(x.reshape(-1)) for x in given]
+    tensor_device.launch(compiled, 1, *memory)
+    found = c.reshape(-1).copy()
+    tensor_device.download(memory[2], found)
+    assert np.array_equal(found.reshape(2, 16, 16), (c + a @ b).astype(np.int32))
 
 
 @pytest.mark.parametrize("name", ["emulated", "emulated:ptx", "cuda"])
@@ -152,6 +188,7 @@ def test_they_are_assembled(arch: str) -> None:
         cubin, log = assemble(ptx.emit(traced, machine), arch)
         assert cubin
         assert not usage(log).spill_store_bytes
+    assert assemble(ptx.emit(whole_products.trace(machine), machine), arch)[0]
 
 
 # --- mistakes
@@ -272,7 +309,7 @@ def test_operands_that_are_refused() -> None:
         (global_memory, VerificationFailure, f"{takes}global>, u32)"),
         (long_index, VerificationFailure, f"{takes}shared>, u64)"),
         (few_words, TraceError, "an instance has 4 values of A, not 2"),
-        (other_type, TraceError, "k.mma multiplies f16, bf16 and f32, not u32"),
+        (other_type, TraceError, "k.mma multiplies f16, bf16, f32 and i8, not u32"),
         (numbers, TraceError, of_type),
         (
             condition, VerificationFailure,

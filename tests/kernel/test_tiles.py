@@ -17,6 +17,7 @@ from quod.device.tensor_map import TiledMemory
 from quod.errors import KernelError
 from quod.kernel import (
     F32,
+    I32,
     U16,
     U32,
     U64,
@@ -26,6 +27,8 @@ from quod.kernel import (
     bf16,
     f16,
     f32,
+    i8,
+    i32,
     kernel,
     u32,
     u64,
@@ -111,7 +114,14 @@ def multiplied(
     k: Builder, maps: Pointer[U64], a: Pointer[U16], b: Pointer[U16], c: Pointer[F32], *,
     element: Type, ways: tuple[bool, bool], columns: int,
 ) -> None:  # fmt: skip
-    """C = A B, of 64 by 64 and 64 by `columns`: four products of 16 of K each."""
+    multiply(k, maps, a, b, c, element=element, ways=ways, columns=columns)
+
+
+def multiply(
+    k: Builder, maps: Value, a: Value, b: Value, c: Value, *, element: Type,
+    ways: tuple[bool, bool], columns: int,
+) -> None:  # fmt: skip
+    """C = A B, of 64 by 64 and 64 by `columns`, of 16 bits: four products of 16 of K each."""
     rooms = [k.shared(u32, size * 32, alignment=1024) for size in (64, columns)]
     bars = k.shared(u64, 1)
     shapes = [(64, 64), (64, columns) if ways[1] else (columns, 64)]
@@ -127,7 +137,7 @@ def multiplied(
             k.copy_tile(rooms[at], slab * 32, (bars, 0), array, (slab * along, 0, 0), lines)
     k.mbarrier_wait(bars, 0, 0)
     k.mma_begin()
-    sums: tuple[Value, ...] = (k.constant(0.0, f32),) * (columns // 2)
+    sums: tuple[Value, ...] = (k.constant(0, i32 if element is i8 else f32),) * (columns // 2)
     for step in range(4):
         first, second = (
             TileOperand(room, k.constant(step * (512 if along else 8), u32), along, 2048)
@@ -172,6 +182,42 @@ def test_products_are_exact(
     random = np.random.default_rng(columns)
     a, b = random.integers(-9, 10, (64, 64)), random.integers(-9, 10, (64, columns))
     assert np.array_equal(product_of(tiling, a, b, element, ways), a @ b)
+
+
+@kernel(workgroup=128)
+def whole_multiplied(
+    k: Builder, maps: Pointer[U64], a: Pointer[U16], b: Pointer[U16], c: Pointer[I32]
+) -> None:
+    multiply(k, maps, a, b, c, element=i8, ways=(False, False), columns=96)
+
+
+def test_products_of_whole_numbers_are_exact(tiling: Any) -> None:
+    """Two are an element of a tile: 128 of K."""
+    random = np.random.default_rng(6)
+    a, b = (random.integers(-128, 128, (rows, 128)).astype(np.int8) for rows in (64, 96))
+    memory = [tiling.upload(x.view(np.uint16)) for x in (a, b)]
+    memory.append(tiling.upload(np.full((64, 96), 7, np.int32)))
+    shapes = [(1, rows, 64) for rows in (64, 96)]
+    maps = maps_of(tiling, *zip(memory[:2], shapes, (64, 96), strict=True))
+    tiling.launch(tiling.compile(whole_multiplied), 1, maps, *memory)
+    found = np.zeros((64, 96), np.int32)
+    tiling.download(memory[2], found)
+    assert np.array_equal(found, a.astype(np.int32) @ b.T.astype(np.int32))
+
+
+def test_of_f32_ten_bits_count(tiling: Any) -> None:
+    """An f32 is two elements of a tile: 32 of K. What is cut off is cut toward zero."""
+    a, b = np.zeros((64, 32), np.float32), np.zeros((64, 32), np.float32)
+    a[3, :2], b[5, :2] = (1 + 2.0**-10 + 2.0**-11, -1 - 2.0**-11), (1, 4)
+    memory = [tiling.upload(x.view(np.uint16)) for x in (a, b)]
+    memory.append(tiling.upload(np.full((64, 64), np.nan, np.float32)))
+    maps = maps_of(tiling, *((x, (1, 64, 64), 64) for x in memory[:2]))
+    compiled = tiling.compile(multiplied, element=f32, ways=(False, False), columns=64)
+    tiling.launch(compiled, 1, maps, *memory)
+    found = np.zeros((64, 64), np.float32)
+    tiling.download(memory[2], found)
+    assert found[3, 5] == 1 + 2.0**-10 - 4
+    assert np.count_nonzero(found) == 1
 
 
 def test_sums_have_the_digits_of_f32(tiling: Any) -> None:
@@ -270,6 +316,10 @@ def copy(k: Builder, room: Value, bars: Value, array: TiledArray, at: int = 0) -
 
 def operand(k: Builder, room: Value, *, along: bool = False) -> TileOperand:
     return TileOperand(room, k.constant(0, u32), along, 0)
+
+
+def whole(k: Builder) -> Value:
+    return k.constant(0, i32)
 
 
 def zeros(k: Builder) -> tuple[Value, ...]:
@@ -413,6 +463,14 @@ def test_what_is_refused_while_tracing() -> None:
         (lambda k, r, b, x: k.copy_tile(r, 0, (b, 0), x, (0, 0, 0), 12), "a multiple of 8, not 12"),
         (lambda k, r, b, x: k.mma_tiles(f16, operand(k, r), operand(k, r), zeros(k)[:3]),
          "4 to 128 sums, a multiple of 4, not 3"),
+        (lambda k, r, b, x: k.mma_tiles(i8, operand(k, r), operand(k, r), [whole(k)] * 20),
+         "more than 16 sums has a multiple of 8, not 20"),
+        (lambda k, r, b, x: k.mma_tiles(i8, operand(k, r, along=True), operand(k, r),
+                                        [whole(k)] * 4), "tiles of i8 have lines along K"),
+        (lambda k, r, b, x: k.mma_tiles(f32, operand(k, r), operand(k, r, along=True), zeros(k)),
+         "tiles of f32 have lines along K"),
+        (lambda k, r, b, x: k.mma_tiles(i8, operand(k, r), operand(k, r), zeros(k)),
+         "mma_tiles takes"),
         (lambda k, r, b, x: (k.mma_commit(), k.mma_wait(1, k.mma_tiles(f16, operand(k, r),
                              operand(k, r), zeros(k)))), "a group that it does not wait for"),
         (lambda k, r, b, x: k.mbarrier_wait(r, 0, 0), "mbarrier_wait takes .ptr<u64, shared>"),
@@ -421,8 +479,8 @@ def test_what_is_refused_while_tracing() -> None:
             ring(body).trace(MACHINE)
     for body, message in (
         (lambda k, r, b, x: k.cluster(3), "1, 2, 4 or 8 workgroups, not 3"),
-        (lambda k, r, b, x: k.mma_tiles(f32, operand(k, r), operand(k, r), zeros(k)),
-         "multiplies f16 and bf16, not f32"),
+        (lambda k, r, b, x: k.mma_tiles(u32, operand(k, r), operand(k, r), zeros(k)),
+         "multiplies f16, bf16, f32 and i8, not u32"),
         (lambda k, r, b, x: k.mma_wait(8), "pending must be .* 0 to 7"),
     ):  # fmt: skip
         with pytest.raises(TraceError, match=message):
@@ -453,6 +511,8 @@ def test_they_are_assembled_without_a_remark() -> None:
     """Remarks C75xx are of sums that the assembler had to wait for or to move."""
     for traced, wanted in (
         (multiplied.trace(MACHINE, element=bf16, ways=(True, False), columns=256), "HGMMA"),
+        (whole_multiplied.trace(MACHINE), "IGMMA"),
+        (multiplied.trace(MACHINE, element=f32, ways=(False, False), columns=64), "HGMMA"),
         (shared_out.trace(MACHINE, cluster=2), "UTMALDG"),
     ):
         text = ptx.emit(traced, MACHINE)

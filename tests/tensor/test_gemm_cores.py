@@ -75,7 +75,10 @@ def check(
     )  # fmt: skip
     given_sizes: list[object] = [m, n, depth, 1, 0.5]
     if isinstance(plan, TilePlan):
-        maps = tensor_maps(device, memory[:2], sizes, (batch, batch), form, plan)
+        maps = tensor_maps(
+            device, memory[:2], sizes, (batch, batch), (form.transpose_a, not form.transpose_b),
+            plan,
+        )  # fmt: skip
         given_sizes = [m, n, depth, batch, 1, 0.5, maps]
     groups = plan.groups(m, n) * batch
     device.launch(compiled, groups, *given_sizes, *memory, out.memory)

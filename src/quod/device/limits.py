@@ -16,7 +16,7 @@ class Limits:
     """Two ceilings. `source` says where they come from, in a few words.
 
     `flop_per_second` are floating-point operations by the type of operands, sums being f32, where
-    they are known: a multiply-add is two.
+    they are known: a multiply-add is two. "int8" are those of integers, with sums of 32 bits.
     """
 
     bytes_per_second: float

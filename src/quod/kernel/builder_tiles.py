@@ -140,13 +140,15 @@ class TileBuilder(MemoryBuilder):
     ) -> tuple[Value, ...]:
         """Begins to add A B to sums, of which each instance of four subgroups has n/2.
 
-        A is 64 by 16 and B 16 by n, of f16 or bf16; which sums an instance has the op says. They
-        take the place of `sums`, which nothing else uses, and only further products and `mma_wait`
-        take them. For machines with the capability ``warpgroups``.
+        A is 64 by 16 and B 16 by n, of f16 or bf16. Where lines are along K they may also be of i8,
+        64 by 32 and 32 by n, with sums of i32, or of f32, 64 by 8 and 8 by n, rounded toward zero
+        to 10 bits behind the point (tf32). Which sums an instance has the op says. They take the
+        place of `sums`, which nothing else uses, and only further products and `mma_wait` take
+        them. For machines with the capability ``warpgroups``.
         """
         check_type(element)
-        if element not in types.HALVES:
-            raise TraceError(f"k.mma_tiles multiplies f16 and bf16, not {element}")
+        if element not in (*types.HALVES, types.i8, types.f32):
+            raise TraceError(f"k.mma_tiles multiplies f16, bf16, f32 and i8, not {element}")
         for tile in (a, b):
             _check_tile(tile)
         _check_list("sums", sums)
@@ -160,7 +162,7 @@ class TileBuilder(MemoryBuilder):
             "element": element.name, "a_along": a.along, "a_apart": a.apart, "b_along": b.along,
             "b_apart": b.apart,
         }  # fmt: skip
-        results = [types.f32] * len(sums)
+        results = [types.i32 if element is types.i8 else types.f32] * len(sums)
         return self._tracer.record("mma_tiles", operands, results, attributes)
 
     def mma_rows(

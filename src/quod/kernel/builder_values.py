@@ -291,13 +291,14 @@ class ValueBuilder(TileBuilder):
         """The product of small matrices that the subgroup's registers hold, plus another one.
 
         A is 16 by 16, in 4 words, and B 16 by 8, in 2, of f16 or bf16; with f32 they are 16 by 8
-        and 8 by 8, rounded toward zero to 10 bits behind the point (tf32). C and the result are 16
-        by 8 of f32, in 4 values; what an instance has of each the op ``mma_f16`` says. For machines
-        with the capability ``tensor_cores``; legal where all instances of the workgroup come.
+        and 8 by 8, rounded toward zero to 10 bits behind the point (tf32), with i8 16 by 32 and 32
+        by 8. C and the result are 16 by 8 of f32, or of i32 modulo 2**32 for i8, in 4 values; what
+        an instance has of each the op ``mma_f16`` says. For machines with the capability
+        ``tensor_cores``; legal where all instances of the workgroup come.
         """
         check_type(element)
         if element not in _PRODUCTS:
-            raise TraceError(f"k.mma multiplies f16, bf16 and f32, not {element}")
+            raise TraceError(f"k.mma multiplies f16, bf16, f32 and i8, not {element}")
         for name, given, wanted in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
             if not isinstance(given, (list, tuple)):
                 raise TraceError(f"{name} is a list of values, not {an(type(given).__name__)}")
@@ -314,7 +315,9 @@ class ValueBuilder(TileBuilder):
         return self.emit("uniform", (value,))
 
 
-_PRODUCTS = {types.f16: "mma_f16", types.bf16: "mma_bf16", types.f32: "mma_tf32"}
+_PRODUCTS = {
+    types.f16: "mma_f16", types.bf16: "mma_bf16", types.f32: "mma_tf32", types.i8: "mma_i8",
+}  # fmt: skip
 
 # What `Value.__repr__` writes, in elements as well.
 _VALUE = re.compile(r"<\S+ value[ >]")

@@ -18,7 +18,7 @@ from quod.kernel.interpreter_pending import Copy, Mbarrier, Reading
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.interpreter_together import check_together, forget_accesses
 from quod.kernel.ir import Op
-from quod.kernel.matrices import numbers_of_halves
+from quod.kernel.matrices import added, numbers_of_halves
 from quod.kernel.semantics import Array
 from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
 
@@ -328,7 +328,7 @@ def _multiply(
     first: Callable[[Frame, Run, slice], Array],
 ) -> Step:  # fmt: skip
     """The step of a product, whose first factor is given by `first`, for each four subgroups."""
-    count, tied = len(results), op.definition.tied or 0
+    count, tied, element = len(results), op.definition.tied or 0, str(op.attributes["element"])
     number = np.arange(count)[:, None]
     row = _ROW + 8 * (number // 2 % 2)
     column = 8 * (number // 4) + 2 * _PART + number % 2
@@ -340,20 +340,24 @@ def _multiply(
                 lanes = slice(begin, begin + _FOUR)
                 a = first(frame, run, lanes)
                 b = _matrix(op, run, frame, operands[tied - 2 :], lanes, 2 * count, "b")
-                own = sums[:, lanes].astype(np.float64)
-                sums[:, lanes] = (own + (a @ b.T)[row, column]).astype(np.float32)
+                sums[:, lanes] = added(element, sums[:, lanes], (a @ b.T)[row, column])
         for slot, values in zip(results, sums, strict=True):
             frame[slot] = values
 
     return step
 
 
+_ELEMENTS = {"f32": "tf32"}
+"""What is read of elements of tiles, if it is less."""
+
+
 def _matrix(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], lanes: slice, rows: int, name: str
 ) -> Array:
-    """Elements of rows by 16, which the product reads until it is waited for."""
+    """Elements of rows by 16, or 32 of i8, 8 of f32, which the product reads until it is waited
+    for."""
     apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
-    element = str(op.attributes["element"])
+    element = _ELEMENTS.get(str(op.attributes["element"]), str(op.attributes["element"]))
     number, offsets = _places(op, run, frame, operands[0], lanes)
     first = offsets + 4 * array(frame[operands[1]])[lanes].astype(np.int64)
     group = lanes.start // run.width

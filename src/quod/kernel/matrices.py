@@ -31,7 +31,7 @@ def words_of_rows(rows: Array, *, transposed: bool) -> Array:
 def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
     """The four values of A B + C of each lane, of its four words of A, two of B, four of C.
 
-    `element` is f16, bf16 or tf32. Sums are of double precision, rounded once.
+    `element` is f16, bf16 or tf32, whose sums are of double precision, rounded once, or i8.
     """
     a, b = ([_numbers(element, words) for words in part] for part in (operands[:4], operands[4:6]))
     each = a[0].shape[2]
@@ -47,26 +47,35 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
             right[:, at, _GROUP] = values[:, :, place]
     product = left @ right
     return [
-        (
-            values.astype(np.float64).reshape(-1, 32)
-            + product[:, _GROUP + 8 * (number >> 1), 2 * _PART + (number & 1)]
-        )
-        .reshape(-1)
-        .astype(np.float32)
+        added(
+            element,
+            values.reshape(-1, 32),
+            product[:, _GROUP + 8 * (number >> 1), 2 * _PART + (number & 1)],
+        ).reshape(-1)
         for number, values in enumerate(operands[6:])
     ]
+
+
+def added(element: str, sums: Array, products: Array) -> Array:
+    """Sums with products of f64 added: rounded once, or of whole numbers modulo 2**32."""
+    if element == "i8":
+        return (sums.astype(np.int64) + products.astype(np.int64)).astype(np.int32)
+    found: Array = (sums.astype(np.float64) + products).astype(np.float32)
+    return found
 
 
 def _numbers(element: str, words: Array) -> Array:
     """The elements in the words of each subgroup's lanes."""
     lanes = np.ascontiguousarray(words).reshape(-1, 32, 1)
-    if element == "tf32":
-        return (lanes & np.uint32(0xFFFFE000)).view(np.float32)
     return numbers_of_halves(element, lanes.view(np.uint16))
 
 
 def numbers_of_halves(element: str, halves: Array) -> Array:
-    """The elements, f16 or bf16, that have such bits."""
+    """The elements that have such bits: f16, bf16, i8, two in each half, or tf32, in two halves."""
+    if element == "i8":
+        return halves.view(np.int8)
+    if element == "tf32":
+        return (halves.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     if element == "f16":
         return halves.view(np.float16)
     return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -223,25 +223,37 @@ def copy_tile(op: Op) -> None:
         raise _fail(op, "copy_tile says whether it is for the whole cluster")
 
 
+_IN_TILES = ("f16", "bf16", "i8", "f32")
+
+
 def mma_tiles(op: Op) -> None:
-    _product(op, [types.pointer(types.u32, "shared"), types.u32], "ab")
+    _product(op, [types.pointer(types.u32, "shared"), types.u32], "ab", _IN_TILES)
+    element = op.attributes["element"]
+    if element in ("i8", "f32") and (op.attributes["a_along"] or op.attributes["b_along"]):
+        raise _fail(op, f"tiles of {element} have lines along K")
+    if element == "i8" and len(op.results) > 16 and len(op.results) % 8:
+        raise _fail(
+            op,
+            f"of i8 an instance with more than 16 sums has a multiple of 8, not {len(op.results)}",
+        )
 
 
 def mma_rows(op: Op) -> None:
-    _product(op, [types.u32] * 4, "b")
+    _product(op, [types.u32] * 4, "b", ("f16", "bf16"))
 
 
-def _product(op: Op, of_a: Sequence[Type], tiles: str) -> None:
+def _product(op: Op, of_a: Sequence[Type], tiles: str, elements: Sequence[str]) -> None:
     """A product whose second factor is in shared memory, and the others of `tiles`."""
+    element = op.attributes.get("element")
+    if element not in elements:
+        raise _fail(op, f"products are of {' or '.join(elements)}, not of {element}")
     wanted = [*of_a, types.pointer(types.u32, "shared"), types.u32]
     sums = op.operands[len(wanted) :]
-    _expect(op, [*wanted, *[types.f32] * len(sums)])
+    _expect(op, [*wanted, *[types.i32 if element == "i8" else types.f32] * len(sums)])
     if types_of(op.results) != types_of(sums):
         raise _fail(op, f"{op.name} gives its sums, not {names_of(types_of(op.results))}")
     if not 4 <= len(sums) <= 128 or len(sums) % 4:
         raise _fail(op, f"an instance has 4 to 128 sums, a multiple of 4, not {len(sums)}")
-    if op.attributes.get("element") not in ("f16", "bf16"):
-        raise _fail(op, f"products are of f16 or bf16, not of {op.attributes.get('element')}")
     for name in tiles:
         along, apart = op.attributes.get(f"{name}_along"), op.attributes.get(f"{name}_apart")
         if type(along) is not bool or type(apart) is not int or apart not in _APART:

@@ -271,6 +271,12 @@ _row(
     "The same of f32, of which 10 bits behind the point count: A is 16 by 8 and B 8 by 8. Instance "
     "i has A[g, t], A[g + 8, t], A[g, t + 4] and A[g + 8, t + 4], B[t, g] and B[t + 4, g].",
 )  # fmt: skip
+_row(
+    "mma_i8", "u32 u32 u32 u32 u32 u32 i32 i32 i32 i32 -> i32 i32 i32 i32",
+    "The same of i8, four in a word, with sums of i32, modulo 2**32: A is 16 by 32 and B 32 by 8. "
+    "Instance i has A[g, 4t], A[g + 8, 4t], A[g, 4t + 16] and A[g + 8, 4t + 16] with the next "
+    "three of the row each, B[4t, g] and B[4t + 16, g] with the next three of the column.",
+)  # fmt: skip
 
 define_tile_ops()
 

@@ -85,13 +85,16 @@ def define_tile_ops() -> None:
     )  # fmt: skip
     row(
         "mma_tiles", "... -> ...",
-        "Begins to add A B to sums: for each four subgroups A of 64 by 16 and B of 16 by n, f16 or "
-        "bf16, in tiles as `copy_tile` makes them. Operands are a pointer and an index of words "
-        "for A, the same for B, and n/2 sums, in whose registers the results are. Lines of a tile "
-        "are along K, or along the other axis where `a_along` or `b_along` holds; then so many "
-        "words are from 64 of that axis to the next 64 (`a_apart`, `b_apart`). With g = i % 32 // "
-        "4, t = i % 4 and r = 16 (i // 32) + g, instance i of the four has of columns 8j to 8j + 7 "
-        "C[r, 8j + 2t], C[r, 8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
+        "Begins to add A B to sums: for each four subgroups A of 64 by 16 and B of 16 by n, f16 "
+        "or bf16, in tiles as `copy_tile` makes them; or of i8, two of which are an element of a "
+        "tile, A of 64 by 32 and B of 32 by n, with sums of i32 modulo 2**32; or of f32, which is "
+        "two elements and of which 10 bits behind the point count, A of 64 by 8 and B of 8 by n. "
+        "Operands are a pointer and an index of words for A, the same for B, and n/2 sums, in "
+        "whose registers the results are. Lines of a tile are along K, or, of f16 and bf16, along "
+        "the other axis where `a_along` or `b_along` holds; then so many words are from 64 of "
+        "that axis to the next 64 (`a_apart`, `b_apart`). With g = i % 32 // 4, t = i % 4 and r = "
+        "16 (i // 32) + g, instance i of the four has of columns 8j to 8j + 7 C[r, 8j + 2t], C[r, "
+        "8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
         type_rule="mma_tiles", varies="always", tied=4,
     )  # fmt: skip
     row(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from quod.tensor.functions import rms_norm as rms_norm
     from quod.tensor.functions import softmax as softmax
     from quod.tensor.gemm_call import gemm as gemm
+    from quod.tensor.gemm_int8_call import gemm_int8 as gemm_int8
     from quod.tensor.gradients import clip_gradients as clip_gradients
     from quod.tensor.gradients import gradient_norm as gradient_norm
     from quod.tensor.loss import cross_entropy as cross_entropy
@@ -51,9 +52,9 @@ _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 
 __all__ = [
     "adamw", "adamw_rates", "attention", "attention_backward", "clip_gradients", "cross_entropy",
-    "embedding", "embedding_backward", "gelu", "gelu_backward", "gemm", "gradient_norm",
-    "layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward", "rope", "rope_backward",
-    "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
+    "embedding", "embedding_backward", "gelu", "gelu_backward", "gemm", "gemm_int8",
+    "gradient_norm", "layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward", "rope",
+    "rope_backward", "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
     "swiglu_backward",
 ]  # fmt: skip
 
@@ -69,7 +70,7 @@ _HOME = (
         "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",
         "cross_entropy": "quod.tensor.loss",
-        "gemm": "quod.tensor.gemm_call",
+        "gemm": "quod.tensor.gemm_call", "gemm_int8": "quod.tensor.gemm_int8_call",
     }
 )  # fmt: skip
 

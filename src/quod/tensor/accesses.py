@@ -1,10 +1,10 @@
-"""How kernels read and write elements: some together, floats of 16 bits two in a word."""
+"""How kernels read and write elements: some together, those of 16 bits two in a word, of 8 four."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.kernel import Builder, Value, bf16, f16, u32
+from quod.kernel import Builder, Value, bf16, f16, i8, i32, u32
 from quod.kernel.types import HALVES, Type
 
 Values = tuple[Value, ...]
@@ -18,21 +18,24 @@ class Accesses:
         self.element = element
         self._vector = vector
         self._paired = element in HALVES and vector > 1
-        self.words = vector // 2 if self._paired else vector
+        self._packed = self._paired or (element is i8 and vector > 1)
+        self.words = vector * element.bytes // 4 if self._packed else vector
         """What an access has in memory: elements, or words."""
-        self.held = u32 if self._paired else element
+        self.held = u32 if self._packed else element
         """The type of these."""
 
     def of(self, pointer: Value, first: Value | None = None) -> Value:
         """What `load` and `store` take for a pointer, from access `first` (u64) on."""
-        pointer = pointer.cast(u32) if self._paired else pointer
+        pointer = pointer.cast(u32) if self._packed else pointer
         return pointer if first is None else self._k.pointer_add(pointer, first * self.words)
 
     def load(self, pointer: Value, at: Value) -> Values:
-        """The elements of one access; of floats as f32."""
+        """The elements of one access; of floats as f32, of i8 as i32."""
         found = self._k.load(pointer, at * self.words, self.words)
-        if not self._paired:
+        if not self._packed:
             return found
+        if not self._paired:
+            return tuple((word.cast(i32) << up) >> 24 for word in found for up in (24, 16, 8, 0))
         unpack = self._k.unpack_f16 if self.element is f16 else self._k.unpack_bf16
         return tuple(value for word in found for value in unpack(word))
 

@@ -15,7 +15,7 @@ from quod.device.foreign import in_place
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
-from quod.kernel.types import Type, bf16, f16, f32, u32
+from quod.kernel.types import Type, bf16, f16, f32, i8, i32, u32
 from quod.validation import shown
 
 Given: TypeAlias = "Array | Buffer | ForeignArray"
@@ -62,6 +62,22 @@ def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
     return _described(
         device, name, value, _index,
         "indices are of int32 or uint32, which x.astype(numpy.int32) makes of others",
+    )  # fmt: skip
+
+
+def bytes_of(device: AnyDevice, name: str, value: Given) -> Tensor:
+    """The same of int8."""
+    return _described(
+        device, name, value, lambda dtype: i8 if dtype == np.int8 else None,
+        "8-bit integers are int8",
+    )  # fmt: skip
+
+
+def sums(device: AnyDevice, name: str, value: Given) -> Tensor:
+    """The same of int32, or of floats as `tensor` takes them."""
+    return _described(
+        device, name, value, lambda dtype: i32 if dtype == np.int32 else _element(dtype),
+        "results are of int32, float32, float16 or bfloat16",
     )  # fmt: skip
 
 
@@ -244,6 +260,14 @@ def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ..
     if own and hasattr(given, "float"):
         return make(shape).float()
     return _made(device, model, shape, np.dtype(np.float32))
+
+
+def integers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+    """Memory for int32 of a shape, where a tensor is; of its caller's library, if that makes it."""
+    make: Any = getattr(given, "new_empty", None)
+    if make is not None and not isinstance(given, (Buffer, np.ndarray)) and hasattr(given, "int"):
+        return make(shape).int()
+    return _made(device, model, shape, np.dtype(np.int32))
 
 
 def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

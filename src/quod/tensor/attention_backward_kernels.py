@@ -46,7 +46,7 @@ def _attention_rows(
     row.put(k.pointer_add(numbers, rows), total)
 
 
-class _Rows:
+class NumbersOfRows:
     """The numbers of the queries of a head."""
 
     def __init__(self, k: Builder, numbers: Value, head: Value, counts: tuple[Value, Value]):
@@ -73,7 +73,7 @@ def _attention_backward_queries(
     # The tiles that see most keys come first; below, those that most queries see.
     head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
     sequence = Sequence(k, form, (queries, keys), lengths[0] if lengths else None, head // heads)
-    of_rows = _Rows(k, numbers, head, (rows, queries))
+    of_rows = NumbersOfRows(k, numbers, head, (rows, queries))
     stop = sequence.seen(k.minimum(first + (own - 1), queries - 1))
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
@@ -142,7 +142,7 @@ def _attention_backward_keys(
         lines = [Copied(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
         row, *found = of_keys(
             k, element, plan, rows_, lines, first, sequence.seen,
-            _Rows(k, numbers, head, (rows, lines_)).of, factor, (begin, queries),
+            NumbersOfRows(k, numbers, head, (rows, lines_)).of, factor, (begin, queries),
         )  # fmt: skip
         for target, sums_, by in zip((dk, dv), found, (scale, k.constant(1.0, f32)), strict=True):
             made = Copied(part_of(k, target, head, keys, size), size, keys)
@@ -162,7 +162,7 @@ def _attention_backward_keys(
         of_q, of_gradient = (
             Lines(part_of(k, one, of_head, queries, size), queries) for one in (q, gradient)
         )
-        of_rows = _Rows(k, numbers, of_head, (rows, queries))
+        of_rows = NumbersOfRows(k, numbers, of_head, (rows, queries))
         with k.range(begin, queries, tile.columns, carry=group.carried) as loop:
             key_sums, value_sums = loop.carried
             at = [loop.index + tile.column(each) for each in range(plan.columns)]

@@ -7,15 +7,20 @@ from typing import Any
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.tensor.arrays import Given, check_apart, like, result, results
+from quod.device.tensor_map import TiledMemory
+from quod.tensor.arrays import Given, check_apart, like, reached, result, results
 from quod.tensor.attention_backward_kernels import (
     ATTENTION_BACKWARD_KEYS,
     ATTENTION_BACKWARD_QUERIES,
     ATTENTION_ROWS,
 )
+from quod.tensor.attention_backward_warpgroup_kernels import (
+    ATTENTION_BACKWARD_KEYS_TILES,
+    ATTENTION_BACKWARD_QUERIES_TILES,
+)
 from quod.tensor.attention_heads import Heads, heads_of
 from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import plan_gradients
+from quod.tensor.attention_plan import WarpgroupGradientPlan, plan_gradients
 from quod.tensor.functions import launch_rows
 from quod.tensor.rows import LOG2_E
 
@@ -70,7 +75,12 @@ def _launch(
     """Runs a kernel whose rows are queries, or with `of` 1 keys."""
     element, (queries, keys, size) = given.q.element, given.sizes
     form = AttentionForm(given.causal, given.lengths is not None)
-    plan = plan_gradients(device, element, size, len(stored))
+    rows = math.prod((given.q, given.k)[of].shape[:-1])
+    whole = bool(queries and keys) and not form.lengths
+    plan = plan_gradients(device, element, size, len(stored), rows=rows, whole=whole)
+    if isinstance(plan, WarpgroupGradientPlan):
+        _by_warpgroups(device, given, plan, form, read, stored, of)
+        return
     compiled = device.compile(
         kernels[element, form.lengths], lanes=plan.lanes, element=element, plan=plan, form=form
     )
@@ -79,4 +89,27 @@ def _launch(
     device.launch(
         compiled, groups, queries, keys, size, given.heads, given.shared_by, given.q.rows,
         given.scale * LOG2_E, given.scale, *read, *stored,
+    )  # fmt: skip
+
+
+def _by_warpgroups(
+    device: Any, given: Heads, plan: WarpgroupGradientPlan, form: AttentionForm, read: list[Any],
+    stored: list[Any], of: int,
+) -> None:  # fmt: skip
+    element, (queries, keys, size) = given.q.element, given.sizes
+    gradient, q, k, v = (reached(device, one) for one in read[:4])
+    heads = math.prod(given.q.shape[:-2]), given.of_keys
+    rows, lines = plan.tile
+    maps = device.tensor_maps(tuple(
+        TiledMemory(one.address, heads[at], (queries, keys)[at], size, (rows, lines)[at != of])
+        for one, at in ((q, 0), (gradient, 0), (k, 1), (v, 1))
+    ))  # fmt: skip
+    kernels = (ATTENTION_BACKWARD_QUERIES_TILES, ATTENTION_BACKWARD_KEYS_TILES)[of]
+    compiled = device.compile(
+        kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
+    )
+    device.launch(
+        compiled, -(-(queries, keys)[of] // rows) * heads[of], queries, keys, heads[0],
+        given.shared_by, given.scale * LOG2_E, given.scale, maps, gradient, q, k, v, read[4],
+        *stored,
     )  # fmt: skip

@@ -125,6 +125,41 @@ class WarpgroupPlan:
         return 2 * self.size * (rows + 4 * keys)
 
 
+@frozen
+class WarpgroupGradientPlan:
+    """Each four subgroups of a workgroup have 64 rows, `warpgroups` times, of two tensors.
+
+    Heads have `size` elements, 64 or 128. Tiles of `lines` of two other tensors are there `stages`
+    times; both are powers of two.
+    """
+
+    size: int
+    warpgroups: int
+    lines: int
+    stages: int
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 128 * self.warpgroups
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows of a workgroup, and lines that are taken together."""
+        return 64 * self.warpgroups, self.lines
+
+    @property
+    def shared_bytes(self) -> int:
+        """What rows and lines of 16 bits take, with the numbers of queries that pass by."""
+        rows, lines = self.tile
+        return 4 * self.size * (rows + self.stages * lines) + 16 * lines
+
+
+WARPGROUP_GRADIENT_PLANS = {
+    64: WarpgroupGradientPlan(64, 2, 64, 4), 128: WarpgroupGradientPlan(128, 2, 64, 4),
+}  # fmt: skip
+"""Plans of the gradients by warpgroups, by the size of heads."""
+
 WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 96)}
 """Plans of warpgroups by the size of heads."""
 
@@ -195,11 +230,21 @@ def plan_attention(
 
 
 def plan_gradients(
-    device: AnyDevice, element: Type, head: int, sums: int
-) -> TilePlan | CoreTilePlan:
-    """The plan for gradients of which `sums` are summed together."""
+    device: AnyDevice, element: Type, head: int, sums: int, *, rows: int = 0, whole: bool = False
+) -> TilePlan | CoreTilePlan | WarpgroupGradientPlan:
+    """The plan for gradients of which `sums` are summed together.
+
+    Those of `whole` sequences, with queries and keys and `rows` of all heads together, may be had
+    by warpgroups.
+    """
     size = _on_cores(device, element, head)
     if size is not None:
+        found = WARPGROUP_GRADIENT_PLANS.get(head)
+        machine = device.machine(device.lanes)
+        if found is not None and whole and machine.has(Capability.WARPGROUPS):
+            enough = 2 * rows >= found.tile[0] * device.multiprocessors
+            if enough and found.shared_bytes < machine.shared_bytes_limit:
+                return found
         plan = GRADIENT_PLANS[size]
         if plan.gradient_bytes <= device.machine(device.lanes).shared_bytes_limit:
             return replace(plan, exact=size == head)

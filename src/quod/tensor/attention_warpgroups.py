@@ -47,27 +47,26 @@ class Found:
     sums: list[Value]
 
 
-class _Tiles:
+class HeadTiles:
     """Tiles of lines of a head, in slabs of 64 elements."""
 
-    def __init__(
-        self, k: Builder, plan: WarpgroupPlan, of: HeadOf, lines: int, stages: int
-    ) -> None:
+    def __init__(self, k: Builder, size: int, of: HeadOf, lines: int, stages: int) -> None:
         self._k, self._of, self._lines = k, of, lines
         self._slab = lines * _WORDS
-        self._count = plan.size // _SLAB
+        self._count = size // _SLAB
         self._size = self._slab * self._count
         self._room = k.shared(u32, self._size * stages, alignment=8 * LINE)
         self._arrived = k.shared(u64, stages)
         for stage in range(stages):
             k.mbarrier_init(self._arrived, stage)
 
-    def copy(self, first: Value, stage: Value | int) -> None:
-        """Begins to copy the lines from `first` on."""
+    def copy(self, first: Value, stage: Value | int, head: Value | None = None) -> None:
+        """Begins to copy the lines from `first` on, of another head if that is given."""
         k, at = self._k, self._k.operand(stage, u32)
+        head = self._of.head if head is None else head
         k.mbarrier_expect(self._arrived, at, 4 * self._size)
         for slab in range(self._count):
-            place = (slab * _SLAB, first, self._of.head)
+            place = (slab * _SLAB, first, head)
             to = at * self._size + slab * self._slab
             k.copy_tile(self._room, to, (self._arrived, at), self._of.array, place, self._lines)
 
@@ -101,9 +100,9 @@ class WarpgroupAttention:
         of_q, of_keys, of_values = heads
         for head in heads:
             k.tensor_map_acquire(head.array.tensor_map)
-        self._queries = _Tiles(k, plan, of_q, rows, 1)
-        self._keys = _Tiles(k, plan, of_keys, keys, _STAGES)
-        self._values = _Tiles(k, plan, of_values, keys, _STAGES)
+        self._queries = HeadTiles(k, plan.size, of_q, rows, 1)
+        self._keys = HeadTiles(k, plan.size, of_keys, keys, _STAGES)
+        self._values = HeadTiles(k, plan.size, of_values, keys, _STAGES)
         # Of its first instance, so that the assembler sees that a subgroup has one place.
         self._own = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
         self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
@@ -157,7 +156,7 @@ class WarpgroupAttention:
         tops = [k.select(top == LEAST, least, top * self._factor) for top in tops]
         return Found(tops, totals, list(sums))
 
-    def _copy(self, tiles: _Tiles, step: Value, count: Value) -> None:
+    def _copy(self, tiles: HeadTiles, step: Value, count: Value) -> None:
         with self._k.if_(step < count):
             tiles.copy(step * self._plan.keys, step & (_STAGES - 1))
 
@@ -248,7 +247,7 @@ class WarpgroupAttention:
             tops.append(top)
             totals.append(reduce(operator.add, made, found.totals[half] * scale))
             scales.append(scale)
-        pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        pack = packing(k, self._element)
         words: list[Values] = [
             tuple(pack(*powers[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
             for at in range(self._plan.keys // MATRIX_DEPTH)
@@ -257,20 +256,34 @@ class WarpgroupAttention:
 
     def store(self, out: Value, queries: Value, found: Found, inverses: Sequence[Value]) -> None:
         """Stores the rows of a head, each times a factor."""
-        k, lane = self._k, lane_of(self._k)
-        pack = k.pack_f16 if self._element is f16 else k.pack_bf16
-        target, width = out.cast(u32), self._plan.size // 2
-        for half, inverse in enumerate(inverses):
-            row = self.row + 8 * half
-            words = [
-                pack(*[value * inverse for value in found.sums[at : at + 2]])
-                for at in range(2 * half, len(found.sums), 4)
-            ]
-            blocks = [
-                (first, transposed(k, words[first : first + QUAD]))
-                for first in range(0, len(words), QUAD)
-            ]
-            with k.if_(row < queries):
-                line = k.pointer_add(target, row.cast(u64) * width)
-                for first, own in blocks:
-                    k.store(line, ((lane & (QUAD - 1)) + first) * 4, *own)
+        store_rows(self._k, self._element, out, (self.row, queries), found.sums, inverses)
+
+
+def packing(k: Builder, element: Type) -> Callable[[Value, Value], Value]:
+    """What makes a word of two elements."""
+    return k.pack_f16 if element is f16 else k.pack_bf16
+
+
+def store_rows(
+    k: Builder, element: Type, out: Value, rows: tuple[Value, Value], sums: Sequence[Value],
+    factors: Sequence[Value],
+) -> None:  # fmt: skip
+    """Stores an instance's two rows of a head, each times a factor: a first row, and how many there
+    are; the other row is eight further. `sums` are what a product left to the instance."""
+    first_row, count = rows
+    pack, lane = packing(k, element), lane_of(k)
+    target, width = out.cast(u32), len(sums)
+    for half, factor in enumerate(factors):
+        row = first_row + 8 * half
+        words = [
+            pack(*[value * factor for value in sums[at : at + 2]])
+            for at in range(2 * half, len(sums), 4)
+        ]
+        blocks = [
+            (first, transposed(k, words[first : first + QUAD]))
+            for first in range(0, len(words), QUAD)
+        ]
+        with k.if_(row < count):
+            line = k.pointer_add(target, row.cast(u64) * width)
+            for first, own in blocks:
+                k.store(line, ((lane & (QUAD - 1)) + first) * 4, *own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
+from quod.kernel.types import f32
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_kernel import GEMM
@@ -25,7 +26,7 @@ from quod.validation import flag
 def gemm(
     device: DeviceChoice, a: Given, b: Given, *, bias: Given | None = None,
     residual: Given | None = None, scale: float = 1.0, transpose_a: bool = False,
-    transpose_b: bool = False, out: Given | None = None,
+    transpose_b: bool = False, tf32: bool = False, out: Given | None = None,
 ) -> Any:  # fmt: skip
     """scale * (A B) + bias + residual; gives `out`, or what is made for it.
 
@@ -33,9 +34,11 @@ def gemm(
     `transpose_b`, for all products, or has the leading axes of `a`. `bias` is (n,), `residual` and
     `out` are (..., m, n). All are of one type, f32, f16 or bf16, and contiguous in C order, as
     `softmax` takes them; `out` may be `residual`, and no operand. Sums are f32, in a fixed order; a
-    result is rounded once to its type. A sum of nothing, where k is 0, is 0. InputError, with the
-    name of the argument, for what does not fit; DeviceError for memory that the device does not
-    reach.
+    result is rounded once to its type. A sum of nothing, where k is 0, is 0. With `tf32` elements
+    of f32 may be rounded toward zero to 10 bits behind the point, which is what tensor cores
+    multiply: they do if lines of both operands are along k, with `transpose_b` and without
+    `transpose_a`, and k is a multiple of 4. InputError, with the name of the argument, for what
+    does not fit; DeviceError for memory that the device does not reach.
     """
     device = resolve_device(device)
     form = GemmForm(
@@ -43,7 +46,7 @@ def gemm(
         residual is not None,
     )  # fmt: skip
     first, second = tensor(device, "a", a), tensor(device, "b", b)
-    shape, depth = _shape(first, second, form)
+    shape, depth = shape_of_product(first, second, form)
     model = Tensor("c", first.memory, first.element, first.dtype, shape)
     beside = {
         "bias": None if bias is None else _of_shape(device, "bias", bias, first, shape[-1:]),
@@ -66,13 +69,19 @@ def gemm(
         operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
     own = int(len(second.shape) > 2)
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
-    plan = plan_gemm(device, first.element, (m, n, depth), pitches, batch)
+    tf32 = flag("tf32", tf32) and first.element is f32
+    plan = plan_gemm(
+        device, first.element, (m, n, depth), pitches, batch,
+        tf32=tf32 and form.transpose_b and not form.transpose_a,
+    )  # fmt: skip
     kernels = GEMM
     numbers: list[Any] = [m, n, depth, own, by]
     if isinstance(plan, TilePlan):
         operands = [reached(device, memory) for memory in operands]
         planes = batch, batch if own else 1
-        maps = tensor_maps(device, operands, (m, n, depth), planes, form, plan)
+        along = form.transpose_a, not form.transpose_b
+        halves = m, n, depth * first.element.bytes // 2
+        maps = tensor_maps(device, operands, halves, planes, along, plan)
         kernels, numbers = GEMM_TILES, [m, n, depth, batch, own, by, maps]
     compiled = device.compile(
         kernels[first.element], lanes=plan.lanes, element=first.element, plan=plan, form=form
@@ -85,24 +94,34 @@ def gemm(
 
 def tensor_maps(
     device: Any, operands: list[Any], sizes: tuple[int, int, int], planes: tuple[int, int],
-    form: GemmForm, plan: TilePlan,
+    along: tuple[bool, bool], plan: TilePlan,
 ) -> Buffer:  # fmt: skip
-    """The tensor maps of A and B, which are in the device's memory."""
+    """The tensor maps of A and B, which are in the device's memory, for elements of 16 bits; of
+    each `along` says whether lines are along the axis that is not K."""
     m, n, depth = sizes
     arrays = []
-    for memory, count, extent, along, width, parts in (
-        (operands[0], planes[0], m, form.transpose_a, plan.tile[0], 1),
-        (operands[1], planes[1], n, not form.transpose_b, plan.tile[1], plan.cluster),
+    for memory, count, extent, turned, width, parts in (
+        (operands[0], planes[0], m, along[0], plan.tile[0], 1),
+        (operands[1], planes[1], n, along[1], plan.tile[1], plan.cluster),
     ):
-        height, length = (depth, extent) if along else (extent, depth)
-        lines = (TILE_DEPTH if along else width) // parts
+        height, length = (depth, extent) if turned else (extent, depth)
+        lines = (TILE_DEPTH if turned else width) // parts
         arrays.append(TiledMemory(memory.address, count, height, length, lines))
     found: Buffer = device.tensor_maps(tuple(arrays))
     return found
 
 
-def _shape(a: Tensor, b: Tensor, form: GemmForm) -> tuple[tuple[int, ...], int]:
-    """The result's shape, and k."""
+class _Turned(Protocol):
+    """Whether operands are transposed."""
+
+    @property
+    def transpose_a(self) -> bool: ...
+    @property
+    def transpose_b(self) -> bool: ...
+
+
+def shape_of_product(a: Tensor, b: Tensor, form: _Turned) -> tuple[tuple[int, ...], int]:
+    """The result's shape, and k, of the last two axes."""
     for one in (a, b):
         if len(one.shape) < 2:
             raise InputError(f"{one.name} is a matrix at least, and is {one.text}")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quod.kernel import Builder, Value, f32, u32, u64
-from quod.kernel.types import Type
+from quod.kernel import Builder, Value, u32, u64
+from quod.kernel.types import Type, loaded_type
 from quod.tensor.gemm_plan import CorePlan
 from quod.tensor.gemm_tiles import Edges
 
@@ -115,7 +115,11 @@ def multiply_in_cores(
     k: Builder, element: Type, plan: CorePlan, of_a: Edges, of_b: Edges,
     store: Callable[[Value, Value, Sequence[Value]], None],
 ) -> None:  # fmt: skip
-    """The tile of C, of which each subgroup has a part in its registers."""
+    """The tile of C, of which each subgroup has a part in its registers.
+
+    Elements of the operands are of 16 bits here: two of i8 are one, and f32 is two, with lines
+    along K. Of f32 10 bits behind the point count (tf32).
+    """
     k.resident_workgroups(plan.resident)
     rows, columns = plan.part
     across = plan.tile[1] // columns
@@ -154,7 +158,7 @@ def multiply_in_cores(
     for step in range(plan.stages - 1):
         copy(k.constant(step, u32))
     arrive()
-    zero = k.constant(0.0, f32)
+    zero = k.constant(0, loaded_type(element))
     sums: list[Values] = [(zero,) * 4] * (down * halves)
     steps = (of_a.depth + (plan.depth - 1)) // plan.depth
     with k.range(0, steps, carry=(load(k.constant(0, u32), 0), sums)) as loop:

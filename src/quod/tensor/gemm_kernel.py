@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quod.kernel import (
     Builder,
@@ -18,7 +18,7 @@ from quod.kernel import (
 )
 from quod.kernel.machine import Capability
 from quod.kernel.registry import register
-from quod.kernel.types import Type
+from quod.kernel.types import Type, loaded_type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_cores import multiply_in_cores
@@ -46,38 +46,63 @@ def _gemm(
 
     Tiles of C are the workgroups'; `batches_of_b` is 1 where each product has its own B, else 0.
     """
-    word = u64 if k.machine.has(Capability.U64) else u32
+    row, column, batch = tile_of(k, m, n, plan)
+    result = _Result(
+        k, element, plan, form, (m, n), scale, bias,
+        matrix_of(k, residual, batch, (m, n), plan.c_vector),
+        matrix_of(k, c, batch, (m, n), plan.c_vector),
+    )  # fmt: skip
+    vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
+    a = matrix_of(k, a, batch, (depth, m) if form.transpose_a else (m, depth), vectors[0])
+    b = matrix_of(
+        k, b, batch * batches_of_b, (n, depth) if form.transpose_b else (depth, n), vectors[1]
+    )
+    # Tensor cores take f32 as two elements of 16 bits, with lines along K.
+    depth = depth * 2 if isinstance(plan, CorePlan) and element is f32 else depth
+    of_a = Edges(a, row, m, depth, form.transpose_a)
+    of_b = Edges(b, column, n, depth, not form.transpose_b)
+    if isinstance(plan, FmaPlan):
+        multiply_by_fma(k, plan, of_a, of_b, result.store)
+    else:
+        multiply(k, element, plan, of_a, of_b, result.store)
+
+
+def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value, Value, Value]:
+    """The first row and column of the workgroup's tile, and of which product it is."""
     rows, columns = plan.tile
     right = (n + (columns - 1)) // columns
     down = (m + (rows - 1)) // rows
     tile, batch = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
     block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
     height = k.minimum(down - block * _GROUP, _GROUP)
-    row = (block * _GROUP + inside % height) * rows
-    column = inside // height * columns
+    return (block * _GROUP + inside % height) * rows, inside // height * columns, batch
 
-    def part(matrix: Value, product: Value, lines: Value, length: Value, vector: int) -> Value:
-        """The matrix of a product; accesses of so many elements are seen to be aligned there."""
-        size = lines.cast(word) * (length // vector).cast(word) * vector
-        return k.pointer_add(matrix, product.cast(word) * size)
 
-    result = _Result(
-        k, element, plan, form, (m, n), scale, bias, part(residual, batch, m, n, plan.c_vector),
-        part(c, batch, m, n, plan.c_vector),
-    )  # fmt: skip
-    vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
-    a = part(a, batch, *((depth, m) if form.transpose_a else (m, depth)), vectors[0])
-    b = part(b, batch * batches_of_b, *((n, depth) if form.transpose_b else (depth, n)), vectors[1])
-    of_a = Edges(a, row, m, depth, form.transpose_a)
-    of_b = Edges(b, column, n, depth, not form.transpose_b)
+def matrix_of(
+    k: Builder, matrices: Value, number: Value, shape: tuple[Value, Value], vector: int
+) -> Value:
+    """One of the matrices that follow each other; accesses of so many elements are seen to be
+    aligned there."""
+    word = u64 if k.machine.has(Capability.U64) else u32
+    lines, length = shape
+    size = lines.cast(word) * (length // vector).cast(word) * vector
+    return k.pointer_add(matrices, number.cast(word) * size)
+
+
+Store = Callable[[Value, Value, Sequence[Value]], None]
+"""Takes a row, a column, and sums of elements beside each other from there on."""
+
+
+def multiply(
+    k: Builder, element: Type, plan: GemmPlan | CorePlan, of_a: Edges, of_b: Edges, store: Store
+) -> None:
+    """The tile of the workgroup."""
     if isinstance(plan, CorePlan):
-        multiply_in_cores(k, element, plan, of_a, of_b, result.store)
-        return
-    if isinstance(plan, FmaPlan):
-        multiply_by_fma(k, plan, of_a, of_b, result.store)
-        return
-    multiply = _in_cache if k.machine.has(Capability.VECTOR_LANES) else _in_shared_memory
-    multiply(k, element, plan, of_a, of_b, result)
+        multiply_in_cores(k, element, plan, of_a, of_b, store)
+    elif k.machine.has(Capability.VECTOR_LANES):
+        _in_cache(k, element, plan, of_a, of_b, store)
+    else:
+        _in_shared_memory(k, element, plan, of_a, of_b, store)
 
 
 class _Result:
@@ -120,14 +145,18 @@ def _plus(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
 def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
     """Sums of an instance with the products of one of K added."""
     return tuple(
-        k.fma(x, y, sums[row * len(b) + column])
+        _added(k, x, y, sums[row * len(b) + column])
         for row, x in enumerate(a)
         for column, y in enumerate(b)
     )
 
 
+def _added(k: Builder, x: Value, y: Value, total: Value) -> Value:
+    return k.fma(x, y, total) if total.type is f32 else x * y + total
+
+
 def _in_shared_memory(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: _Result
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store
 ) -> None:
     """Sums stay in registers; the next tiles are on their way while these are multiplied."""
     rows, columns = plan.tile
@@ -152,7 +181,7 @@ def _in_shared_memory(
     a.write(a.read(zero), zero)
     b.write(b.read(zero), zero)
     k.barrier()
-    initial = tuple([k.constant(0.0, f32)] * (plan.rows * plan.columns))
+    initial = tuple([k.constant(0, loaded_type(element))] * (plan.rows * plan.columns))
     whole = of_a.depth // plan.depth
     with k.range(0, whole, carry=initial) as loop:
         following = loop.index + 1
@@ -176,25 +205,29 @@ def _in_shared_memory(
         for column in range(0, plan.columns, plan.vector):
             place = (own_column + column // plan.vector * plan.across) * plan.vector
             first = row * plan.columns + column
-            result.store(
+            store(
                 of_a.first + below + row % plan.vector, of_b.first + place,
                 sums[first : first + plan.vector],
             )  # fmt: skip
 
 
 def _in_cache(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: _Result
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store
 ) -> None:
-    """Register tiles one after the other, of operands and sums that a processor's cache keeps."""
+    """Register tiles one after the other, of operands and sums that a processor's cache keeps.
+
+    Sums of integers are whole numbers of f32 for each part of K, which makes them exact.
+    """
     rows, columns = plan.tile
     # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
     filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
     a = CachedTile(k, element, of_a, filled, plan.depth, filled, kept=not of_a.along)
     b = CachedTile(k, element, of_b, columns, plan.depth, plan.panel[1], kept=False)
     size = plan.rows * plan.columns * plan.lanes
-    room, lane = k.shared(f32, size * plan.down * plan.right), k.local_id()
+    held = loaded_type(element)
+    room, lane = k.shared(held, size * plan.down * plan.right), k.local_id()
     with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as clear:
-        k.pointer_add(room, clear.index * plan.lanes)[lane] = k.constant(0.0, f32)
+        k.pointer_add(room, clear.index * plan.lanes)[lane] = k.constant(0, held)
     with k.range(k.constant(0, u32), of_a.depth, plan.depth) as outer:
         count = k.minimum(of_a.depth - outer.index, plan.depth)
         a.fill(outer.index, count)
@@ -203,13 +236,14 @@ def _in_cache(
         with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
             own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
             places = [lane + at for at in range(0, size, plan.lanes)]
-            sums = tuple(own[place] for place in places)
+            before = [own[place] for place in places]
+            sums = tuple(before) if held is f32 else (k.constant(0.0, f32),) * len(places)
             with k.range(k.constant(0, u32), count, carry=sums) as loop:
                 of_rows = a.rows(tiles.index, loop.index, plan.rows)
                 of_columns = b.columns(panels.index, loop.index, plan.columns)
                 loop.next(_products(k, of_rows, of_columns, tuple(loop.carried)))
-            for place, value in zip(places, loop.results, strict=True):
-                own[place] = value
+            for place, value, old in zip(places, loop.results, before, strict=True):
+                own[place] = value if held is f32 else old + value.cast(held)
         k.barrier()
     with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
         own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
@@ -217,7 +251,7 @@ def _in_cache(
             at_row, at_column = divmod(number, plan.columns)
             row = of_a.first + (tiles.index * plan.rows + at_row)
             column = of_b.first + (panels.index * plan.panel[1] + at_column * plan.lanes)
-            result.store(row, column + lane, [own[lane + number * plan.lanes]])
+            store(row, column + lane, [own[lane + number * plan.lanes]])
 
 
 TYPES = (f32, f16, bf16)

@@ -232,30 +232,71 @@ _VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
 
 def plan_gemm(
     device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
-    batch: int = 1,
+    batch: int = 1, *, tf32: bool = False,
 ) -> AnyGemmPlan:  # fmt: skip
-    """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements."""
+    """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements.
+
+    With `tf32` lines of f32 are along k, and may be multiplied with fewer digits.
+    """
     machine = device.machine(device.lanes)
     copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
-    if machine.has(Capability.TENSOR_CORES) and element in HALVES and copied:
-        if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
-            tiled = _largest(device, TILE_PLANS, sizes, batch)
-            if tiled.shared_bytes < machine.shared_bytes_limit:
-                return replace(tiled, c_vector=widest(element, pitches[2], 8))
-        cores = _largest(device, CORE_PLANS, sizes, batch)
-        return replace(cores, c_vector=widest(element, pitches[2], 2))
+    if copied and (element in HALVES or tf32):
+        halves = *sizes[:2], sizes[2] * element.bytes // 2
+        found = _of_cores(device, halves, (element, pitches[2]), batch)
+        if found is not None:
+            return found
     if machine.has(Capability.ASYNC_COPIES) and element is f32:
         found = _of_fma_units(device, sizes, pitches, batch)
         if found is not None:
             return found
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
-    short = machine.has(Capability.SHORT_KERNELS)
-    plan, small = (_SHORT, _SHORT_SMALL) if short else (_LARGE, _SMALL)
-    if plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors:
-        plan = small
     vectors = [widest(element, pitch, _TOGETHER) for pitch in pitches]
+    plan = _of_registers(device, sizes, batch)
     return replace(plan, a_vector=vectors[0], b_vector=vectors[1], c_vector=vectors[2])
+
+
+def plan_gemm_int8(
+    device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int = 1, *, along_k: bool,
+) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
+    """The same for 8-bit integers: `along_k` says that lines of both operands are."""
+    machine = device.machine(device.lanes)
+    m, n, depth = sizes
+    if along_k and depth % WIDEST == 0:
+        found = _of_cores(device, (m, n, depth // 2), (result, pitches[2]), batch, most=2)
+        if found is not None:
+            return found
+    if machine.has(Capability.VECTOR_LANES):
+        return _of_processor(device, sizes, batch)
+    a, b = (1 if pitch % _TOGETHER else _TOGETHER for pitch in pitches[:2])
+    plan = _of_registers(device, sizes, batch)
+    return replace(plan, a_vector=a, b_vector=b, c_vector=widest(result, pitches[2], _TOGETHER))
+
+
+def _of_cores(
+    device: AnyDevice, sizes: tuple[int, int, int], stored: tuple[Type, int], batch: int,
+    most: int = 8,
+) -> CorePlan | TilePlan | None:  # fmt: skip
+    """The plan of tensor cores for so many elements of 16 bits; None where there are none.
+
+    Rows of results, `stored` of a type each so many, are written up to `most` elements together.
+    """
+    machine = device.machine(device.lanes)
+    if not machine.has(Capability.TENSOR_CORES):
+        return None
+    if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
+        tiled = _largest(device, TILE_PLANS, sizes, batch)
+        if tiled.shared_bytes < machine.shared_bytes_limit:
+            return replace(tiled, c_vector=widest(*stored, most))
+    return replace(_largest(device, CORE_PLANS, sizes, batch), c_vector=widest(*stored, 2))
+
+
+def _of_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
+    short = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
+    plan, small = (_SHORT, _SHORT_SMALL) if short else (_LARGE, _SMALL)
+    few = plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors
+    return small if few else plan
 
 
 def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
 from quod.kernel.machine import Capability
-from quod.kernel.types import Type
+from quod.kernel.types import Type, loaded_type
 from quod.tensor.accesses import Accesses
 
 Staged = list[tuple[Value, ...]]
@@ -56,7 +56,7 @@ class SharedTile(_Tile):
         super().__init__(k, element, operand, width, depth, vector)
         self._pitch = self._width + (0 if self._along else self._PAD)
         self._size = self._pitch * self._at_once
-        self._room = k.shared(f32, self._size * stages)
+        self._room = k.shared(loaded_type(element), self._size * stages)
         accesses = self._width * self._at_once // self._vector
         per_line = (self._width if self._along else self._at_once) // self._vector
         own = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
@@ -106,7 +106,7 @@ class SharedTile(_Tile):
 
 
 class CachedTile(_Tile):
-    """A tile that the lanes of a processor's vector fill, and that its cache keeps.
+    """A tile of f32 that the lanes of a processor's vector fill, and that its cache keeps.
 
     `panel` elements of the long axis at one of K lie beside each other, then the next of K. Where
     `kept`, lines along K stay as they are in memory.
@@ -145,10 +145,10 @@ class CachedTile(_Tile):
                 target = k.pointer_add(self._room, lines.index * self._pitch)
                 for place in range(0, self._at_once, lanes):
                     if whole:
-                        target[lane + place] = source[lane + place]
+                        target[lane + place] = source[lane + place].cast(f32)
                         continue
                     with k.if_(lane + place < count):
-                        target[lane + place] = source[lane + place]
+                        target[lane + place] = source[lane + place].cast(f32)
             return
         for panel in range(0, self._width, self._panel):
             with k.range(0, count) as loop:
@@ -163,10 +163,10 @@ class CachedTile(_Tile):
         """Elements of the lanes from `first` of the long axis on, at one of K."""
         k, lane = self._k, self._k.local_id()
         if self._along and whole:
-            return k.pointer_add(self._pointer, self._place(at, first))[lane]
+            return k.pointer_add(self._pointer, self._place(at, first))[lane].cast(f32)
         own = first + lane if whole else k.minimum(first + lane, self._extent - 1)
         where = self._place(at, own) if self._along else self._place(own, at)
-        return self._pointer[where]
+        return self._pointer[where].cast(f32)
 
     def rows(self, number: Value, at: Value, count: int) -> list[Value]:
         """Part `number` of so many elements at one of K, of the only panel; all lanes have them."""

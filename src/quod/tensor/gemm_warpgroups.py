@@ -8,7 +8,8 @@ loop for Hopper of CUTLASS ("Efficient GEMM in CUDA"), without its warps that on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from quod.device.tensor_map import MAP_BYTES
 from quod.kernel import (
@@ -25,7 +26,7 @@ from quod.kernel import (
 )
 from quod.kernel.builder_tiles import TiledArray, TileOperand
 from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
-from quod.kernel.types import Type
+from quod.kernel.types import Type, loaded_type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_form import GemmForm
@@ -49,6 +50,52 @@ def _gemm(
 
     `maps` are the tensor maps of A and of B; `batches_of_b` is 1 where each product has its own B.
     """
+    arrays = Arrays(maps, (a, b), batches, batches_of_b)
+    sizes = m, n, depth * 2 if element is f32 else depth
+    tile = multiply_tiles(
+        k, element, plan, sizes, arrays, (form.transpose_a, not form.transpose_b)
+    )  # fmt: skip
+    result = _Result(k, element, plan, form, (m, n), tile.batch, scale, (bias, residual, c))
+    for row, pairs in tile.pairs():
+        result.store(row, tile.column, pairs)
+
+
+class Arrays(NamedTuple):
+    """The tensor maps of A and B, and their memory; `batches` products, each with its own B where
+    `batches_of_b` is 1, else with the same."""
+
+    maps: Value
+    memory: tuple[Value, Value]
+    batches: Value
+    batches_of_b: Value
+
+
+class MultipliedTile(NamedTuple):
+    """What an instance has of a tile, which begins at a row and a column of a product: from its
+    `own` row of it on, and sums."""
+
+    row: Value
+    own: Value
+    column: Value
+    batch: Value
+    sums: Sequence[Value]
+
+    def pairs(self) -> Iterator[tuple[Value, list[Sequence[Value]]]]:
+        """The instance's rows, and two columns of every eight of each; see `first_column`."""
+        for below in (0, 8):
+            at = range(below // 4, len(self.sums), 4)
+            yield self.row + self.own + below, [self.sums[place : place + 2] for place in at]
+
+
+def multiply_tiles(
+    k: Builder, element: Type, plan: TilePlan, sizes: tuple[Value, Value, Value], arrays: Arrays,
+    along: tuple[bool, bool],
+) -> MultipliedTile:  # fmt: skip
+    """The sums of the workgroup's tile. Of A and B `along` says whether lines are along the axis
+    that is not K. Elements of 16 bits are counted: of i8 two are one, f32 is two, and their lines
+    are along K."""
+    (m, n, depth), (a, b) = sizes, arrays.memory
+    maps, batches, batches_of_b = arrays.maps, arrays.batches, arrays.batches_of_b
     k.cluster(plan.cluster)
     rows, columns = plan.tile
     right = (n + (columns - 1)) // columns
@@ -62,13 +109,11 @@ def _gemm(
     row, column = row * rows, inside // height * columns
     first_map, second_map = maps, k.pointer_add(maps, MAP_BYTES // 8)
     planes = k.maximum(batches * batches_of_b, k.constant(1, u32))
-    of_a = TiledArray(a, first_map, *_turned(form.transpose_a, depth, m), batches)
-    left = _Ring(
-        k, plan, of_a, row, batch, along=form.transpose_a, width=rows, shared_by=1
-    )  # fmt: skip
-    of_b = TiledArray(b, second_map, *_turned(not form.transpose_b, depth, n), planes)
+    of_a = TiledArray(a, first_map, *_turned(along[0], depth, m), batches)
+    left = _Ring(k, plan, of_a, row, batch, along=along[0], width=rows, shared_by=1)
+    of_b = TiledArray(b, second_map, *_turned(along[1], depth, n), planes)
     over = _Ring(
-        k, plan, of_b, column, batch * batches_of_b, along=not form.transpose_b, width=columns,
+        k, plan, of_b, column, batch * batches_of_b, along=along[1], width=columns,
         shared_by=plan.cluster,
     )  # fmt: skip
     for tensor_map in (first_map, second_map):
@@ -76,10 +121,12 @@ def _gemm(
     sums = _multiplied(k, element, plan, left, over, depth)
     lane = lane_of(k)
     own = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
-    result = _Result(k, element, plan, form, (m, n), batch, scale, (bias, residual, c))
-    for below in (0, 8):
-        pairs = [sums[at : at + 2] for at in range(below // 4, len(sums), 4)]
-        result.store(row + own + below, column, pairs)
+    return MultipliedTile(row, own, column, batch, sums)
+
+
+def first_column(k: Builder) -> Value:
+    """The first of the two columns that an instance has of every eight."""
+    return 2 * (lane_of(k) & (QUAD - 1))
 
 
 def _turned(along: bool, depth: Value, extent: Value) -> tuple[Value, Value]:
@@ -148,7 +195,7 @@ def _multiplied(
     if plan.cluster == 1:
         # What copies has made the mbarriers itself; the others may wait for them now.
         k.barrier()
-    initial = [k.constant(0.0, f32)] * (plan.tile[1] // 2)
+    initial = [k.constant(0, loaded_type(element))] * (plan.tile[1] // 2)
     with k.range(0, steps, carry=initial) as loop:
         step, sums = loop.index, tuple(loop.carried)
         stage, phase = _divided(step, plan.stages)
@@ -248,5 +295,5 @@ def _kernel(element: Type) -> KernelDefinition:
     return KernelDefinition(f"gemm_tiles_{element}", _gemm, parameters, location)
 
 
-GEMM_TILES = {element: _kernel(element) for element in (f16, bf16)}
+GEMM_TILES = {element: _kernel(element) for element in (f16, bf16, f32)}
 """The kernel by the type of its elements."""

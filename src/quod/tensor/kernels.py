@@ -6,6 +6,7 @@ from quod.tensor import attention_backward_kernels as attention_backward_kernels
 from quod.tensor import attention_kernel as attention_kernel
 from quod.tensor import column_kernels as column_kernels
 from quod.tensor import embedding_kernels as embedding_kernels
+from quod.tensor import gemm_int8_kernel as gemm_int8_kernel
 from quod.tensor import gemm_kernel as gemm_kernel
 from quod.tensor import gradient_kernels as gradient_kernels
 from quod.tensor import loss_kernels as loss_kernels

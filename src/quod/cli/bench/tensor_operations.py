@@ -19,6 +19,7 @@ from quod.tensor import (
     cross_entropy,
     gelu,
     gemm,
+    gemm_int8,
     layer_norm,
     rms_norm,
     silu,
@@ -44,7 +45,8 @@ class Operation:
     Tensors are numbers of the type that is asked for, unless `kinds` says for each that they are
     "f32", "squares", of f32 as well, or "classes" of the last axis. Those whose places are `stored`
     are changed in place: the first is the result, and `run` takes no ``out=``. `f32_alone` is why
-    PyTorch is no peer for other types.
+    PyTorch is no peer for other types. A function of one type has it as its `own`: "tf32", f32 of
+    which 10 bits behind the point count, or "int8", whose result is int32.
     """
 
     axes: int
@@ -60,9 +62,10 @@ class Operation:
     kinds: tuple[str, ...] = ()
     stored: tuple[int, ...] = ()
     f32_alone: str = ""
+    own: str = ""
 
 
-def _gemm(kind: str) -> Operation:
+def _gemm(kind: str, **more: Any) -> Operation:
     turned_a, turned_b = (letter == "t" for letter in kind)
 
     def a_rows(rows: Any, a: Any) -> Any:
@@ -77,14 +80,41 @@ def _gemm(kind: str) -> Operation:
             (s[2], s[0]) if turned_a else (s[0], s[2]), (s[1], s[2]) if turned_b else (s[2], s[1]),
         ],
         output=lambda s: s[:2],
-        run=partial(gemm, transpose_a=turned_a, transpose_b=turned_b),
-        torch=lambda torch, a, b: torch.matmul(a.T if turned_a else a, b.T if turned_b else b),
-        exact=lambda rows, a, b: a_rows(rows, a) @ b_whole(b),
-        error=lambda rows, a, b: (
-            (np.abs(a_rows(rows, a)) @ np.abs(b_whole(b))) * (b_whole(b).shape[0] + 3)
-        ),
-        flop=lambda s: 2 * math.prod(s),
+        exact=lambda rows, a, b: a_rows(rows, a) @ b_whole(b), flop=lambda s: 2 * math.prod(s),
+        **{
+            "run": partial(gemm, transpose_a=turned_a, transpose_b=turned_b),
+            "torch": lambda torch, a, b: torch.matmul(
+                a.T if turned_a else a, b.T if turned_b else b
+            ),
+            "error": lambda rows, a, b: (
+                (np.abs(a_rows(rows, a)) @ np.abs(b_whole(b))) * (b_whole(b).shape[0] + 3)
+            ),
+            **more,
+        },
     )  # fmt: skip
+
+
+def _tf32_of_torch(torch: Any, a: Any, b: Any) -> Any:
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        return torch.matmul(a, b.T)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+
+_SHORT_PRODUCTS = {
+    "tf32": _gemm(
+        "nt", own="tf32", run=partial(gemm, transpose_b=True, tf32=True), torch=_tf32_of_torch,
+        # Each factor is rounded toward zero to 10 bits behind the point.
+        error=lambda rows, a, b: (np.abs(a[rows]) @ np.abs(b[:].T)) * 2 * 2**12,
+        numpy=False,
+    ),
+    "int8": _gemm(
+        "nt", own="int8", run=partial(gemm_int8, transpose_b=True), numpy=False,
+        torch=lambda torch, a, b: torch._int_mm(a, b.T), error=lambda rows, a, b: 0,
+    ),
+}  # fmt: skip
+"""Lines of both operands are along K, as tensor cores take them."""
 
 
 def _heads(rows: Any, q: Any, causal: bool) -> Any:
@@ -237,7 +267,7 @@ def _adamw_error(rows: Any, p: Any, gradient: Any, first: Any, second: Any) -> A
 
 
 OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
-    "gemm": {kind: _gemm(kind) for kind in ("nn", "nt", "tn", "tt")},
+    "gemm": {kind: _gemm(kind) for kind in ("nn", "nt", "tn", "tt")} | _SHORT_PRODUCTS,
     "attention": {"full": _attention(causal=False), "causal": _attention(causal=True)},
     "softmax": {
         "softmax": _by_rows(

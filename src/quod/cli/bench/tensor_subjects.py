@@ -79,7 +79,7 @@ TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
     *(
         _subject(*row)
         for row in (
-            ("gemm", "1024", "Matrix products, MxNxK: nn, nt, tn, tt; t is a transposed operand."),
+            ("gemm", "1024", "Matrix products, MxNxK: nn, nt, tn, tt (t: transposed), tf32, int8."),
             ("attention", "1x8x1024x64", "Attention, BxHxTxD: full, causal; T queries and keys."),
             ("softmax", "4096x4096", "Softmax along rows."),
             ("norm", "4096x4096", "Normalisation of rows: layer, rms."),

@@ -39,8 +39,9 @@ _ROWS_CHECKED = 64
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 """Of what NumPy has no name for, the bits."""
-_UNITS = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
-_LEAST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
+_RESULTS = {**DTYPES, "tf32": np.float32, "int8": np.int32}
+_UNITS = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0}
+_LEAST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133, "tf32": 2.0**-149, "int8": 0.0}
 
 
 def cases(
@@ -58,7 +59,10 @@ def cases(
     for kind in kinds or list(rows)[:1]:
         for text in shapes:
             shape = _shape(text, rows[kind].axes)
-            yield _case(opened, against, kind, rows[kind], shape, dtype)
+            own = rows[kind].own
+            if own and dtype != "f32":
+                raise InputError(f"the kind {kind} is of {own}; --dtype is of the others")
+            yield _case(opened, against, kind, rows[kind], shape, own or dtype)
 
 
 def _shape(text: str, axes: int) -> Shape:
@@ -77,7 +81,7 @@ def _case(
     generator = np.random.default_rng(math.prod(shape))
     tensors = _Random(generator, shape, dtype)
     data = [tensors.of(operation)]
-    empty = np.full(math.prod(of_output) * tensors.size, 0xFF, np.uint8).view(DTYPES[dtype])
+    empty = np.full(math.prod(of_output) * tensors.size, 0xFF, np.uint8).view(_RESULTS[dtype])
     stored = [data[0][at] for at in operation.stored] or [empty]
     moved = sum(array.nbytes for array in (*data[0], *stored))
     count = min(_MOST_SETS, -(-_CACHES // moved))
@@ -94,7 +98,7 @@ def _case(
             operation.run(where, *tensors[:-1], out=tensors[-1])
 
     call(device, *memory[0])
-    found = np.empty(of_output, DTYPES[dtype])
+    found = np.empty(of_output, _RESULTS[dtype])
     device.download(memory[0][operation.stored[0] if operation.stored else -1], found)
     check("this result", found, 1)
     calls = count
@@ -124,9 +128,13 @@ class _Random:
         self._generator, self._classes = generator, shape[-1]
         self._shape = shape
         normal = generator.standard_normal(_POOL, np.float32)
-        own = (normal.view(np.uint32) >> 16 if dtype == "bf16" else normal).astype(DTYPES[dtype])
+        if dtype == "int8":
+            own = generator.integers(-128, 128, _POOL, np.int8)
+        else:
+            bits = normal.view(np.uint32) >> 16
+            own = (bits if dtype == "bf16" else normal).astype(_RESULTS[dtype])
         self._pools = {"numbers": own, "f32": normal, "squares": normal * normal}
-        self.size = own.itemsize
+        self.size = np.dtype(_RESULTS[dtype]).itemsize
 
     def of(self, operation: Operation) -> list[Array]:
         """One call's."""
@@ -177,7 +185,7 @@ def _checked(operation: Operation, data: list[Array], shape: Shape, dtype: str) 
     exact = operation.exact(rows, *given)
     bound = operation.error(rows, *given) * 2.0**-22
     bound = bound + 0.51 * _UNITS[dtype] * np.abs(exact) + 2 * _LEAST[dtype]
-    if dtype != "f32":
+    if dtype in ("f16", "bf16"):
         bound = bound + 0.51 * _UNITS[dtype] * operation.between(rows, *given)
 
     def check(what: str, found: Array, times: float) -> None:

@@ -17,12 +17,12 @@ def _load(modifier: str) -> Rule:
     return rule
 
 
-def _multiply(shape: str, element: str) -> Rule:
+def _multiply(shape: str, element: str, sums: str = "f32") -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         body.require(op, (7, 0), 80)
         registers = [body.register(operand) for operand in op.operands]
         a, b, c = (_vector(registers[at]) for at in (slice(4), slice(4, 6), slice(6, 10)))
-        name = f"mma.sync.aligned.{shape}.row.col.f32.{element}.{element}.f32"
+        name = f"mma.sync.aligned.{shape}.row.col.{sums}.{element}.{element}.{sums}"
         body.line(f"{name} {_results(body, op)}, {a}, {b}, {c};")
 
     return rule
@@ -45,4 +45,5 @@ RULES: dict[str, Rule] = {
     "mma_f16": _multiply("m16n8k16", "f16"),
     "mma_bf16": _multiply("m16n8k16", "bf16"),
     "mma_tf32": _multiply("m16n8k8", "tf32"),
+    "mma_i8": _multiply("m16n8k32", "s8", "s32"),
 }

@@ -110,20 +110,27 @@ def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool,
 
 def _mma_tiles(body: BodyEmitter, op: Op) -> None:
     a = _operand(body, op, 0, "a")
-    turned = f"{int(op.attributes['a_along'])}, {int(op.attributes['b_along'])}"
+    turned = f", {int(op.attributes['a_along'])}, {int(op.attributes['b_along'])}"
     _product(body, op, 4, f"{a}, {_operand(body, op, 2, 'b')}", turned)
 
 
 def _mma_rows(body: BodyEmitter, op: Op) -> None:
     words = ", ".join(body.register(value) for value in op.operands[:4])
     factors = f"{{{words}}}, {_operand(body, op, 4, 'b')}"
-    _product(body, op, 6, factors, str(int(op.attributes["b_along"])))
+    _product(body, op, 6, factors, f", {int(op.attributes['b_along'])}")
 
 
 def _operand(body: BodyEmitter, op: Op, at: int, name: str) -> str:
     """The descriptor of a factor in shared memory."""
     along, apart = (op.attributes[f"{name}_{what}"] for what in ("along", "apart"))
     return _descriptor(body, *op.operands[at : at + 2], along=along, apart=apart)
+
+
+_PRODUCTS = {
+    "f16": ("k16.f32.f16.f16", True), "bf16": ("k16.f32.bf16.bf16", True),
+    "f32": ("k8.f32.tf32.tf32", False), "i8": ("k32.s32.s8.s8", False),
+}  # fmt: skip
+"""What is summed, with the types of sums and factors, and whether lines may be turned."""
 
 
 def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -> None:
@@ -133,10 +140,13 @@ def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -
     registers = [body.register(value) for value in op.operands[first:]]
     body.names.update(zip(op.results, registers, strict=True))
     always = body.shared_result("p", "setp.eq.u32", "0, 0")
-    element, columns = op.attributes["element"], 2 * len(registers)
+    element, columns = str(op.attributes["element"]), 2 * len(registers)
+    types, turns = _PRODUCTS[element]
+    # Of floats the signs of factors; whole numbers have none to change.
+    signs = "" if element == "i8" else ", 1, 1"
     body.line(
-        f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} "
-        f"{{{', '.join(registers)}}}, {factors}, {always}, 1, 1, {turned};"
+        f"wgmma.mma_async.sync.aligned.m64n{columns}{types} {{{', '.join(registers)}}}, "
+        f"{factors}, {always}{signs}{turned if turns else ''};"
     )
 
 

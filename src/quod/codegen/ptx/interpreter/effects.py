@@ -407,23 +407,28 @@ def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
             "f16",
             "bf16",
         ):
-            operands.count(4)
+            sums = "f32"
         case ("sync", "aligned", "m16n8k8", "row", "col", "f32", "tf32" as a, "tf32", "f32"):
-            operands.count(4)
+            sums = "f32"
+        case ("sync", "aligned", "m16n8k32", "row", "col", "s32" as sums, "s8", "s8", "s32"):
+            a = "i8"
         case _:
             raise instruction.error("is no product of matrices that is known here")
+    operands.count(4)
     target, *texts = instruction.operands
-    slots = [operands.target(part, "f32") for part in _parts(target, 4, instruction)]
+    slots = [operands.target(part, sums) for part in _parts(target, 4, instruction)]
     sources = [
         operands.source(part, type_)
-        for text, count, type_ in zip(texts, (4, 2, 4), ("b32", "b32", "f32"), strict=True)
+        for text, count, type_ in zip(texts, (4, 2, 4), ("b32", "b32", sums), strict=True)
         for part in _parts(text, count, instruction)
     ]
+
+    held = np.float32 if sums == "f32" else np.int32
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
         words = [frame[slot][mask].view(np.uint32) for slot in sources]
-        given = [*words[:6], *(word.view(np.float32) for word in words[6:])]
+        given = [*words[:6], *(word.view(held) for word in words[6:])]
         for slot, values in zip(slots, matrices.multiply_add(a, given), strict=True):
             old = frame[slot]
             frame[slot] = where(mask, _spread(values, mask).view(old.dtype), old)
