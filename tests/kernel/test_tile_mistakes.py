@@ -14,7 +14,22 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.tensor_map import TiledMemory
 from quod.errors import KernelError
 from quod.frozen import replace
-from quod.kernel import F32, U16, U64, Builder, Pointer, Value, f16, f32, function, kernel, u32, u64
+from quod.kernel import (
+    F32,
+    U16,
+    U64,
+    Builder,
+    Pointer,
+    Value,
+    f16,
+    f32,
+    function,
+    i8,
+    i32,
+    kernel,
+    u32,
+    u64,
+)
 from quod.kernel.builder_tiles import TiledArray, TileOperand
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
 from quod.kernel.interpreter import interpret
@@ -114,6 +129,26 @@ def by_another_name(k: Builder, tile: TileOperand, y: Value) -> None:
     y[0] = done(k, tile, [same(k, value) for value in given])[0] + given[0]
 
 
+def of_whole_numbers(
+    k: Builder, tile: TileOperand, given: list[Value], signed: list[Value]
+) -> Value:
+    """Sums that are other numbers of as many bits, and these afterwards."""
+    k.mma_begin()
+    sums = k.mma_tiles(i8, tile, tile, signed)
+    k.mma_commit()
+    return k.mma_wait(0, sums)[0] + (given[0] >> 1).cast(i32)
+
+
+def converted(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = [k.bitcast(value, u32) for value in four(k, y)]
+    y[0] = of_whole_numbers(k, tile, given, [value.cast(i32) for value in given]).cast(f32)
+
+
+def of_the_same_bits(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = [k.local_id() + at for at in range(4)]
+    y[0] = of_whole_numbers(k, tile, given, [k.bitcast(value, i32) for value in given]).cast(f32)
+
+
 def in_a_later_group(k: Builder, tile: TileOperand, y: Value) -> None:
     sums = product(k, tile, four(k, y))
     with k.if_(k.workgroup_id() < 1):
@@ -139,6 +174,8 @@ def of_a_loop_without_groups(k: Builder, tile: TileOperand, y: Value) -> None:
         (through_a_function, "the function under_way gives sums of products that are under way"),
         (of_a_caller, "mma_tiles takes sums of outside the loop or function"),
         (by_another_name, "mma_tiles takes a sum that call gives, which may be in the register"),
+        (converted, "mma_tiles takes a sum that convert gives, which may be in the register"),
+        (of_the_same_bits, "mma_tiles takes a sum that bitcast gives, which may be in the"),
         (in_a_later_group, "mma_wait takes sums of a group that it does not wait for"),
         (of_a_loop_without_groups, "mma_wait takes sums of a group that it does not wait for"),
     ],

@@ -101,7 +101,11 @@ def _shares_register(op: Op) -> bool:
         return op.operands[0].constant is not None
     if op.name == "call":
         return True
-    return op.definition.renames and op.operands[0].type is op.results[0].type
+    if not op.definition.renames:
+        return False
+    given, made = op.operands[0].type, op.results[0].type
+    # Integers of one width are in registers of one kind.
+    return given is made or (given.is_integer and made.is_integer)
 
 
 def _check_waits(block: Block, *, uncommitted: bool) -> bool:
