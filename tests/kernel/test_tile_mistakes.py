@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.tensor_map import TiledMemory
@@ -163,9 +165,52 @@ def of_a_loop_without_groups(k: Builder, tile: TileOperand, y: Value) -> None:
     y[0] = k.mma_wait(1, loop.results)[0]
 
 
+def without_a_begin(k: Builder, tile: TileOperand, y: Value) -> None:
+    k.mma_tiles(f16, tile, tile, [k.constant(0.0, f32)] * 4)
+
+
+def set_after_the_begin(k: Builder, tile: TileOperand, y: Value) -> None:
+    k.mma_begin()
+    k.mma_tiles(f16, tile, tile, four(k, y))
+
+
+def begun_in_a_branch(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    with k.if_(k.workgroup_id() < 1):
+        k.mma_begin()
+    k.mma_tiles(f16, tile, tile, given)
+
+
+def begun_before_a_loop(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    k.mma_begin()
+    with k.range(0, 3, carry=given) as loop:
+        loop.next(list(k.mma_tiles(f16, tile, tile, loop.carried)))
+
+
+def waited_for_before(k: Builder, tile: TileOperand, y: Value) -> None:
+    k.mma_tiles(f16, tile, tile, done(k, tile, four(k, y)))
+
+
+def rows_of_words_set_later(k: Builder, tile: TileOperand, y: Value) -> None:
+    sums = product(k, tile, four(k, y))
+    k.mma_rows(f16, [k.workgroup_id() + at for at in range(4)], tile, sums)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        *(
+            (body, "takes registers that were set since the last k.mma_begin()")
+            for body in (
+                without_a_begin,
+                set_after_the_begin,
+                begun_in_a_branch,
+                begun_before_a_loop,
+                waited_for_before,
+                rows_of_words_set_later,
+            )
+        ),
         (one_value_in_all_places, "a sum of products is used once more"),
         (used_beside_a_wait, "a sum of products is used once more"),
         (waited_for_twice, "a sum of products is used once more"),
@@ -190,10 +235,9 @@ def test_loops_carry_sums_under_way() -> None:
     """A loop with a check too, and one whose products are one group with what follows."""
 
     def checked(k: Builder, tile: TileOperand, y: Value) -> None:
-        k.mma_begin()
         with k.while_([k.constant(0, u32), *four(k, y)]) as loop:
             loop.check(loop.carried[0] < 3)
-            sums = k.mma_tiles(f16, tile, tile, loop.carried[1:])
+            sums = product(k, tile, loop.carried[1:])
             k.mma_commit()
             loop.next([loop.carried[0] + 1, *sums])
         y[0] = k.mma_wait(0, loop.results[1:])[0]
@@ -206,6 +250,29 @@ def test_loops_carry_sums_under_way() -> None:
 
     trace(checked)
     trace(one_group)
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.0])
+def test_constants_are_there_before_products(number: float) -> None:
+    """Zero is no sum that anything is added to; others are moved to registers before a fence."""
+
+    def constant(k: Builder, tile: TileOperand, y: Value) -> None:
+        y[k.local_id()] = done(k, tile, [k.constant(number, f32)] * 4)[0]
+
+    lines = ptx.emit(trace(constant), MACHINE).splitlines()
+    (at,) = (at for at, line in enumerate(lines) if "wgmma.mma_async" in line)
+    sums = re.findall(r"%f\d+", lines[at].partition("}")[0])
+    moved = [line for line in lines[:at] if any(f" {one}, 0f" in line for one in sums)]
+    predicate = re.findall(r"%p\d+", lines[at])[0]
+    (setp,) = (line for line in lines if f" {predicate}, 0, 0" in line)
+    if number == 0 and math.copysign(1, number) == 1:
+        assert not moved
+        assert "setp.ne" in setp
+        return
+    assert len(moved) == len(sums) == 4
+    assert "setp.eq" in setp
+    fences = [place for place, line in enumerate(lines[:at]) if "wgmma.fence" in line]
+    assert fences[-1] > max(map(lines.index, moved))
 
 
 # --- while a kernel runs

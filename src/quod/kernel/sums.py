@@ -3,7 +3,8 @@
 Results of `mma_tiles` are in the registers of its sums, and nothing may touch these before
 `mma_wait`. So a sum is used once, by the next product, by a wait, or by the next round of a loop as
 the value that it took the place of. What a product or a wait takes has a register of its own, that
-was set in this round.
+was set in this round. Products take registers as they were at the last `mma_begin` (PTX ISA 9.0,
+"wgmma.fence").
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def check_sums(kernel: Kernel) -> None:
     for block in blocks:
         _check_registers(block, {*kernel.block.arguments})
         _check_waits(block, uncommitted=False)
+        _check_begun(block, {*block.arguments}, begun=False)
 
 
 def _taken(op: Op) -> list[Value]:
@@ -145,6 +147,33 @@ def _check_regions(op: Op, *, uncommitted: bool) -> bool:
         for region in op.regions:
             uncommitted |= _check_waits(region, uncommitted=uncommitted)
     return uncommitted
+
+
+def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
+    """`later` are values since the last `mma_begin`, to which those of the block are added; of
+    products it has none, which go on with the same registers."""
+    for op in block.ops:
+        if op.name == "mma_begin":
+            begun = True
+            later.clear()
+        elif _begins(op):
+            words = op.operands[:4] if op.name == "mma_rows" else ()
+            if not begun or later.intersection([*words, *_taken(op)]):
+                raise VerificationFailure(
+                    f"{op.name} takes registers that were set since the last k.mma_begin(); it "
+                    "comes between",
+                    op.location,
+                )
+        elif op.definition.repeats:
+            # A round begins with what the one before left, which was moved to its registers.
+            inner = {*later, *op.carried}
+            for region in op.regions:
+                _check_begun(region, inner, begun=begun)
+            later.update(op.results)
+        else:
+            for region in op.regions:
+                _check_begun(region, {*later}, begun=begun)
+            later.update(op.results)
 
 
 def _begins(op: Op) -> bool:
