@@ -46,6 +46,7 @@ def gemm(
         residual is not None,
     )  # fmt: skip
     first, second = tensor(device, "a", a), tensor(device, "b", b)
+    tf32 = flag("tf32", tf32) and first.element is f32
     shape, depth = shape_of_product(first, second, form)
     model = Tensor("c", first.memory, first.element, first.dtype, shape)
     beside = {
@@ -69,7 +70,6 @@ def gemm(
         operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
     own = int(len(second.shape) > 2)
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
-    tf32 = flag("tf32", tf32) and first.element is f32
     plan = plan_gemm(
         device, first.element, (m, n, depth), pitches, batch,
         tf32=tf32 and form.transpose_b and not form.transpose_a,
