@@ -12,6 +12,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
+import numpy as np
+
 from quod.ceremony.contribution import contributions_data, read_contributions
 from quod.circuit import CircuitBuilder, LayeredCircuit, Public, from_circuit6
 from quod.circuit import Random as Challenge
@@ -56,6 +58,12 @@ from quod.gkr.files.proof import proof_writer
 from quod.groth16 import ProvingKey, arkworks
 from quod.groth16.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
 from quod.groth16.ceremony.contribution import Ceremony
+from quod.inference import VerifyingKey as InferenceKey
+from quod.inference.files.describe import describe_file as describe_inference
+from quod.inference.files.key import key_writer as inference_key_writer
+from quod.inference.files.key import parse_verifying_key as parse_inference_key
+from quod.inference.files.proof import parse_proof as parse_inference_proof
+from quod.inference.files.proof import proof_writer as inference_proof_writer
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify
@@ -333,6 +341,25 @@ def _shader() -> bytes:
     return KernelText(PointerUses((1,), ()), module).pack()
 
 
+def _inference_parsers() -> dict[str, Parser]:
+    """Readers of keys and proofs of inferences."""
+    key = InferenceKey((3, 2, 2), 8, ((-5, 7), (0, 0)), ((9, 1 << 20),), bytes(32), b"proof")
+    written = _written(inference_key_writer(key))
+    proof = _written(inference_proof_writer(key, np.array([[1, -2], [3, 4]]), b"proof"))
+    return {
+        "inference-key": Parser(
+            lambda data: parse_inference_key(memoryview(data), "key"), [written], of_container
+        ),
+        "inference-proof": Parser(
+            lambda data: parse_inference_proof(memoryview(data), "proof"), [proof], of_container
+        ),
+        "inference-inspect": Parser(
+            lambda data: describe_inference(memoryview(data), "file"), [written, proof],
+            of_container,
+        ),
+    }  # fmt: skip
+
+
 def _lookup_parser() -> Parser:
     """The verifier of lookups whose columns are in the proof."""
     field = EXTENSIONS["m31.4"]
@@ -433,5 +460,6 @@ def all_parsers() -> dict[str, Parser]:
         ),
         **_bellman_parsers(),
         **_gkr_parsers(),
+        **_inference_parsers(),
         **{name: _opening_parser(*scheme) for name, scheme in SCHEMES.items()},
     }
