@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from quod import inference
+from quod.inference.files.proof import ProofFile
 from tests.doors.row import DEVICE, EXAMPLE, Row
 
 
@@ -66,8 +67,8 @@ def rows() -> Iterator[tuple[str, Row]]:
         ),
     )
     yield "inference.read_proof", Row(inference.read_proof, {"path": EXAMPLE})
-    file = inference.ProofFile("proof", key.digest, logits, b"")
+    file = ProofFile("proof", key.digest, logits, b"")
     yield (
-        "inference.ProofFile.check",
+        "ProofFile.check",
         Row(file.check, {"key": key, "images": 1}),
     )

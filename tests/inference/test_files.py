@@ -15,7 +15,6 @@ from quod.cli import entry
 from quod.errors import InputError, MismatchError, OutputError, VerificationError
 from quod.frozen import replace
 from quod.inference import (
-    ProofFile,
     Prover,
     VerifyingKey,
     read_proof,
@@ -26,7 +25,7 @@ from quod.inference import (
 )
 from quod.inference.files.describe import describe_file
 from quod.inference.files.key import key_writer, parse_verifying_key
-from quod.inference.files.proof import parse_proof, proof_writer
+from quod.inference.files.proof import ProofFile, parse_proof, proof_writer
 from quod.inference.prover import Inference
 from tests.formats.tiny import refused, replaced, split
 from tests.inference.networks import image_rows, perceptron_of

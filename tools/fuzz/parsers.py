@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from quod.curve import encoding
 from quod.curve.named import CURVES
 from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
+from quod.device.cuda.prebuilt import Entry
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
@@ -314,6 +316,16 @@ def _compiled() -> bytes:
     return CompiledCode(facts, b"\x7fELF code").pack()
 
 
+def _prebuilt() -> Parser:
+    """An entry of the manifest of kernels that are shipped."""
+    facts = KernelFacts(PointerUses((0, 2), ()), 64, "saxpy", 0, "0" * 64)
+    entry = Entry.of("examples.saxpy", 128, None, facts, b"\x7fELF code").document()
+    return Parser(
+        lambda data: Entry.parse(json.loads(data)), [json.dumps(entry).encode()], of_json,
+        (ValueError, RecursionError),
+    )  # fmt: skip
+
+
 def _cached() -> Parser:
     """An entry of the cache as others may have left it: it is the one that was put, or none."""
     folder = Path(_folder.name)
@@ -450,6 +462,7 @@ def all_parsers() -> dict[str, Parser]:
             (ValueError, KeyError, struct.error),
         ),
         "cached": _cached(),
+        "prebuilt": _prebuilt(),
         "shader": Parser(KernelText.unpack, [_shader()], of_json, (ValueError,)),
         "lookup": _lookup_parser(),
         "proofs": Parser(

@@ -13,7 +13,6 @@ from quod.lazy import lazy_names
 if TYPE_CHECKING:
     from quod.inference.files.key import read_verifying_key as read_verifying_key
     from quod.inference.files.key import write_verifying_key as write_verifying_key
-    from quod.inference.files.proof import ProofFile as ProofFile
     from quod.inference.files.proof import read_proof as read_proof
     from quod.inference.files.proof import write_proof as write_proof
     from quod.inference.network import Activations as Activations
@@ -31,7 +30,6 @@ __all__ = [
     "Inference",
     "Layer",
     "Perceptron",
-    "ProofFile",
     "Prover",
     "VerifyingKey",
     "error_terms",
@@ -48,7 +46,6 @@ _HOME = {
     "Inference": "quod.inference.prover",
     "Layer": "quod.inference.perceptron",
     "Perceptron": "quod.inference.perceptron",
-    "ProofFile": "quod.inference.files.proof",
     "Prover": "quod.inference.prover",
     "VerifyingKey": "quod.inference.statement",
     "error_terms": "quod.inference.statement",
