@@ -39,16 +39,28 @@ def write_verifying_key(path: Path, key: VerifyingKey) -> None:
 
 def key_writer(key: VerifyingKey) -> Callable[[BinaryIO], None]:
     """What writes a key to an open file."""
-    instance("the key", key, VerifyingKey, MAKE_A_KEY)
-    texts = b"".join(little_u32(len(text)) + text.encode() for text in _TEXTS.values())
+    checked = instance("the key", key, VerifyingKey, MAKE_A_KEY)
+    return iden3_writer(KIND, VERSION, _sections(checked))
+
+
+def _sections(key: VerifyingKey) -> list[tuple[int, list[Buffer]]]:
     numbers = (len(key.widths), *key.widths, key.table_bits)
-    sections: list[tuple[int, list[Buffer]]] = [
-        (1, [texts, *map(little_u32, numbers), key.root, key.digest]),
+    header: list[Buffer] = [
+        *map(_text, _TEXTS.values()),
+        *map(little_u32, numbers),
+        key.root,
+        key.digest,
+    ]
+    return [
+        (1, header),
         (2, [np.array([n for row in key.biases for n in row], "<i4")]),
         (3, [np.array([n for row in key.multipliers for n in row], "<u4")]),
         (4, [hashlib.sha3_256(key.weights_proof).digest(), key.weights_proof]),
     ]
-    return iden3_writer(KIND, VERSION, sections)
+
+
+def _text(text: str) -> bytes:
+    return little_u32(len(text)) + text.encode()
 
 
 def read_verifying_key(path: Path) -> VerifyingKey:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from quod.errors import InputError, MismatchError
+from quod.errors import MismatchError
 from quod.formats.iden3 import Buffer, Iden3File, iden3_writer, little_u32
 from quod.formats.output import write_atomically
 from quod.formats.source import Path, read_file
@@ -21,7 +21,7 @@ from quod.frozen import frozen
 from quod.inference.perceptron import MOST_WIDTH, Numbers
 from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits
 from quod.sumcheck.verifier import MOST_VARIABLES
-from quod.validation import file_path, instance, shown_kind, whole_number
+from quod.validation import file_path, instance, whole_number
 
 KIND = "qinp"
 VERSION = 1
@@ -63,18 +63,12 @@ def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> 
 
 def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[BinaryIO], None]:
     """What writes logits and their proof to an open file."""
-    instance("the key", key, VerifyingKey, MAKE_A_KEY)
-    found = check_logits(key, logits)
-    given: object = proof
-    if type(given) is not bytes:
-        raise InputError(f"a proof is bytes, not {shown_kind(given)}")
-    images, outputs = found.shape
-    sections: list[tuple[int, list[Buffer]]] = [
-        (1, [key.digest, images.to_bytes(8, "little"), little_u32(outputs)]),
-        (2, [found.astype("<i4")]),
-        (3, [proof]),
-    ]
-    return iden3_writer(KIND, VERSION, sections)
+    checked = instance("the key", key, VerifyingKey, MAKE_A_KEY)
+    found = check_logits(checked, logits)
+    data = instance("the proof", proof, bytes, "Prover.prove gives it")
+    shape = len(found).to_bytes(8, "little") + little_u32(found.shape[1])
+    parts: list[list[Buffer]] = [[checked.digest, shape], [found.astype("<i4")], [data]]
+    return iden3_writer(KIND, VERSION, enumerate(parts, 1))
 
 
 def read_proof(path: Path) -> ProofFile:
