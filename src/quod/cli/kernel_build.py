@@ -20,7 +20,7 @@ from quod.device.cuda.compiler import emit, facts_of
 from quod.device.cuda.prebuilt import MANIFEST, Entry, cubin_name, manifest, prebuilt_key
 from quod.device.host import usable_threads
 from quod.errors import InputError, KernelError, OutputError
-from quod.formats.output import advice_on
+from quod.formats.output import advice_on, flush_directory
 from quod.frozen import frozen
 from quod.kernel.registry import RegisteredKernel, find, kernels
 
@@ -149,6 +149,7 @@ def _new_folder(out: Path) -> Iterator[Path]:
         os.mkdir(folder, 0o755)
         yield folder
         os.rename(folder, out)
+        flush_directory(str(out.parent))
     except OSError as error:
         raise OutputError(
             f"{out}: could not be written ({error.strerror or error}); {advice_on(error)}"

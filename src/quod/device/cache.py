@@ -256,7 +256,7 @@ def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str
 def _read(shard: int, name: str, most: int) -> bytes:
     """A file of the user or root and of a size that entries have; empty if it is none."""
     data, changed = read_own(shard, name, most)
-    if time.time() - changed > _SECONDS_OF_USE:
+    if data and time.time() - changed > _SECONDS_OF_USE:
         with contextlib.suppress(OSError):
             os.utime(name, dir_fd=shard, follow_symlinks=False)
     return data
