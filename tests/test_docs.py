@@ -156,6 +156,7 @@ COMMANDS = [
     "inspect",
     "devices",
     "kernel list",
+    "kernel build",
     "kernel emit",
     "kernel analyze",
     "kernel bench",

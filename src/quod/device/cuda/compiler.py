@@ -68,7 +68,7 @@ class KernelCode:
             if shipped is None:
                 self._translate()
             else:
-                self._use(shipped)
+                self._use(shipped, shipped=True)
 
     def _take(self, stored: bytes | None) -> bool:
         """Whether an entry of the cache is what is looked for; it is used then."""
@@ -80,10 +80,10 @@ class KernelCode:
             return False
         return True
 
-    def _use(self, found: CompiledCode) -> None:
+    def _use(self, found: CompiledCode, *, shipped: bool = False) -> None:
         self.facts = found.facts
         self._code = Outcome.of(found.code)
-        self._is_stored = True
+        self._is_stored, self._is_shipped = True, shipped
 
     def _translate(self, *, anew: bool = False) -> None:
         """From the kernel's text, whose code is looked for in the cache and in what is shipped
@@ -96,7 +96,7 @@ class KernelCode:
         facts = facts_of(traced, module)
         shipped = None if anew else self._prebuilt.code_of(facts.digest)
         if shipped is not None:
-            self._use(CompiledCode(facts, shipped))
+            self._use(CompiledCode(facts, shipped), shipped=True)
             # The next process need not trace it.
             self._keep(key, facts, shipped)
             return
@@ -133,6 +133,8 @@ class KernelCode:
             # Code that is not what it should be is built anew; a failed device cannot be helped.
             if not self._is_stored or error.is_sticky or error.is_out_of_memory:
                 raise
+            if self._is_shipped:
+                self._prebuilt.warn(f"the driver refuses {self._definition.name} ({error})")
         self._translate(anew=True)
         return LoadedCode(self._driver, self.facts, self._code.result())
 

@@ -152,6 +152,17 @@ class PrebuiltKernels:
         entry = self._entries().get(text)
         return None if entry is None else self._code(entry)
 
+    def warn(self, why: str) -> None:
+        """Says, once, that kernels of the folder are compiled instead, and why."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"kernels for {self.arch} in {self.folder} are compiled instead: {why}; make them "
+                f"again with `quod kernel build`, or take {VARIABLE} away",
+                CacheWarning,
+                stacklevel=2,
+            )
+
     # --- the folder
 
     def _entries(self) -> dict[str, Entry]:
@@ -161,7 +172,7 @@ class PrebuiltKernels:
                 try:
                     found = self._read_manifest()
                 except (OSError, ValueError, RecursionError) as error:
-                    self._warn(_why(error))
+                    self.warn(_why(error))
                 else:
                     self._by_text = {entry.facts.digest: entry for entry in found}
                     self._by_trace = {entry.trace: entry for entry in found if entry.trace}
@@ -175,7 +186,7 @@ class PrebuiltKernels:
             raise ValueError(f"{MANIFEST} is not of {self.arch}")
         found = [Entry.parse(one) for one in document["kernels"]]
         if document.get("sources") != sources.digest():
-            self._warn(
+            self.warn(
                 f"they are of other sources than this Quod ({document.get('quod')}), and only "
                 "those whose PTX is the same are used"
             )
@@ -187,7 +198,7 @@ class PrebuiltKernels:
             if len(code) != entry.size or hashlib.sha256(code).hexdigest() != entry.code:
                 raise ValueError(f"the code of {entry.kernel} is damaged")
         except (OSError, ValueError) as error:
-            self._warn(_why(error))
+            self.warn(_why(error))
             return None
         return code
 
@@ -202,16 +213,6 @@ class PrebuiltKernels:
         if not data:
             raise ValueError(f"{name} is empty, too long or not the user's own")
         return data
-
-    def _warn(self, why: str) -> None:
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"kernels for {self.arch} in {self.folder} are compiled instead: {why}; make them "
-                f"again with `quod kernel build`, or take {VARIABLE} away",
-                CacheWarning,
-                stacklevel=2,
-            )
 
 
 def _seal(entry: Mapping[str, Any]) -> str:
