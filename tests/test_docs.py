@@ -167,6 +167,7 @@ COMMANDS = [
     "inspect",
     "devices",
     "kernel list",
+    "kernel build",
     "kernel emit",
     "kernel analyze",
     "kernel bench",

@@ -319,6 +319,8 @@ def porep_like(
     if plan:
         if streamed is not None:
             raise typer.BadParameter("--plan is of a key that stays whole; leave out --streamed")
+        if settings.gate is not None:
+            raise typer.BadParameter("--plan measures nothing that --gate could compare")
         porep.plan(domain, bits, as_json=settings.as_json)
         return
     if streamed is not None:
