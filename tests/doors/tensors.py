@@ -102,12 +102,12 @@ def rows_of_products() -> Iterator[tuple[str, Row]]:
     """Matrix products."""
     matrix = np.ones((2, 2), np.float32)
     given = {
-        "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "residual": None, "scale": 1.0,
-        "transpose_a": False, "transpose_b": False, "out": None,
+        "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "activation": None,
+        "residual": None, "scale": 1.0, "transpose_a": False, "transpose_b": False, "out": None,
     }  # fmt: skip
     fine = dict.fromkeys(("bias", "residual", "out"), OPTIONAL)
     fine |= dict.fromkeys(("transpose_a", "transpose_b"), ("true",))
-    fine["scale"] = ("a float", "negative", "huge")
+    fine |= {"scale": ("a float", "negative", "huge"), "activation": ("None",)}
     yield "gemm", Row(gemm, given, fine)
 
 
