@@ -8,6 +8,8 @@ import numpy as np
 
 from quod.tensor import (
     adamw,
+    argmax,
+    argmin,
     attention,
     attention_backward,
     clip_gradients,
@@ -21,6 +23,10 @@ from quod.tensor import (
     layer_norm,
     layer_norm_backward,
     quantised,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_sum,
     rms_norm,
     rms_norm_backward,
     rope,
@@ -39,6 +45,7 @@ from tests.doors.row import DEVICE, OPTIONAL, Row
 def rows() -> Iterator[tuple[str, Row]]:
     """Of all functions."""
     yield from rows_of_arrays()
+    yield from rows_of_reductions()
     yield from rows_of_products()
     yield from rows_of_activations()
     yield from rows_of_losses()
@@ -96,6 +103,15 @@ def rows_of_arrays() -> Iterator[tuple[str, Row]]:
     yield "layer_norm_backward", Row(layer_norm_backward, slope, fine)
     slope = {"device": DEVICE, "y": given["x"], "gradient": given["x"], "out": None}
     yield "softmax_backward", Row(softmax_backward, slope, fine)
+
+
+def rows_of_reductions() -> Iterator[tuple[str, Row]]:
+    """Along an axis."""
+    x = np.ones((3, 2), np.float32)
+    given = {"device": DEVICE, "x": x, "axis": 1, "keepdims": False, "out": None}
+    fine = {"out": OPTIONAL, "axis": ("None", "negative"), "keepdims": ("true",)}
+    for function in (argmax, argmin, reduce_max, reduce_mean, reduce_min, reduce_sum):
+        yield function.__name__, Row(function, given, fine)
 
 
 def rows_of_products() -> Iterator[tuple[str, Row]]:

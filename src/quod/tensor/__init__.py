@@ -3,10 +3,11 @@
 `softmax`, `rms_norm` and `layer_norm` are functions of rows, `silu`, `gelu` and `swiglu` of
 elements, all with their gradients, `gemm` multiplies matrices, `attention` weighs values by
 queries and keys, with its gradient, and `cross_entropy` is a loss with its gradient. `embedding`
-picks rows, and `rope` turns pairs by positions. `adamw` takes a step of training, and
-`clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and arrays of other
-libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF
-files. The names below load on first use (PEP 562).
+picks rows, and `rope` turns pairs by positions. `reduce_sum` and its like go along an axis, of
+which `argmax` gives places. `adamw` takes a step of training, and `clip_gradients` keeps it small.
+All take arrays of NumPy, buffers of devices and arrays of other libraries in place
+(docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF files. The names below
+load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from quod.tensor.gradients import gradient_norm as gradient_norm
     from quod.tensor.loss import cross_entropy as cross_entropy
     from quod.tensor.optimiser import adamw as adamw
+    from quod.tensor.reductions import argmax as argmax
+    from quod.tensor.reductions import argmin as argmin
+    from quod.tensor.reductions import reduce_max as reduce_max
+    from quod.tensor.reductions import reduce_mean as reduce_mean
+    from quod.tensor.reductions import reduce_min as reduce_min
+    from quod.tensor.reductions import reduce_sum as reduce_sum
     from quod.tensor.rotary import rope as rope
     from quod.tensor.rotary import rope_backward as rope_backward
     from quod.tensor.rotary import rope_table as rope_table
@@ -45,20 +52,24 @@ _ACTIVATIONS = (
     "gelu", "gelu_backward", "silu", "silu_backward", "swiglu", "swiglu_backward",
 )  # fmt: skip
 
+_REDUCTIONS = ("argmax", "argmin", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum")
 _ROPE = ("rope", "rope_backward", "rope_table")
 _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 
 __all__ = [
-    "adamw", "attention", "attention_backward", "clip_gradients", "cross_entropy", "embedding",
-    "embedding_backward", "gelu", "gelu_backward", "gemm", "gradient_norm", "layer_norm",
-    "layer_norm_backward", "rms_norm", "rms_norm_backward", "rope", "rope_backward", "rope_table",
-    "silu", "silu_backward", "softmax", "softmax_backward", "swiglu", "swiglu_backward",
+    "adamw", "argmax", "argmin", "attention", "attention_backward", "clip_gradients",
+    "cross_entropy", "embedding", "embedding_backward", "gelu", "gelu_backward", "gemm",
+    "gradient_norm", "layer_norm", "layer_norm_backward", "reduce_max", "reduce_mean",
+    "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward", "rope", "rope_backward",
+    "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
+    "swiglu_backward",
 ]  # fmt: skip
 
 _HOME = (
     dict.fromkeys(__all__, "quod.tensor.functions")
     | dict.fromkeys(_ACTIVATIONS, "quod.tensor.activations")
     | dict.fromkeys(("embedding", "embedding_backward"), "quod.tensor.embeddings")
+    | dict.fromkeys(_REDUCTIONS, "quod.tensor.reductions")
     | dict.fromkeys(_ROPE, "quod.tensor.rotary")
     | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
     | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")

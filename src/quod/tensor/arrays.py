@@ -185,6 +185,14 @@ def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...
     return found
 
 
+def places_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of int32 or uint32 of a shape; InputError if it is of another."""
+    found = indices(device, name, value)
+    if found.shape != shape:
+        raise InputError(f"{name} must be of shape {shape}, not {found.shape}")
+    return found
+
+
 def _fitting(found: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
     if found.element is not model.element or found.shape != shape:
         wanted = f"{model.element} of shape {shape}"
@@ -229,21 +237,34 @@ def result(device: AnyDevice, given: Given, model: Tensor) -> Any:
 
 def shaped(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """The same of another shape."""
-    make: Any = getattr(given, "new_empty", None)
-    if make is not None and not isinstance(given, (Buffer, np.ndarray)):
-        return make(shape)
-    return _made(device, model, shape, model.dtype)
+    make = _maker(given)
+    return _made(device, model, shape, model.dtype) if make is None else make(shape)
 
 
 def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Memory for f32 of a shape, where a tensor is; of its caller's library, if that makes f32."""
-    make: Any = getattr(given, "new_empty", None)
-    own = make is not None and not isinstance(given, (Buffer, np.ndarray))
-    if own and model.element is f32:
+    make = _maker(given)
+    if make is not None and model.element is f32:
         return make(shape)
-    if own and hasattr(given, "float"):
+    if make is not None and hasattr(given, "float"):
         return make(shape).float()
     return _made(device, model, shape, np.dtype(np.float32))
+
+
+def places(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+    """Memory for int32 of a shape, where a tensor is; of its caller's library, if that makes it."""
+    make = _maker(given)
+    if make is not None and hasattr(given, "int"):
+        return make(shape).int()
+    return _made(device, model, shape, np.dtype(np.int32))
+
+
+def _maker(given: Given) -> Callable[[tuple[int, ...]], Any] | None:
+    """What makes an array of the library that one is of, if that does."""
+    if isinstance(given, (Buffer, np.ndarray)):
+        return None
+    make: Callable[[tuple[int, ...]], Any] | None = getattr(given, "new_empty", None)
+    return make
 
 
 def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
