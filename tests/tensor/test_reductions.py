@@ -172,11 +172,11 @@ def test_shapes_and_types() -> None:
 class WithInt(WithDlpack):
     """An array of another library that makes those of int32."""
 
-    def int(self) -> WithDlpack:
-        return WithDlpack(np.full(self.data.shape, -1, np.int32))
-
     def new_empty(self, shape: tuple[int, ...]) -> WithInt:
         return WithInt(np.empty(shape, self.data.dtype))
+
+    def int(self) -> WithDlpack:
+        return WithDlpack(np.full(self.data.shape, -1, np.int32))
 
 
 def test_arrays_of_others() -> None:

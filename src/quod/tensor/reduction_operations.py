@@ -41,7 +41,7 @@ class Operation(Protocol):
 class Sum:
     """The sum, in f32, or with `mean` the mean."""
 
-    types = (f32,)
+    types: tuple[Type, ...] = (f32,)
     picks = False
 
     def __init__(self, k: Builder, *, mean: bool) -> None:

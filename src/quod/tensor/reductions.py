@@ -20,8 +20,8 @@ from quod.tensor.arrays import (
     shaped,
     tensor,
 )
-from quod.tensor.columns import plan_columns, slabs
-from quod.tensor.plan import plan_parts
+from quod.tensor.columns import ColumnPlan, plan_columns, slabs
+from quod.tensor.plan import RowPlan, plan_parts
 from quod.tensor.reduction_kernels import ReductionForm, reduction_kernel
 from quod.validation import flag, whole_number_or_none
 
@@ -151,6 +151,7 @@ def _launch(device: AnyDevice, name: str, source: Tensor, sizes: _Sizes, made: T
         read = [device.allocate(source.element.bytes, zero=True)]  # of which nothing is read
     parts = 0
     while parts != 1:
+        plan: RowPlan | ColumnPlan
         if along:
             plan, width, parts = plan_parts(device, kind, sizes.outer, length)
             rows, count = sizes.outer * parts, length // plan.vector
