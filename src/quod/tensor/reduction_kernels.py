@@ -74,7 +74,8 @@ def _over_rows(
     k: Builder, rows: Value, width: Value, count: Value, parts: Value, divisor: Value,
     *memory: Value, element: Type, plan: ColumnPlan, form: ReductionForm,
 ) -> None:  # fmt: skip
-    """Of each column of `parts` slabs each of matrices of `rows` rows: one element, or numbers."""
+    """Of each column of a slab, of which matrices of `rows` rows have `parts`: one element, or
+    numbers."""
     found = operation(k, form.name)
     columns = Columns(k, plan, width)
     kinds = form.read(element)
@@ -83,12 +84,10 @@ def _over_rows(
 
     def terms(row: Value) -> list[Values]:
         """What the elements of a row become."""
-        values = zip(
-            *map(lambda each, kind: columns.load(each, kind, row), read, kinds), strict=True
-        )
-        if not form.first:
-            return list(values)
-        return [found.of(*each, row - matrix) for each in values]
+        numbers = [columns.load(*each, row) for each in zip(read, kinds, strict=True)]
+        if form.first:
+            return [found.of(value, row - matrix) for value in numbers[0]]
+        return list(zip(*numbers, strict=True))
 
     def step(carried: Values, taken: list[Value]) -> Values:
         before = list(zip(*columns.split(carried), strict=True))
