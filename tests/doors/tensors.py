@@ -38,6 +38,7 @@ from quod.tensor import (
     softmax_backward,
     swiglu,
     swiglu_backward,
+    transpose,
 )  # fmt: skip
 from tests.doors.row import DEVICE, OPTIONAL, Row
 
@@ -110,6 +111,8 @@ def rows_of_reductions() -> Iterator[tuple[str, Row]]:
     x = np.ones((3, 2), np.float32)
     given = {"device": DEVICE, "x": x, "axis": 1, "keepdims": False, "out": None}
     fine = {"out": OPTIONAL, "axis": ("None", "negative"), "keepdims": ("true",)}
+    turned = {"device": DEVICE, "x": x, "axes": (1, 0), "out": None}
+    yield "transpose", Row(transpose, turned, {"axes": OPTIONAL, "out": OPTIONAL, "x": ("floats",)})
     for function in (argmax, argmin, reduce_max, reduce_mean, reduce_min, reduce_sum):
         yield function.__name__, Row(function, given, fine)
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from quod.tensor.row_gradients import layer_norm_backward as layer_norm_backward
     from quod.tensor.row_gradients import rms_norm_backward as rms_norm_backward
     from quod.tensor.row_gradients import softmax_backward as softmax_backward
+    from quod.tensor.transposition import transpose as transpose
 
 _ACTIVATIONS = (
     "gelu", "gelu_backward", "silu", "silu_backward", "swiglu", "swiglu_backward",
@@ -62,7 +63,7 @@ __all__ = [
     "gradient_norm", "layer_norm", "layer_norm_backward", "reduce_max", "reduce_mean",
     "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward", "rope", "rope_backward",
     "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
-    "swiglu_backward",
+    "swiglu_backward", "transpose",
 ]  # fmt: skip
 
 _HOME = (
@@ -77,7 +78,7 @@ _HOME = (
         "adamw": "quod.tensor.optimiser", "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",
         "cross_entropy": "quod.tensor.loss",
-        "gemm": "quod.tensor.gemm_call",
+        "gemm": "quod.tensor.gemm_call", "transpose": "quod.tensor.transposition",
     }
 )  # fmt: skip
 

@@ -15,12 +15,14 @@ from quod.device.foreign import in_place
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
-from quod.kernel.types import Type, bf16, f16, f32, u32
+from quod.kernel.types import Type, bf16, f16, f32, u8, u16, u32, u64
 from quod.validation import shown
 
 Given: TypeAlias = "Array | Buffer | ForeignArray"
 """A tensor of the caller's."""
 
+WORDS = {each.bytes: each for each in (u8, u16, u32, u64)}
+"""What kernels see of elements of so many bytes whose bits they move."""
 _MOST = (1 << 31) - 1
 """Rows, and elements of a row: what kernels count in words of 32 bits."""
 
@@ -63,6 +65,11 @@ def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
         device, name, value, _index,
         "indices are of int32 or uint32, which x.astype(numpy.int32) makes of others",
     )  # fmt: skip
+
+
+def words(device: AnyDevice, name: str, value: Given) -> Tensor:
+    """The same of any elements of 1, 2, 4 or 8 bytes, of which kernels see the bits."""
+    return _described(device, name, value, _word, "elements have 1, 2, 4 or 8 bytes")
 
 
 def _described(
@@ -158,6 +165,11 @@ def _element(dtype: np.dtype[Any]) -> Type | None:
 
 def _index(dtype: np.dtype[Any]) -> Type | None:
     return u32 if dtype in (np.int32, np.uint32) else None
+
+
+def _word(dtype: np.dtype[Any]) -> Type | None:
+    plain = dtype.kind in "biufcV" and not dtype.hasobject
+    return WORDS.get(dtype.itemsize) if plain else None
 
 
 def like(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:

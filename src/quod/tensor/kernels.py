@@ -13,4 +13,5 @@ from quod.tensor import reduction_kernels as reduction_kernels
 from quod.tensor import rotary_kernel as rotary_kernel
 from quod.tensor import row_backward_kernels as row_backward_kernels
 from quod.tensor import row_kernels as row_kernels
+from quod.tensor import transpose_kernels as transpose_kernels
 from quod.tensor.quantised import registered as registered
