@@ -64,7 +64,7 @@ def reduce_max(
     NaN where one is, as in NumPy; of zeros the positive one is the greater. InputError where there
     is no element.
     """
-    return _reduce(device, "max", x, axis, keepdims, out)
+    return _extreme(device, x, axis, keepdims, out, least=False)
 
 
 def reduce_min(
@@ -72,7 +72,7 @@ def reduce_min(
     out: Given | None = None,
 ) -> Any:  # fmt: skip
     """The least elements along an axis, or of all, as `reduce_max` takes and gives them."""
-    return _reduce(device, "min", x, axis, keepdims, out)
+    return _extreme(device, x, axis, keepdims, out, least=True)
 
 
 def argmax(
@@ -93,6 +93,13 @@ def argmin(
 ) -> Any:  # fmt: skip
     """Where the least elements are, or the first NaN; as `argmax` takes and gives them."""
     return _reduce(device, "argmin", x, axis, keepdims, out)
+
+
+def _extreme(
+    device: DeviceChoice, x: Given, axis: int | None, keepdims: bool, out: Given | None, *,
+    least: bool,
+) -> Any:  # fmt: skip
+    return _reduce(device, "min" if least else "max", x, axis, keepdims, out)
 
 
 @frozen
