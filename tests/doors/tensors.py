@@ -22,6 +22,8 @@ from quod.tensor import (
     gradient_norm,
     layer_norm,
     layer_norm_backward,
+    lora,
+    lora_backward,
     quantised,
     reduce_max,
     reduce_mean,
@@ -128,6 +130,11 @@ def rows_of_products() -> Iterator[tuple[str, Row]]:
     fine |= dict.fromkeys(("transpose_a", "transpose_b"), ("true",))
     fine |= {"scale": ("a float", "negative", "huge"), "activation": ("None",)}
     yield "gemm", Row(gemm, given, fine)
+    layer = {"device": DEVICE, "scale": 1.0, "out": None}
+    layer |= dict.fromkeys(("x", "weight", "a", "b"), matrix)
+    fine = {"scale": ("a float", "negative", "huge"), "out": OPTIONAL}
+    yield "lora", Row(lora, layer, fine)
+    yield "lora_backward", Row(lora_backward, layer | {"gradient": matrix}, fine)
 
 
 def rows_of_activations() -> Iterator[tuple[str, Row]]:

@@ -4,10 +4,10 @@
 elements, all with their gradients, `gemm` multiplies matrices, `attention` weighs values by
 queries and keys, with its gradient, and `cross_entropy` is a loss with its gradient. `embedding`
 picks rows, and `rope` turns pairs by positions. `reduce_sum` and its like go along an axis, of
-which `argmax` gives places. `adamw` takes a step of training, and `clip_gradients` keeps it small.
-All take arrays of NumPy, buffers of devices and arrays of other libraries in place
-(docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF files. The names below
-load on first use (PEP 562).
+which `argmax` gives places, `transpose` turns axes, and `lora` adapts a layer. `adamw` takes a step
+of training, and `clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and
+arrays of other libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the
+blocks of GGUF files. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from quod.tensor.activations import silu_backward as silu_backward
     from quod.tensor.activations import swiglu as swiglu
     from quod.tensor.activations import swiglu_backward as swiglu_backward
+    from quod.tensor.adapters import lora as lora
+    from quod.tensor.adapters import lora_backward as lora_backward
     from quod.tensor.attention_call import attention as attention
     from quod.tensor.attention_gradients import attention_backward as attention_backward
     from quod.tensor.embeddings import embedding as embedding
@@ -60,10 +62,10 @@ _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 __all__ = [
     "adamw", "argmax", "argmin", "attention", "attention_backward", "clip_gradients",
     "cross_entropy", "embedding", "embedding_backward", "gelu", "gelu_backward", "gemm",
-    "gradient_norm", "layer_norm", "layer_norm_backward", "reduce_max", "reduce_mean",
-    "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward", "rope", "rope_backward",
-    "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
-    "swiglu_backward", "transpose",
+    "gradient_norm", "layer_norm", "layer_norm_backward", "lora", "lora_backward", "reduce_max",
+    "reduce_mean", "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward", "rope",
+    "rope_backward", "rope_table", "silu", "silu_backward", "softmax", "softmax_backward",
+    "swiglu", "swiglu_backward", "transpose",
 ]  # fmt: skip
 
 _HOME = (
@@ -74,6 +76,7 @@ _HOME = (
     | dict.fromkeys(_ROPE, "quod.tensor.rotary")
     | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
     | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
+    | dict.fromkeys(("lora", "lora_backward"), "quod.tensor.adapters")
     | {
         "adamw": "quod.tensor.optimiser", "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",

@@ -291,6 +291,16 @@ def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dt
     return found
 
 
+def view(found: Tensor, shape: tuple[int, ...]) -> Any:
+    """The memory of a tensor as that of another shape."""
+    memory = found.memory
+    if not isinstance(memory, Buffer):
+        return memory.reshape(shape)
+    whole = memory.slice(0, memory.nbytes)
+    whole.dtype, whole.shape = found.dtype, shape
+    return whole
+
+
 def results(whose: str, number: int, out: object) -> None:
     """InputError unless `out` is None or several tensors, for what `whose` says."""
     if out is not None and (not isinstance(out, (tuple, list)) or len(out) != number):
