@@ -44,11 +44,11 @@ class _Layer:
 def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _Layer:
     model = tensor(device, "x", x)
     found = []
-    for name, value, first in (("weight", weight, "outputs"), ("a", a, "rank")):
+    for name, value, axis in (("weight", weight, "outputs"), ("a", a, "rank")):
         each = tensor(device, name, value)
         if each.element is not model.element or each.shape[1:] != model.shape[-1:]:
             raise InputError(
-                f"{name} must be {model.element} of shape ({first}, {model.columns}) to go with x, "
+                f"{name} must be {model.element} of shape ({axis}, {model.columns}) to go with x, "
                 f"not {each.text}"
             )
         found.append(each)
