@@ -243,3 +243,16 @@ def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
         assert "C75" not in log
         assert not usage(log).spill_store_bytes
         assert opcodes(sass(cubin))["HGMMA"] == 4
+
+
+@pytest.mark.parametrize("plan", [CORE_PLANS[0], TILE_PLANS[0]], ids=str)
+def test_activations_spill_no_more(plan: CorePlan | TilePlan) -> None:
+    machine = ptx_machine(plan.lanes, "sm_90a")
+    tiled = isinstance(plan, TilePlan)
+    used, spilled = replace(plan, c_vector=8 if tiled else 2), []
+    for activation in (None, "gelu"):
+        form = GemmForm(bias=True, residual=True, activation=activation)
+        kernel = (GEMM_TILES if tiled else GEMM)[bf16]
+        text = ptx.emit(kernel.trace(machine, element=bf16, plan=used, form=form), machine)
+        spilled.append(usage(assemble(text, "sm_90a")[1]).spill_store_bytes)
+    assert spilled[1] <= spilled[0]

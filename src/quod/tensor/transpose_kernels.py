@@ -52,29 +52,35 @@ def _offset(rest: Value, sizes: Sequence[Value], strides: Sequence[Value]) -> Va
 
 
 def _rows(
-    k: Builder, rows: Value, width: Value, x: Value, y: Value, layout: Value, *, unit: Type,
-    axes: int, plan: GroupPlan,
+    k: Builder, rows: Value, width: Value, piece: Value, x: Value, y: Value, layout: Value, *,
+    unit: Type, axes: int, cut: bool, plan: GroupPlan,
 ) -> None:  # fmt: skip
-    """y[r] = x[r'], rows of `width` accesses. The layout has the size of each of the other axes of
-    y, the last one first, and what it goes on by in x, in units."""
+    """y[r] = x[r'], rows of `width` accesses, or with `cut` their pieces, of so many each. The
+    layout has the size of each of the other axes of y, the last one first, and what it goes on by
+    in x, in units."""
     words = plan.vector
     sizes = [k.load(layout, 3 * axis)[0] for axis in range(axes)]
     strides = [_wide(k, layout, 3 * axis + 1) for axis in range(axes)]
+    pieces = (width + (piece - 1)) // piece if cut else k.constant(1, u32)
 
-    def copy(row: Value) -> Callable[[Value], None]:
-        """What copies an access of a row."""
+    def own(number: Value) -> tuple[Value, Callable[[Value], None]]:
+        """How many accesses there are in one, and what copies them."""
+        row, first = number // pieces, number % pieces * piece
         source = k.pointer_add(x.cast(unit), _offset(row, sizes, strides))
         target = k.pointer_add(y.cast(unit), row.cast(u64) * (width * words).cast(u64))
-        return lambda at: k.store(target, at * words, *k.load(source, at * words, words))
+        if cut:
+            source, target = (k.pointer_add(each, first * words) for each in (source, target))
+        count = k.minimum(width - first, piece) if cut else width
+        return count, lambda at: k.store(target, at * words, *k.load(source, at * words, words))
 
     if plan.threads == plan.lanes:
         with rows_in_step(k, plan, rows) as loop:
-            accesses_in_step(k, plan, width, copy(loop.index))
+            accesses_in_step(k, plan, *own(loop.index))
         return
     with own_rows(k, plan, rows) as loop:
-        one = copy(loop.index)
-        with own_accesses(k, plan, width) as items:
-            one(items.index)
+        count, copy = own(loop.index)
+        with own_accesses(k, plan, count) as items:
+            copy(items.index)
 
 
 class _Tile:
@@ -194,7 +200,7 @@ def _kernel(name: str, numbers: str, size: int) -> KernelDefinition:
 
 
 TILES = {size: _kernel("tiles", "rows columns", size) for size in WORDS}
-ROWS = {size: _kernel("rows", "rows width", size) for size in WORDS}
+ROWS = {size: _kernel("rows", "rows width piece", size) for size in WORDS}
 """The kernels by the bytes of an element."""
 
 for _size, _vector in ((1, 4), (2, 2), (4, 1)):
@@ -203,6 +209,6 @@ for _size, _vector in ((1, 4), (2, 2), (4, 1)):
         plan=TransposePlan(256, _vector, 16 if _vector == 4 else 32),
     )  # fmt: skip
 register(
-    "tensor.transpose_rows_4", ROWS[4], unit=u32, axes=2,
+    "tensor.transpose_rows_4", ROWS[4], unit=u32, axes=2, cut=True,
     plan=GroupPlan(lanes=8, threads=8, vector=4, rows=1),
 )  # fmt: skip

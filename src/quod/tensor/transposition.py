@@ -26,6 +26,8 @@ _LANES = 256
 """Instances of a tile on a GPU."""
 _SIDE, _SIDE_OF_BYTES = 32, 16
 """Words of a tile's lines; four words of a block fill what shared memory WebGPU has."""
+_PIECE = 1024
+"""Accesses of a row that a workgroup copies at most, so that few long rows keep a device busy."""
 _FEW = 8
 """Lines, or words of a line, below which most of a tile would be empty."""
 
@@ -105,12 +107,17 @@ def _launch_rows(
         for number in (permutation.shape[axis], *_halves(stride))
     ]
     width, rows = columns * size // access, math.prod(permutation.shape) // columns
-    _check(source, rows, width)
-    plan = plan_groups(device, access // unit.bytes, width * (access // unit.bytes))
-    compiled = device.compile(ROWS[size], lanes=plan.lanes, unit=unit, axes=len(others), plan=plan)
-    device.launch(
-        compiled, plan.groups(rows), rows, width, *_memory(source, made), _words(device, layout)
+    pieces = -(-width // _PIECE)
+    _check(source, rows * pieces, width)
+    vector = access // unit.bytes
+    plan = plan_groups(device, vector, min(width, _PIECE) * vector)
+    compiled = device.compile(
+        ROWS[size], lanes=plan.lanes, unit=unit, axes=len(others), cut=pieces > 1, plan=plan
     )
+    device.launch(
+        compiled, plan.groups(rows * pieces), rows * pieces, width, _PIECE,
+        *_memory(source, made), _words(device, layout),
+    )  # fmt: skip
 
 
 def _launch_tiles(
