@@ -9,6 +9,8 @@ import numpy as np
 from quod.tensor import (
     adamw,
     adamw_rates,
+    argmax,
+    argmin,
     attention,
     attention_backward,
     clip_gradients,
@@ -22,7 +24,13 @@ from quod.tensor import (
     gradient_norm,
     layer_norm,
     layer_norm_backward,
+    lora,
+    lora_backward,
     quantised,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_sum,
     rms_norm,
     rms_norm_backward,
     rope,
@@ -34,6 +42,7 @@ from quod.tensor import (
     softmax_backward,
     swiglu,
     swiglu_backward,
+    transpose,
 )  # fmt: skip
 from tests.doors.row import DEVICE, OPTIONAL, Row
 
@@ -41,6 +50,7 @@ from tests.doors.row import DEVICE, OPTIONAL, Row
 def rows() -> Iterator[tuple[str, Row]]:
     """Of all functions."""
     yield from rows_of_arrays()
+    yield from rows_of_reductions()
     yield from rows_of_products()
     yield from rows_of_activations()
     yield from rows_of_losses()
@@ -101,17 +111,34 @@ def rows_of_arrays() -> Iterator[tuple[str, Row]]:
     yield "softmax_backward", Row(softmax_backward, slope, fine)
 
 
+def rows_of_reductions() -> Iterator[tuple[str, Row]]:
+    """Along an axis."""
+    x = np.ones((3, 2), np.float32)
+    given = {"device": DEVICE, "x": x, "axis": 1, "keepdims": False, "out": None}
+    fine = {"out": OPTIONAL, "axis": ("None", "negative"), "keepdims": ("true",)}
+    turned = {"device": DEVICE, "x": x, "axes": (1, 0), "out": None}
+    yield "transpose", Row(transpose, turned, {"axes": OPTIONAL, "out": OPTIONAL, "x": ("floats",)})
+    for function in (argmax, argmin, reduce_max, reduce_mean, reduce_min, reduce_sum):
+        yield function.__name__, Row(function, given, fine)
+
+
 def rows_of_products() -> Iterator[tuple[str, Row]]:
     """Matrix products."""
     matrix = np.ones((2, 2), np.float32)
     given = {
-        "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "residual": None, "scale": 1.0,
-        "transpose_a": False, "transpose_b": False, "tf32": False, "out": None,
+        "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "activation": None,
+        "residual": None, "scale": 1.0, "transpose_a": False, "transpose_b": False, "tf32": False,
+        "out": None,
     }  # fmt: skip
     fine = dict.fromkeys(("bias", "residual", "out"), OPTIONAL)
     fine |= dict.fromkeys(("transpose_a", "transpose_b", "tf32"), ("true",))
-    fine["scale"] = ("a float", "negative", "huge")
+    fine |= {"scale": ("a float", "negative", "huge"), "activation": ("None",)}
     yield "gemm", Row(gemm, given, fine)
+    layer = {"device": DEVICE, "scale": 1.0, "out": None}
+    layer |= dict.fromkeys(("x", "weight", "a", "b"), matrix)
+    fine = {"scale": ("a float", "negative", "huge"), "out": OPTIONAL}
+    yield "lora", Row(lora, layer, fine)
+    yield "lora_backward", Row(lora_backward, layer | {"gradient": matrix}, fine)
     matrix = np.ones((2, 2), np.int8)
     given = {
         "device": DEVICE, "a": matrix, "b": matrix, "row_scales": None, "column_scales": None,

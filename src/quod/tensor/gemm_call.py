@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -15,35 +15,41 @@ from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel.types import f32
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
+from quod.tensor.gemm_epilogue import FUNCTIONS
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_kernel import GEMM
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan, plan_gemm
 from quod.tensor.gemm_warpgroups import GEMM_TILES
 from quod.tensor.scalars import real
-from quod.validation import flag
+from quod.validation import choice, flag
+
+Activation = Literal["gelu", "silu"]
 
 
 def gemm(
     device: DeviceChoice, a: Given, b: Given, *, bias: Given | None = None,
-    residual: Given | None = None, scale: float = 1.0, transpose_a: bool = False,
-    transpose_b: bool = False, tf32: bool = False, out: Given | None = None,
+    activation: Activation | None = None, residual: Given | None = None, scale: float = 1.0,
+    transpose_a: bool = False, transpose_b: bool = False, tf32: bool = False,
+    out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """scale * (A B) + bias + residual; gives `out`, or what is made for it.
+    """activation(scale * (A B) + bias) + residual; gives `out`, or what is made for it.
 
     `a` has the shape (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n), or (n, k) with
     `transpose_b`, for all products, or has the leading axes of `a`. `bias` is (n,), `residual` and
-    `out` are (..., m, n). All are of one type, f32, f16 or bf16, and contiguous in C order, as
-    `softmax` takes them; `out` may be `residual`, and no operand. Sums are f32, in a fixed order; a
-    result is rounded once to its type. A sum of nothing, where k is 0, is 0. With `tf32` elements
-    of f32 may be rounded toward zero to 10 bits behind the point, which is what tensor cores
-    multiply: they do if lines of both operands are along k, with `transpose_b` and without
-    `transpose_a`, and k is a multiple of 4. InputError, with the name of the argument, for what
-    does not fit; DeviceError for memory that the device does not reach.
+    `out` are (..., m, n). `activation`, "gelu" or "silu", is the function of that name, applied to
+    numbers of f32 before the residual is added. All are of one type, f32, f16 or bf16, and
+    contiguous in C order, as `softmax` takes them; `out` may be `residual`, and no operand. Sums
+    are f32, in a fixed order; a result is rounded once to its type. A sum of nothing, where k is 0,
+    is 0. With `tf32` elements of f32 may be rounded toward zero to 10 bits behind the point, which
+    is what tensor cores multiply: they do if lines of both operands are along k, with `transpose_b`
+    and without `transpose_a`, and k is a multiple of 4. InputError, with the name of the argument,
+    for what does not fit; DeviceError for memory that the device does not reach.
     """
     device = resolve_device(device)
     form = GemmForm(
         flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), bias is not None,
         residual is not None,
+        None if activation is None else choice("activation", activation, tuple(FUNCTIONS)),
     )  # fmt: skip
     first, second = tensor(device, "a", a), tensor(device, "b", b)
     shape, depth = shape_of_product(first, second, form)

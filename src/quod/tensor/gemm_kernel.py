@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from quod.kernel import (
     Builder,
@@ -22,6 +23,7 @@ from quod.kernel.types import Type, loaded_type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_cores import multiply_in_cores
+from quod.tensor.gemm_epilogue import completed
 from quod.tensor.gemm_fma import multiply_by_fma
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import CorePlan, FmaPlan, GemmKernelPlan, GemmPlan
@@ -42,7 +44,8 @@ def _gemm(
     b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmKernelPlan,
     form: GemmForm,
 ) -> None:  # fmt: skip
-    """C = scale * A B (+ bias, of each column) (+ residual), of some products beside each other.
+    """C = activation(scale * A B + bias of each column) + residual, of some products beside each
+    other; `form` says what there is of it.
 
     Tiles of C are the workgroups'; `batches_of_b` is 1 where each product has its own B, else 0.
     """
@@ -130,16 +133,12 @@ class _Result:
                 place = row.cast(self._index) * pitch.cast(self._index)
                 source = k.pointer_add(self._residual, place * accesses.words)
                 target = k.pointer_add(self._c, place * accesses.words)
-                found = [value * self._scale for value in sums[start : start + self._vector]]
-                if self._form.bias:
-                    found = _plus(found, accesses.load(self._bias, access))
-                if self._form.residual:
-                    found = _plus(found, accesses.load(source, access))
+                scaled = [value * self._scale for value in sums[start : start + self._vector]]
+                found = completed(
+                    k, self._form, scaled, partial(accesses.load, self._bias, access),
+                    partial(accesses.load, source, access),
+                )  # fmt: skip
                 accesses.store(target, access, found)
-
-
-def _plus(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
-    return [x + y for x, y in zip(a, b, strict=True)]
 
 
 def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:

@@ -242,9 +242,9 @@ def plan_gemm(
     copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
     if copied and (element in HALVES or tf32):
         halves = *sizes[:2], sizes[2] * element.bytes // 2
-        found = _of_cores(device, halves, (element, pitches[2]), batch)
-        if found is not None:
-            return found
+        cores = _of_cores(device, halves, (element, pitches[2]), batch)
+        if cores is not None:
+            return cores
     if machine.has(Capability.ASYNC_COPIES) and element is f32:
         found = _of_fma_units(device, sizes, pitches, batch)
         if found is not None:

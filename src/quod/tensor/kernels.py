@@ -10,7 +10,9 @@ from quod.tensor import gemm_int8_kernel as gemm_int8_kernel
 from quod.tensor import gemm_kernel as gemm_kernel
 from quod.tensor import gradient_kernels as gradient_kernels
 from quod.tensor import loss_kernels as loss_kernels
+from quod.tensor import reduction_kernels as reduction_kernels
 from quod.tensor import rotary_kernel as rotary_kernel
 from quod.tensor import row_backward_kernels as row_backward_kernels
 from quod.tensor import row_kernels as row_kernels
+from quod.tensor import transpose_kernels as transpose_kernels
 from quod.tensor.quantised import registered as registered
