@@ -130,6 +130,8 @@ COMMANDS = [
     "zkey beacon",
     "zkey verify",
     "zkey export verificationkey",
+    "zkey export bellman",
+    "zkey export json",
     "zkey export solidityverifier",
     "zkey export soliditycalldata",
     "keys add",

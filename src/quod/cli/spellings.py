@@ -28,6 +28,8 @@ _OF: Mapping[str, str] = {
     "zkey verify r1cs": "zkvr",
     "zkey verify init": "zkvi",
     "zkey export verificationkey": "zkev",
+    "zkey export bellman": "zkeb",
+    "zkey export json": "zkej",
     "zkey export solidityverifier": "zkesv",
     "zkey export soliditycalldata": "zkesc",
     "groth16 setup": "g16s zkn",

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Proving keys.", no_args_is_help=True)
 export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
 app.add_typer(export, name="export")
+
+_Zkey = Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")]
+
 app.command("new")(typer_command(groth16.setup))
 
 
@@ -102,7 +105,7 @@ def _export() -> None:
 
 @export.command()
 def verificationkey(
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    zkey: _Zkey,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the key goes (JSON).")],
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
@@ -114,4 +117,35 @@ def verificationkey(
 
     key = VerifyingKey.from_zkey(zkey, allow_insecure=insecure_test_key)
     write_atomically(out, key.to_json().encode())
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@export.command()
+def bellman(
+    zkey: _Zkey,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the MPC parameters go.")],
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Write a key for bellman's tools to contribute to, as `snarkjs` does: MPC parameters."""
+    check_outputs([out], [zkey])
+    from quod.cli.progress import followed_timeline
+    from quod.groth16.ceremony import export_bellman
+
+    with followed_timeline(quiet=quiet) as timeline:
+        export_bellman(zkey, out, device=device, timeline=timeline)
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@export.command()
+def json(
+    zkey: _Zkey,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes (JSON).")],
+    quiet: Quiet = False,
+) -> None:
+    """Write all of a proving key as JSON, as `snarkjs zkey export json` does."""
+    check_outputs([out], [zkey])
+    from quod.groth16.key_json import export_json
+
+    export_json(zkey, out)
     note(f"Wrote {out}.", quiet=quiet)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quod.groth16.ceremony.contributing import KeyReceipt as KeyReceipt
     from quod.groth16.ceremony.contributing import add_beacon as add_beacon
     from quod.groth16.ceremony.contributing import contribute as contribute
+    from quod.groth16.ceremony.exchange import export_bellman as export_bellman
     from quod.groth16.ceremony.initial_key import new_key as new_key
     from quod.groth16.ceremony.known_powers import write_known_powers as write_known_powers
     from quod.groth16.ceremony.verification import VerifiedKey as VerifiedKey
@@ -25,6 +26,7 @@ __all__ = [
     "VerifiedKey",
     "add_beacon",
     "contribute",
+    "export_bellman",
     "new_key",
     "verify_from_init",
     "verify_from_r1cs",
@@ -36,6 +38,7 @@ _HOME = {
     "VerifiedKey": "quod.groth16.ceremony.verification",
     "add_beacon": "quod.groth16.ceremony.contributing",
     "contribute": "quod.groth16.ceremony.contributing",
+    "export_bellman": "quod.groth16.ceremony.exchange",
     "new_key": "quod.groth16.ceremony.initial_key",
     "verify_from_init": "quod.groth16.ceremony.verification",
     "verify_from_r1cs": "quod.groth16.ceremony.verification",
