@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +16,7 @@ from quod.cli import entry
 from quod.errors import InputError, VerificationError
 from quod.formats.iden3 import Iden3File, write_iden3
 from tests.ceremony.ceremonies import PTAU
+from tests.support.killed import kill_within
 from tests.support.node import run_program
 
 # SHA-256 of what `snarkjs powersoftau prepare phase2` 0.7.6 makes of the files.
@@ -116,29 +114,6 @@ def test_the_command(
     assert "prepared already" in capsys.readouterr().err
 
 
-_KILLED = """
-import os, signal, sys
-from quod.ceremony import prepare
-from quod.formats import resumable
-
-left = int(sys.argv[3])
-resumable.SECONDS_BETWEEN = -1.0
-
-def killing(call):
-    def counted(*arguments):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments)
-    return counted
-
-for name in ("fsync", "write", "pread", "replace"):
-    setattr(os, name, killing(getattr(os, name)))
-prepare(sys.argv[1], sys.argv[2])
-"""
-
-
 def test_goes_on_after_being_killed(
     prepared: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,8 +121,10 @@ def test_goes_on_after_being_killed(
     whole = prepared["bn254"].read_bytes()
     moments = random.Random(14)
     for _ in range(4):
-        words = [sys.executable, "-c", _KILLED, str(source), str(out), str(moments.randint(5, 40))]
-        assert subprocess.run(words, timeout=120).returncode == -signal.SIGKILL
+        kill_within(
+            "from quod.ceremony import prepare", "prepare(*sys.argv[2:])",
+            moments.randint(5, 40), source, out,
+        )  # fmt: skip
         assert not out.exists()
     assert entry.run(["powersoftau", "prepare", str(source), str(out)]) == 0
     assert "going on after an interruption" in capsys.readouterr().err
