@@ -17,12 +17,12 @@ left = int(sys.argv[1])
 resumable.SECONDS_BETWEEN = -1.0
 
 def killing(call):
-    def counted(*arguments):
+    def counted(*arguments, **named):
         global left
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments)
+        return call(*arguments, **named)
     return counted
 
 for name in ("fsync", "write", "pread", "replace"):

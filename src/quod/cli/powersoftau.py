@@ -151,14 +151,20 @@ def response(
 
 @app.command()
 def verify(
-    ptau: Source, device: Device = "cpu", as_json: AsJson = False, quiet: Quiet = False
+    ptau: Source,
+    device: Device = "cpu",
+    resume: Resume = True,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Check every contribution and every point. The exit code is 0 only if all is well."""
     from quod.ceremony.verification import verify as run
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        found = run(ptau, device=device, timeline=timeline)
+        found = run(
+            ptau, device=device, timeline=timeline, resume=resume, report=partial(note, quiet=quiet)
+        )
     if as_json:
         show_json(
             {
