@@ -22,6 +22,9 @@ from quod.errors import DeviceError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
 
+What = str | Callable[[], str]
+"""What was found of bytes, or what tells it once that is asked."""
+
 
 class VerifiedParts:
     """A verification in parts; its block ends with the verification."""
@@ -36,20 +39,27 @@ class VerifiedParts:
         identities = repr([file.identity for file in files])
         self._mark = key_of("a verification", sources.digest(), identities)
         self._looks = resume and self._cache.get(self._mark) is not None
-        self._pending: list[tuple[str, tuple[NDArray[Any], ...]]] = []
+        self._pending: list[tuple[What, tuple[NDArray[Any], ...]]] = []
         self._last = monotonic()
         self._kept = False
         if self._looks:
             report(f"{self._name}: going on after an interruption")
 
-    def once(self, what: str, check: Callable[[], None], *arrays: NDArray[Any]) -> None:
+    def once(self, what: What, check: Callable[[], None], *arrays: NDArray[Any]) -> None:
         """Calls `check`, which raises if anything is wrong, unless it is known that it does not.
 
         What it says must follow from `what` and from the arrays, which may be views of files.
         """
-        if self._looks and self._cache.get(_key(what, arrays)) is not None:
-            return
-        check()
+        if not self.is_known(what, *arrays):
+            check()
+            self.add(what, *arrays)
+
+    def is_known(self, what: What, *arrays: NDArray[Any]) -> bool:
+        """Whether an earlier run has found this good."""
+        return self._looks and self._cache.get(_key(what, arrays)) is not None
+
+    def add(self, what: What, *arrays: NDArray[Any]) -> None:
+        """This was found good; now and then all such is kept."""
         self._pending.append((what, arrays))
         if monotonic() - self._last < resumable.SECONDS_BETWEEN:
             return
@@ -77,9 +87,10 @@ class VerifiedParts:
             resumable.kept.append(self._name)
 
 
-def _key(what: str, arrays: tuple[NDArray[Any], ...]) -> str:
+def _key(what: What, arrays: tuple[NDArray[Any], ...]) -> str:
     digest = hashlib.blake2b()
     for array in arrays:
         digest.update(f"{array.dtype} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
-    return key_of("a verified part", sources.digest(), what, digest.digest())
+    text = what if isinstance(what, str) else what()
+    return key_of("a verified part", sources.digest(), text, digest.digest())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from quod.cli.options import (
     Device,
     InsecureTestKey,
     Quiet,
+    Resume,
     check_outputs,
     typer_command,
 )
@@ -53,6 +55,7 @@ def verify(
         ),
     ],
     device: Device = "cpu",
+    resume: Resume = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,7 +72,10 @@ def verify(
     is_key = kind == "init" if kind else bytes(map_file(first)[:4]) == b"zkey"
     run = verify_from_init if is_key else verify_from_r1cs
     with followed_timeline(quiet=quiet) as timeline:
-        found = run(first, ptau, zkey, device=device, timeline=timeline)
+        found = run(
+            first, ptau, zkey, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet),
+        )  # fmt: skip
     if as_json:
         show_json(
             {

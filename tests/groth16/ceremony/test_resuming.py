@@ -1,4 +1,4 @@
-"""Set-ups that are interrupted go on where they were, and give the same file."""
+"""Set-ups and verifications of keys that are interrupted go on where they were."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from quod.ceremony.verified_parts import VerifiedParts
 from quod.cli import entry
-from quod.errors import DeviceError, InputError
+from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import resumable
-from quod.groth16.ceremony import initial_key, new_key
+from quod.formats.iden3 import Iden3File
+from quod.groth16.ceremony import contribute, initial_key, new_key, verify_from_r1cs
 from tests.groth16.ceremony.circuits import known_powers, mixed
 from tests.support.killed import kill_within
 
@@ -126,3 +128,100 @@ def test_a_circuit_that_changes_meanwhile(folder: Path, monkeypatch: pytest.Monk
     with pytest.raises(InputError, match="has changed since it was opened"):
         new_key("c.r1cs", "p.ptau", "out.zkey")
     assert sorted(os.listdir()) == ["c.r1cs", "p.ptau"]
+
+
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Stop:
+    """Has a part of a verification fail by its number, in a cache of its own, points of windows
+    among them; gives a list that grows with each part that is looked at."""
+    once, make = VerifiedParts.once, initial_key.wire_points
+
+    def stopping(last: int, error: BaseException | None) -> list[int]:
+        looked: list[int] = []
+        if error is not None:
+            monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+        def begun() -> None:
+            if len(looked) == last and error is not None:
+                raise error
+            looked.append(len(looked))
+
+        def checked(self: VerifiedParts, what: Any, check: Callable[[], None], *more: Any) -> None:
+            def counted() -> None:
+                begun()
+                check()
+
+            once(self, what, counted, *more)
+
+        def made(*arguments: Any) -> Iterator[Any]:
+            begun()
+            return make(*arguments)
+
+        monkeypatch.setattr(VerifiedParts, "once", checked)
+        monkeypatch.setattr(initial_key, "wire_points", made)
+        return looked
+
+    return stopping
+
+
+def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> None:
+    """By the circuit: what is looked at again are the points of c before they were divided."""
+    new_key("c.r1cs", "p.ptau", "0.zkey")
+    contribute("0.zkey", "1.zkey")
+    all_of_them = looking(-1, None)
+    expected = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey")
+    count = len(all_of_them)
+    # Points of c and h; windows; parts of c and of h that are divided; h of the powers.
+    assert count == 2 + WINDOWS + 4 + 1 + 1
+    for place in (0, 3, 9, 13, count - 1):
+        looking(place, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey")
+        said: list[str] = []
+        rest = looking(-1, None)
+        found = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
+        assert found == expected
+        of_c = sum(place > window for window in (4, 6, 8, 10))
+        assert len(rest) == count - place + of_c
+        assert said == (["1.zkey: going on after an interruption"] if place else [])
+
+
+def test_a_verification_by_the_first_key_goes_on(
+    folder: Path, looking: Stop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new_key("c.r1cs", "p.ptau", "0.zkey")
+    contribute("0.zkey", "1.zkey")
+    words = ["zkey", "verify", "0.zkey", "p.ptau", "1.zkey"]
+    looking(4, KeyboardInterrupt())
+    assert entry.run(words) == 130
+    assert "run it again to go on with 1.zkey" in capsys.readouterr().err
+    rest = looking(-1, None)
+    assert entry.run(words) == 0
+    assert len(rest) == 1
+    assert "going on after an interruption" in capsys.readouterr().err
+    again = looking(-1, None)
+    assert entry.run([*words, "--no-resume", "-q"]) == 0
+    assert len(again) == 5
+
+
+@pytest.mark.parametrize(("section", "name"), [(5, "a"), (3, "ic"), (8, "c"), (9, "h")])
+def test_what_changed_meanwhile_is_looked_at(
+    section: int, name: str, folder: Path, looking: Stop
+) -> None:
+    """With the times of the file as they were, so that only its bytes tell."""
+    new_key("c.r1cs", "p.ptau", "0.zkey")
+    contribute("0.zkey", "1.zkey")
+    looking(WINDOWS + 7, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey")
+    looking(-1, None)
+    status, data = os.stat("1.zkey"), bytearray(Path("1.zkey").read_bytes())
+    start = Iden3File.open("1.zkey", "zkey", 1).sections[section].offset
+    data[start : start + 128] = data[start + 64 : start + 128] + data[start : start + 64]
+    with open("1.zkey", "r+b") as file:
+        file.write(data)
+    os.utime("1.zkey", ns=(status.st_atime_ns, status.st_mtime_ns))
+    said: list[str] = []
+    with pytest.raises(VerificationError, match=rf"1.zkey: {name} (of the key )?is not that of"):
+        verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
+    assert said == ["1.zkey: going on after an interruption"]
