@@ -20,6 +20,7 @@ from quod.formats import Zkey
 from quod.web.runtime_text import runtime_files
 from quod.web.serve import HEADERS, site_server
 from quod.web.signals import Signal, read_example, read_symbols
+from quod.web.site import export_site
 from quod.web.witness_wasm import read_calculator
 from tests.web.tables import EXAMPLE, export_table_site
 
@@ -52,6 +53,20 @@ def test_a_site_says_what_the_circuit_is(exported: Path) -> None:
     assert signals["siblings"] == {"name": "siblings", "dims": [10], "public": False}
     assert signals["root"] == {"name": "root", "dims": [], "public": True}
     assert site["example"] == json.loads((EXAMPLE / "input.json").read_text())
+
+
+def test_a_site_without_a_calculator_takes_witnesses(tmp_path: Path) -> None:
+    export_table_site(tmp_path / "site", calculator=False)
+    site = json.loads((tmp_path / "site" / "site.json").read_text())
+    assert set(site["files"]) == {"graph.json", "verification_key.json"}
+    assert not (tmp_path / "site" / "witness.wasm").exists()
+    assert (site["signals"], site["example"]) == ([], None)
+    assert site["publics"] == ["nullifier", "root", "scope"]
+    with pytest.raises(InputError, match="an example of an input needs the calculator"):
+        export_site(EXAMPLE / "circuit.zkey", None, tmp_path / "x", example=EXAMPLE / "input.json")
+    words = ["export-web", str(EXAMPLE / "circuit.zkey"), "-o", str(tmp_path / "x")]
+    assert entry.run([*words, "--input", str(EXAMPLE / "input.json")]) == 2
+    assert not (tmp_path / "x").exists()
 
 
 def test_the_page_has_nothing_inline_and_asks_for_nothing_elsewhere() -> None:

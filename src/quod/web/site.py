@@ -50,7 +50,7 @@ class Site:
 
 def export_site(
     zkey: str | PathLike[str],
-    wasm: str | PathLike[str],
+    wasm: str | PathLike[str] | None,
     folder: str | PathLike[str],
     *,
     name: str | None = None,
@@ -62,6 +62,9 @@ def export_site(
     allow_insecure: bool = False,
 ) -> Site:
     """Writes the site of a key and circom's witness calculator to a folder, which is made.
+
+    Without a calculator, None, as for a circuit in Python, the page takes a witness (.wtns) in
+    place of an input; `symbols` then names the public signals only, and there is no `example`.
 
     `name` is what the page calls the circuit, by default what `circuit_name` makes of the key's
     path. `symbols` (a .sym file) or `example` (an input, which the page offers to everyone who
@@ -75,6 +78,8 @@ def export_site(
     """
     timeline = or_null(timeline)
     _check_text(name, "the name of the circuit")
+    if wasm is None and example is not None:
+        raise InputError("an example of an input needs the calculator that takes it", path=example)
     target = Path(folder)
     _check_folder(target)
     with timeline.stage("read key"):
@@ -83,8 +88,9 @@ def export_site(
         weakness = weakness_of(key)
         if weakness is not None and not allow_insecure:
             raise weakness.error(key.path)
-        calculator = read_calculator(wasm)
-        calculator.check(key)
+        calculator = None if wasm is None else read_calculator(wasm)
+        if calculator is not None:
+            calculator.check(key)
     found = read_symbols(symbols, key.public) if symbols is not None else None
     document, signals = read_example(example) if example is not None else (None, ())
     _check_text(document, "the example", example)
@@ -96,7 +102,9 @@ def export_site(
     with timeline.stage("verifying key"):
         verifying = VerifyingKey.from_zkey(key, allow_insecure=True).to_json().encode()
     contents: dict[str, Content] = {**made.files}
-    contents |= {"witness.wasm": calculator.content, "verification_key.json": verifying}
+    contents["verification_key.json"] = verifying
+    if calculator is not None:
+        contents["witness.wasm"] = calculator.content
     small = {name: content for name, content in contents.items() if isinstance(content, bytes)}
     site = {
         "schema": SCHEMA,
@@ -108,7 +116,7 @@ def export_site(
         "constraints": key.constraints,
         "points": _points(key),
         "insecure": weakness is not None,
-        "signals": [signal.to_json() for signal in merged(found, signals)],
+        "signals": [signal.to_json() for signal in merged(found, signals)] if calculator else [],
         "publics": list(found.publics) if found is not None else [],
         "example": document,
         "needs": {"limits": dict(made.limits), "features": [], "memory": made.memory},
@@ -116,6 +124,7 @@ def export_site(
         "files": {
             name: listed(small[name])
             for name in ("graph.json", "witness.wasm", "verification_key.json")
+            if name in small
         },
     }
     # The name of a file may have bytes that are no text.
