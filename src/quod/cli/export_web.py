@@ -25,6 +25,14 @@ def export_web(
             help="The witness calculator that circom made. Without one the page takes witnesses.",
         ),
     ] = None,
+    bellman: Annotated[
+        Path | None,
+        typer.Option(
+            "--bellman",
+            metavar="R1CS",
+            help="ZKEY is parameters of bellman for this constraint system.",
+        ),
+    ] = None,
     sym: Annotated[
         Path | None,
         typer.Option("--sym", metavar="FILE", help="circom's symbols, which name the inputs."),
@@ -77,7 +85,7 @@ def export_web(
     with followed_timeline(quiet=quiet) as timeline:
         site = export_site(
             zkey, wasm, out,
-            name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
+            bellman=bellman, name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
             memory_budget=memory << 20, timeline=timeline, allow_insecure=insecure_test_key,
         )  # fmt: skip
     if timings:

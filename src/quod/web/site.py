@@ -16,6 +16,7 @@ from quod import __version__
 from quod.codegen.wgsl.machine import DEFAULT_LIMBS
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
+from quod.device.discovery import resolve_device
 from quod.device.export.device import DEFAULT_MEMORY_BUDGET, ExportDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
@@ -23,6 +24,7 @@ from quod.formats import Zkey, write_all_atomically
 from quod.formats.names import circuit_name
 from quod.formats.output import Content, advice_on, reported
 from quod.frozen import frozen
+from quod.groth16.bellman_key import zkey_of
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
@@ -53,6 +55,7 @@ def export_site(
     wasm: str | PathLike[str] | None,
     folder: str | PathLike[str],
     *,
+    bellman: str | PathLike[str] | None = None,
     name: str | None = None,
     symbols: str | PathLike[str] | None = None,
     example: str | PathLike[str] | None = None,
@@ -65,6 +68,7 @@ def export_site(
 
     Without a calculator, None, as for a circuit in Python, the page takes a witness (.wtns) in
     place of an input; `symbols` then names the public signals only, and there is no `example`.
+    With `bellman`, a constraint system, `zkey` is parameters of bellman for it.
 
     `name` is what the page calls the circuit, by default what `circuit_name` makes of the key's
     path. `symbols` (a .sym file) or `example` (an input, which the page offers to everyone who
@@ -83,8 +87,11 @@ def export_site(
     target = Path(folder)
     _check_folder(target)
     with timeline.stage("read key"):
-        key = Zkey.open(Path(zkey))
-        key.check_points_below_modulus()
+        if bellman is None:
+            key = Zkey.open(Path(zkey))
+            key.check_points_below_modulus()
+        else:
+            key = zkey_of(zkey, bellman, resolve_device("cpu"), timeline, checked=True)
         weakness = weakness_of(key)
         if weakness is not None and not allow_insecure:
             raise weakness.error(key.path)
