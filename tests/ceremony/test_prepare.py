@@ -13,7 +13,15 @@ import pytest
 
 from quod.ceremony import contribute, new_powers, prepare, verify
 from quod.ceremony.contribution import contributions_data
-from quod.ceremony.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter, header_data
+from quod.ceremony.ptau_layout import (
+    CONTRIBUTIONS,
+    LAGRANGE,
+    SECTIONS,
+    LagrangeSection,
+    PointSection,
+    PtauWriter,
+    header_data,
+)
 from quod.cli import entry
 from quod.curve.named import CURVES
 from quod.device.discovery import open_device
@@ -138,6 +146,7 @@ def test_goes_on_after_being_killed(
     assert os.listdir(tmp_path) == ["out.ptau"]
 
 
+ALL_OF_THEM: tuple[PointSection | LagrangeSection, ...] = (*SECTIONS, *LAGRANGE)
 # Of a prepared file over BN254, in megabytes: those of snarkjs, by the power; Hermez's of 2**28 has
 # 288 GiB.
 SIZES = {12: 4.7, 15: 37.7, 18: 302, 20: 1_208, 22: 4_832, 24: 19_327, 28: 309_238}
@@ -146,7 +155,7 @@ SIZES = {12: 4.7, 15: 37.7, 18: 302, 20: 1_208, 22: 4_832, 24: 19_327, 28: 309_2
 @pytest.mark.parametrize("power", SIZES)
 def test_sizes_are_those_of_snarkjs(power: int) -> None:
     curve = CURVES["bn254"]
-    nbytes = sum(one.nbytes(curve, power) for one in (*SECTIONS, *LAGRANGE))
+    nbytes = sum(one.nbytes(curve, power) for one in ALL_OF_THEM)
     assert nbytes / 1e6 == pytest.approx(SIZES[power], rel=0.01)
 
 
@@ -179,7 +188,7 @@ def test_what_a_transform_takes_is_said_before_anything_is_written(
 def test_the_largest_file_is_opened_and_has_its_levels(tmp_path: Path) -> None:
     """309 GB with holes: what a set-up of 2**28, or less, takes of it lies where it should."""
     path, power = tmp_path / "ready.ptau", 28
-    places = _with_holes(path, power, (*SECTIONS, *LAGRANGE))
+    places = _with_holes(path, power, ALL_OF_THEM)
     wanted = [(12, "tau_g1", 64, 28, 5), (13, "tau_g2", 128, 28, (1 << 28) - 1),
               (14, "alpha_tau_g1", 64, 23, 7), (15, "beta_tau_g1", 64, 1, 1)]  # fmt: skip
     with path.open("r+b") as file:
@@ -189,7 +198,7 @@ def test_the_largest_file_is_opened_and_has_its_levels(tmp_path: Path) -> None:
     ptau = PowersOfTau.open(path)
     assert ptau.prepared
     assert ptau.size == sum(
-        one.nbytes(ptau.curve_parameters, power) for one in (*SECTIONS, *LAGRANGE)
+        one.nbytes(ptau.curve_parameters, power) for one in ALL_OF_THEM
     ) + 12 + 12 * 11 + len(header_data(ptau.curve_parameters, power, power)) + 4  # fmt: skip
     for identifier, name, _, level, number in wanted:
         points = getattr(LagrangePowers.open(ptau, level, "it"), name)

@@ -24,7 +24,13 @@ from quod.formats import Zkey
 from quod.formats.bellman import LISTS, VERIFYING_KEY
 from quod.formats.iden3 import Iden3File, write_iden3
 from quod.groth16 import ProvingKey, VerifyingKey, generate_key
-from quod.groth16.ceremony import add_beacon, export_bellman, new_key
+from quod.groth16.ceremony import (
+    add_beacon,
+    export_bellman,
+    new_key,
+    verify_from_init,
+    verify_from_r1cs,
+)
 from quod.groth16.ceremony.exchange import quotient_powers
 from quod.groth16.setup import Secret
 from quod.ntt.ordering import bit_reversal
@@ -112,6 +118,16 @@ def test_beside_snarkjs(curve: str, keys: dict[str, Path], tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout
     before, after = (_read(tmp_path / name, curve)[1] for name in ("c.params", "r.params"))
     assert (before[64:68], after[64:68]) == (b"\0\0\0\1", b"\0\0\0\2")
+    # And what she makes a key of again follows.
+    words = ["zkey", "import", "bellman", str(keys[curve]), "r.params", "two.zkey", "-n=them"]
+    done = run_program("snarkjs", *words, directory=tmp_path)
+    assert done.returncode == 0, done.stdout
+    first, ptau = keys[curve].with_suffix(".0.zkey"), known_powers(keys[curve].parent, curve, 5)
+    verified = verify_from_init(first, ptau, tmp_path / "two.zkey")
+    assert [one.details.name for one, _ in verified.contributions] == ["all", "them"]
+    assert (
+        verify_from_r1cs(keys[curve].with_suffix(".r1cs"), ptau, tmp_path / "two.zkey") == verified
+    )
 
 
 @pytest.mark.parametrize("curve", SNARKJS)

@@ -15,6 +15,7 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
 from quod.groth16.ceremony import contribute, initial_key, new_key, verify_from_r1cs
+from quod.groth16.ceremony.wires import wire_points
 from tests.groth16.ceremony.circuits import known_powers, mixed
 from tests.support.killed import kill_within
 
@@ -37,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, BaseException | None], list[int]]:
     """Has the points of a window fail, by its number; gives a list that grows with each made."""
-    make = initial_key.wire_points
+    make = wire_points
 
     def stopping(last: int, error: BaseException | None) -> list[int]:
         made: list[int] = []
@@ -118,7 +119,7 @@ def test_other_inputs_begin_anew(folder: Path, stop: Stop) -> None:
 
 
 def test_a_circuit_that_changes_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make = initial_key.wire_points
+    make = wire_points
 
     def rewritten(*arguments: Any) -> Any:
         os.utime("c.r1cs", ns=(1, 1))
@@ -134,7 +135,7 @@ def test_a_circuit_that_changes_meanwhile(folder: Path, monkeypatch: pytest.Monk
 def looking(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Stop:
     """Has a part of a verification fail by its number, in a cache of its own, points of windows
     among them; gives a list that grows with each part that is looked at."""
-    once, make = VerifiedParts.once, initial_key.wire_points
+    once, make = VerifiedParts.once, wire_points
 
     def stopping(last: int, error: BaseException | None) -> list[int]:
         looked: list[int] = []
@@ -171,8 +172,8 @@ def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> 
     all_of_them = looking(-1, None)
     expected = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey")
     count = len(all_of_them)
-    # Points of c and h; windows; parts of c and of h that are divided; h of the powers.
-    assert count == 2 + WINDOWS + 4 + 1 + 1
+    # Points of c and h; windows; parts of c that are divided; h of the powers.
+    assert count == 2 + WINDOWS + 4 + 1
     for place in (0, 3, 9, 13, count - 1):
         looking(place, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
@@ -181,7 +182,7 @@ def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> 
         rest = looking(-1, None)
         found = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
         assert found == expected
-        of_c = sum(place > window for window in (4, 6, 8, 10))
+        of_c = sum(place > window for window in (3, 5, 7, 9))
         assert len(rest) == count - place + of_c
         assert said == (["1.zkey: going on after an interruption"] if place else [])
 
@@ -192,7 +193,7 @@ def test_a_verification_by_the_first_key_goes_on(
     new_key("c.r1cs", "p.ptau", "0.zkey")
     contribute("0.zkey", "1.zkey")
     words = ["zkey", "verify", "0.zkey", "p.ptau", "1.zkey"]
-    looking(4, KeyboardInterrupt())
+    looking(3, KeyboardInterrupt())
     assert entry.run(words) == 130
     assert "run it again to go on with 1.zkey" in capsys.readouterr().err
     rest = looking(-1, None)
@@ -201,7 +202,7 @@ def test_a_verification_by_the_first_key_goes_on(
     assert "going on after an interruption" in capsys.readouterr().err
     again = looking(-1, None)
     assert entry.run([*words, "--no-resume", "-q"]) == 0
-    assert len(again) == 5
+    assert len(again) == 4
 
 
 @pytest.mark.parametrize(("section", "name"), [(5, "a"), (3, "ic"), (8, "c"), (9, "h")])
@@ -211,7 +212,7 @@ def test_what_changed_meanwhile_is_looked_at(
     """With the times of the file as they were, so that only its bytes tell."""
     new_key("c.r1cs", "p.ptau", "0.zkey")
     contribute("0.zkey", "1.zkey")
-    looking(WINDOWS + 7, KeyboardInterrupt())
+    looking(WINDOWS + 6, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey")
     looking(-1, None)

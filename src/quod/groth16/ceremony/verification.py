@@ -3,8 +3,9 @@
 What no contribution touches is made again from the circuit and the powers and compared byte for
 byte, the circuit hash with it; or is compared with a key before its first contribution. What
 contributions divide, c and h, is compared by random sums with coefficients of 128 bits and
-pairings, and h with the powers themselves as well. Every point is looked at, whether it is in its
-group.
+pairings, h with the powers themselves: keys that were contributed to as MPC parameters lack what no
+quotient has of it (`quod.groth16.ceremony.exchange`). Every point is looked at, whether it is in
+its group.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ from quod.groth16.ceremony.quotient_points import quotient_sums
 
 # What no contribution touches, by section.
 _KEPT = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
-_DIVIDED = {8: "c", 9: "h"}
+_PRIVATE = 8
+_DIVIDED = ("c", "h")
 
 
 @frozen
@@ -132,7 +134,7 @@ def verify_from_init(
         checked.check_points(parts)
         checked.check_header(_section(file, 2).tobytes())
         checked.check_circuit_hash(ceremony.circuit_hash)
-        for identifier in (*_KEPT, *_DIVIDED):
+        for identifier in (*_KEPT, _PRIVATE):
             checked.compare(identifier, _in_parts(_section(file, identifier)), parts)
         checked.check_quotient(powers, parts)
     checked.check_unchanged(powers.file, file)
@@ -252,7 +254,7 @@ class _Checked:
         The others are compared with those of a key that is known.
         """
         group = group_of(self._curve, 1)
-        for name in _DIVIDED.values():
+        for name in _DIVIDED:
             points: Words = getattr(self._zkey, name)
             with self._timeline.stage(f"points of {name}") as stage:
                 for begin, end in blocks(group, len(points)):
@@ -287,16 +289,17 @@ class _Checked:
             self._refuse("its circuit hash is not that of the circuit and the powers of tau")
 
     def compare(self, identifier: int, pieces: Iterator[Any], parts: VerifiedParts) -> None:
-        """VerificationError unless a section follows from that of the key before contributions."""
-        if identifier == 1:
-            return
+        """VerificationError unless a section follows from that of the key before contributions.
+
+        Of h, which `check_quotient` looks at, the pieces are made and nothing else.
+        """
         own, at = _section(self.file, identifier), 0
         for piece in pieces:
             mine = own[at : at + len(piece)]
             if identifier in _KEPT:
                 self._check_same(identifier, mine, piece, at)
-            elif len(piece):
-                check = partial(self._check_divided, identifier, mine, piece)
+            elif identifier == _PRIVATE and len(piece):
+                check = partial(self._check_divided, mine, piece)
                 parts.once(
                     f"divided over {self._curve.name}", check, mine, piece, self._zkey.delta_g2
                 )
@@ -312,7 +315,7 @@ class _Checked:
             f"(section {identifier}, byte {at + where})"
         )
 
-    def _check_divided(self, identifier: int, mine: Any, piece: Any) -> None:
+    def _check_divided(self, mine: Any, piece: Any) -> None:
         group = group_of(self._curve, 1)
         both = [
             np.ascontiguousarray(data).view("<u4").reshape(-1, *group.shape)
@@ -320,10 +323,7 @@ class _Checked:
         ]
         own, before = random_sums(self._device, group, *both)
         if not self._is_divided(own, before):
-            self._refuse(
-                f"{_DIVIDED[identifier]} is not that of the key before contributions, divided by "
-                "delta"
-            )
+            self._refuse("c is not that of the key before contributions, divided by delta")
 
     def _is_divided(self, own: Point, before: Point) -> bool:
         """Whether delta * own is what was there before."""
