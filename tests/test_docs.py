@@ -132,6 +132,7 @@ COMMANDS = [
     "zkey export verificationkey",
     "zkey export bellman",
     "zkey export json",
+    "zkey import bellman",
     "zkey export solidityverifier",
     "zkey export soliditycalldata",
     "keys add",

@@ -29,6 +29,7 @@ _OF: Mapping[str, str] = {
     "zkey verify init": "zkvi",
     "zkey export verificationkey": "zkev",
     "zkey export bellman": "zkeb",
+    "zkey import bellman": "zkib",
     "zkey export json": "zkej",
     "zkey export solidityverifier": "zkesv",
     "zkey export soliditycalldata": "zkesc",

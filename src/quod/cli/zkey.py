@@ -11,6 +11,8 @@ import typer
 
 from quod.cli import groth16
 from quod.cli.contributing import (
+    Name,
+    Target,
     add_contributing,
     contributions_json,
     in_words,
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Proving keys.", no_args_is_help=True)
 export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
+imports = typer.Typer(help="Take what another program contributed.", no_args_is_help=True)
 app.add_typer(export, name="export")
+app.add_typer(imports, name="import")
 
 _Zkey = Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")]
 
@@ -107,6 +111,32 @@ add_contributing(app, _steps, _show_receipt)
 @export.callback()
 def _export() -> None:
     """Take a part out of a proving key."""
+
+
+@imports.callback()
+def _import() -> None:
+    """Take what another program contributed."""
+
+
+@imports.command("bellman")
+def import_bellman(
+    zkey: _Zkey,
+    parameters: Annotated[
+        Path, typer.Argument(metavar="PARAMS", help="MPC parameters, contributed to.")
+    ],
+    out: Target,
+    name: Name = "",
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Make a key of MPC parameters that were exported from ZKEY and contributed to."""
+    check_outputs([out], [zkey, parameters])
+    from quod.cli.progress import followed_timeline
+    from quod.groth16.ceremony import import_bellman as run
+
+    with followed_timeline(quiet=quiet) as timeline:
+        receipt = run(zkey, parameters, out, name=name, device=device, timeline=timeline)
+    _show_receipt(receipt, out, quiet)
 
 
 @export.command()

@@ -18,7 +18,7 @@ from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError, OutputError
+from quod.errors import InputError, MismatchError, OutputError, QuodError, VerificationError
 from quod.field.array import Words
 from quod.formats import Zkey
 from quod.formats.bellman import LISTS, VERIFYING_KEY
@@ -26,7 +26,9 @@ from quod.formats.iden3 import Iden3File, write_iden3
 from quod.groth16 import ProvingKey, VerifyingKey, generate_key
 from quod.groth16.ceremony import (
     add_beacon,
+    contribute,
     export_bellman,
+    import_bellman,
     new_key,
     verify_from_init,
     verify_from_r1cs,
@@ -123,6 +125,9 @@ def test_beside_snarkjs(curve: str, keys: dict[str, Path], tmp_path: Path) -> No
     done = run_program("snarkjs", *words, directory=tmp_path)
     assert done.returncode == 0, done.stdout
     first, ptau = keys[curve].with_suffix(".0.zkey"), known_powers(keys[curve].parent, curve, 5)
+    import_bellman(keys[curve], tmp_path / "r.params", tmp_path / "ours.zkey", name="them")
+    theirs, ours = (_sections(tmp_path / name) for name in ("two.zkey", "ours.zkey"))
+    assert theirs == ours
     verified = verify_from_init(first, ptau, tmp_path / "two.zkey")
     assert [one.details.name for one, _ in verified.contributions] == ["all", "them"]
     assert (
@@ -234,3 +239,112 @@ def test_other_files_are_refused(keys: dict[str, Path], tmp_path: Path) -> None:
         export_bellman(tmp_path / "short.zkey", tmp_path / "out")
     assert entry.run(["zkey", "export", "bellman", str(zkey), str(zkey)]) == 2
     assert entry.run(["zkey", "export", "json", str(tmp_path / "no.zkey"), "out"]) == 3
+
+
+# --- and back
+
+
+def _sections(path: Path) -> dict[int, bytes]:
+    file = Iden3File.open(path, "zkey", 1)
+    return {number: bytes(file.section(number, "").rest()) for number in file.sections}
+
+
+@pytest.fixture(scope="module")
+def returned(keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MPC parameters of the key over BN254 after one contribution more."""
+    folder = tmp_path_factory.mktemp("returned")
+    contribute(keys["bn254"], folder / "next.zkey", name="them")
+    export_bellman(folder / "next.zkey", folder / "r.params")
+    return folder / "r.params"
+
+
+def test_a_key_of_what_was_contributed(
+    keys: dict[str, Path], returned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the key that was contributed to, but for what no quotient has of h."""
+    zkey, out = keys["bn254"], tmp_path / "out.zkey"
+    words = ["zkey", "import", "bellman", str(zkey), str(returned), str(out)]
+    assert entry.run([*words, "--name", "them"]) == 0
+    assert "Contribution 2: " in capsys.readouterr().out
+    found, expected = _sections(out), _sections(returned.with_name("next.zkey"))
+    assert {**found, 9: b""} == {**expected, 9: b""}
+    export_bellman(out, tmp_path / "again.params")
+    assert (tmp_path / "again.params").read_bytes() == returned.read_bytes()
+    ptau = known_powers(zkey.parent, "bn254", 5)
+    verified = verify_from_r1cs(zkey.with_suffix(".r1cs"), ptau, out)
+    assert [one.details.name for one, _ in verified.contributions] == ["all", "them"]
+    circuit, key = mixed("bn254"), ProvingKey.from_zkey(out)
+    proof, public = key.prove(circuit.write_wtns(tmp_path / "w.wtns"))
+    assert key.verifying_key.verify(public, proof)
+
+
+def _place(name: str, number: int) -> int:
+    """Where a point of MPC parameters over BN254 is, of `mixed` with 32 rows."""
+    counts = {"ic": 3, "h": 31, "l": 30, "a": 33, "b_g1": 33, "b_g2": 33}
+    at = 0
+    for own, degree in {**VERIFYING_KEY, "ic": 1, **LISTS}.items():
+        at += 4 * (own in counts)
+        if own == name:
+            return at + 64 * degree * number
+        at += 64 * degree * counts.get(own, 1)
+    # The circuit hash, the count, and contributions of 384 bytes.
+    return at + 68 + 384 * number
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "change", "error", "message"),
+    [
+        ("alpha_g1", 0, "swap", MismatchError, "alpha_g1 is not that of"),
+        ("ic", 1, "swap", MismatchError, "ic is not that of"),
+        ("a", 0, "swap", MismatchError, "a is not that of"),
+        ("b_g2", 2, "bit", MismatchError, "b_g2 is not that of"),
+        ("h", 3, "swap", VerificationError, "h is not that of the key, divided by"),
+        ("l", 3, "swap", VerificationError, "l is not that of the key, divided by"),
+        ("h", 3, "bit", InputError, "h: point 3 is not on the curve"),
+        ("l", 2, "full", InputError, "l: a coordinate is not below the modulus"),
+        ("delta_g1", 0, "generator", VerificationError, "delta is not what the last"),
+        ("end", 1, "generator", VerificationError, "contribution 2 does not follow"),
+        ("end", 1, "bit", InputError, "contribution 2: delta_g1 is not on the curve"),
+        ("end", 1, "full", InputError, "has a coordinate that is not below"),
+        ("end", 0, "bit", MismatchError, "the contributions do not begin with those of"),
+    ],
+)
+def test_what_was_not_contributed_is_refused(
+    name: str, number: int, change: str, error: type[QuodError], message: str,
+    keys: dict[str, Path], returned: Path, tmp_path: Path,
+) -> None:  # fmt: skip
+    data, at = bytearray(returned.read_bytes()), _place(name, number)
+    generator = b"".join(value.to_bytes(32, "big") for value in (1, 2))
+    if change == "swap":
+        data[at : at + 128] = data[at + 64 : at + 128] + data[at : at + 64]
+    elif change == "generator":
+        data[at : at + 64] = generator
+    elif change == "bit":
+        data[at + 63] ^= 1
+    else:
+        data[at : at + 32] = bytes([255]) * 32
+    (tmp_path / "bad.params").write_bytes(data)
+    with pytest.raises(error, match=message):
+        import_bellman(keys["bn254"], tmp_path / "bad.params", tmp_path / "out.zkey")
+    assert not (tmp_path / "out.zkey").exists()
+
+
+def test_files_that_are_no_answer(keys: dict[str, Path], returned: Path, tmp_path: Path) -> None:
+    zkey, data, bad = keys["bn254"], returned.read_bytes(), tmp_path / "bad.params"
+    export_bellman(zkey, tmp_path / "same.params")
+    with pytest.raises(InputError, match="1 contributions are not more than the 1"):
+        import_bellman(zkey, tmp_path / "same.params", tmp_path / "out")
+    ends = _place("end", 0) - 68
+    for content, error, message in (
+        (data[:-1], InputError, "contribution 2: its transcript"),
+        (data + b"x", InputError, "1 bytes more"),
+        (data[:100], InputError, "MPC parameters"),
+        (data[:ends] + bytes(64) + data[ends + 64 :], MismatchError, "the circuit hash is not"),
+    ):
+        bad.write_bytes(content)
+        with pytest.raises(error, match=message):
+            import_bellman(zkey, bad, tmp_path / "out")
+    generate_key(recurrence("bn254", 9).write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", SEED)
+    with pytest.raises(MismatchError, match=r"ic has 3|h has 31 points, not 15"):
+        import_bellman(tmp_path / "c.zkey", returned, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

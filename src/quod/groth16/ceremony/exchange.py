@@ -48,8 +48,8 @@ from quod.formats.zkey import KIND, VERSION, Zkey
 from quod.groth16.ceremony.contribution import Ceremony
 from quod.ntt.points import LagrangeLevels
 
-# What a zkey calls a list by another name.
-_NAMES = {"l": "c"}
+NAMES = {"l": "c"}
+"""What a zkey calls a list by another name."""
 
 
 def export_bellman(
@@ -73,7 +73,7 @@ def export_bellman(
         check_point(groups[degree], getattr(zkey, name)[None], partial(zkey.refuse, name, 0))
     for name, degree in {"ic": 1, **LISTS}.items():
         with timeline.stage(f"check {name}"):
-            _check(opened, zkey, groups[degree], _NAMES.get(name, name))
+            _check(opened, zkey, groups[degree], NAMES.get(name, name))
 
     def put(output: BinaryIO, group: Group, points: Words) -> None:
         for first, last in windows(group, len(points)):
@@ -84,7 +84,7 @@ def export_bellman(
             put(output, groups[degree], getattr(zkey, name)[None])
         for name, degree in {"ic": 1, **LISTS}.items():
             with timeline.stage(name):
-                points: Words = getattr(zkey, _NAMES.get(name, name))
+                points: Words = getattr(zkey, NAMES.get(name, name))
                 is_quotient = name == "h"
                 output.write((len(points) - is_quotient).to_bytes(4, "big"))
                 parts = quotient_powers(opened, zkey) if is_quotient else iter([points])
@@ -116,6 +116,25 @@ def quotient_powers(device: AnyDevice, zkey: Zkey) -> Iterator[Words]:
         scalars = np.empty((last - first, fr.words), np.uint32)
         powers_of(step, scale, first, scalars)
         yield secret_multiples(device, group, np.ascontiguousarray(sums[first:last]), scalars)
+
+
+def quotient_points(device: AnyDevice, zkey: Zkey, powers: Words) -> Words:
+    """The h of a key from what `quotient_powers` gives of it, n - 1 points in one array.
+
+    What is left out there is infinity: the points are those of a key but for that.
+    """
+    n, fr, group = zkey.domain_size, zkey.fr, group_of(CURVES[zkey.curve], 1)
+    shift = quotient_coset_shift(fr, "snarkjs", zkey.log2_domain)
+    scale = Secret.of_public(fr, pow(pow(shift, n, fr.value) - 1, -1, fr.value))
+    step = Secret.of_public(fr, pow(shift, -1, fr.value))
+    sums = np.zeros((n, *group.shape), np.uint32)
+    for first, last in windows(group, n - 1):
+        scalars = np.empty((last - first, fr.words), np.uint32)
+        powers_of(step, scale, first, scalars)
+        sums[first:last] = secret_multiples(device, group, powers[first:last], scalars)
+    levels = LagrangeLevels(device, group, zkey.log2_domain)
+    ((_, found),) = levels.run(sums, wanted={zkey.log2_domain})
+    return found
 
 
 def _check(device: AnyDevice, zkey: Zkey, group: Group, name: str) -> None:

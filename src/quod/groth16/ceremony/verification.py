@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from quod.ceremony.public_key import Digest, PublicKey, group_of
-from quod.ceremony.random_points import hash_to_g2
+from quod.ceremony.public_key import group_of
 from quod.ceremony.ratio import random_sums, same_ratio
 from quod.ceremony.verified_parts import VerifiedParts
 from quod.ceremony.windows import blocks, windows
@@ -38,7 +37,6 @@ from quod.frozen import frozen
 from quod.groth16.ceremony.contribution import (
     Ceremony,
     KeyContribution,
-    beacon_secret,
     check_deltas,
 )
 from quod.groth16.ceremony.initial_key import NewKey, open_inputs
@@ -210,7 +208,7 @@ class _Checked:
         digests = self._ceremony.digests()
         with self._timeline.stage("contributions") as stage:
             for number, one in enumerate(self._ceremony.contributions):
-                self._check_contribution(number, next(digests), before, one)
+                one.check(self.file.path, number + 1, curve, next(digests), before, self._timeline)
                 self._hashes.append(one.hash(curve))
                 before = one.delta_g1
                 stage.progress(number + 1, len(self._ceremony.contributions))
@@ -224,29 +222,6 @@ class _Checked:
             )
         if not same_ratio(curve, (curve.g1.generator, delta_g1), (curve.g2.generator, delta_g2)):
             self._refuse("delta_g2 is not of the same delta as delta_g1")
-
-    def _check_contribution(
-        self, number: int, digest: Digest, before: G1Point, one: KeyContribution
-    ) -> None:
-        curve, key = self._curve, one.key
-
-        def refuse(why: str) -> NoReturn:
-            self._refuse(f"contribution {number + 1} does not follow: {why}")
-
-        if digest(key.first_bytes(curve)) != one.transcript:
-            refuse("its transcript is not that of the circuit and the contributions before it")
-        second = hash_to_g2(curve, one.transcript)
-        ratio = (second, key.g2_spx)
-        if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
-            refuse("its key proves no secret: g1_sx and g2_spx are not of the same one")
-        if not same_ratio(curve, (before, one.delta_g1), ratio):
-            refuse("its delta is not the one before times the secret of its key")
-        if one.delta_g1 is not None and before is not None and one.delta_g1[0] == before[0]:
-            refuse("its secret is 1 or -1, which is none")
-        if one.details.beacon is not None:
-            secret, first = beacon_secret(curve, one.details.beacon.followed_stream(self._timeline))
-            if PublicKey.of(curve, secret, first, digest) != key:
-                refuse("its key is not that of its beacon")
 
     def check_points(self, parts: VerifiedParts) -> None:
         """InputError for a point of c or h that is not in its group.
