@@ -109,6 +109,4 @@ class Decoding:
             ATTENTION_PARTS[element, sums is not None], lanes=of_rows.lanes, element=element,
             plan=of_rows,
         )  # fmt: skip
-        device.launch(
-            combine, of_rows.groups(all_rows), all_rows, size, parts, *found, *results
-        )
+        device.launch(combine, of_rows.groups(all_rows), all_rows, size, parts, *found, *results)

@@ -13,9 +13,17 @@ from quod.kernel.machine import Capability
 from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
+from quod.tensor.attention_decode_cores import StepsOfCores
 from quod.tensor.attention_decode_lines import DecodeForm, Share, Sizes
 from quod.tensor.attention_decode_plan import DecodePlan
-from quod.tensor.attention_decode_steps import Found, Span, StepsOfSubgroups, StepsOfVectors
+from quod.tensor.attention_decode_steps import (
+    Found,
+    Held,
+    Span,
+    Steps,
+    StepsOfSubgroups,
+    StepsOfVectors,
+)
 from quod.tensor.attention_kernel import AttentionForm, inverse_of, log_sum
 from quod.tensor.attention_kernel import Sequence as Seen
 from quod.tensor.attention_parts_kernel import TOGETHER, Parts
@@ -44,10 +52,12 @@ def _attention_decode(
     sizes = Sizes(keys, heads, size, rows, parts, pages)
     seen = Seen(k, AttentionForm(form.causal), (queries, keys), lengths, number // heads)
     share = Share(k, element, plan, form, sizes, number, first, table)
-    kind = StepsOfVectors if k.machine.has(Capability.VECTOR_LANES) else StepsOfSubgroups
+    kind: type[Steps] = StepsOfSubgroups
+    if plan.cores or k.machine.has(Capability.VECTOR_LANES):
+        kind = StepsOfCores if plan.cores else StepsOfVectors
     steps = kind(k, plan, share, (q, keys_, values), factor)
-    found = steps.run(_span(k, plan, form, sizes, seen, share, part, steps.step))
-    together = _Together(k, plan, share, found)
+    found = steps.run(_span(k, steps, form, sizes, seen, share, part))
+    together = _Together(k, plan, share, found, steps.held)
     if form.split:
         of_parts = Parts(k, rest[0], all_rows, parts, size)
 
@@ -62,7 +72,7 @@ def _attention_decode(
 
     def put(row: Value, at: Value, total: Value, sums: Sequence[Value]) -> None:
         inverse = inverse_of(k, total)
-        line = share.line(rest[0], share.of_rows(row))
+        line = share.line(rest[0], row)
         share.accesses.store(line, at, [value * inverse for value in sums])
 
     def put_log(row: Value, top: Value, total: Value) -> None:
@@ -72,11 +82,10 @@ def _attention_decode(
 
 
 def _span(
-    k: Builder, plan: DecodePlan, form: DecodeForm, sizes: Sizes, seen: Seen, share: Share,
-    part: Value, step: int,
-) -> Span:  # fmt: skip
+    k: Builder, of: Steps, form: DecodeForm, sizes: Sizes, seen: Seen, share: Share, part: Value
+) -> Span:
     """The keys of a part, a whole number of steps but for the last."""
-    begin, end = k.constant(0, u32), seen.keys
+    begin, end, step = k.constant(0, u32), seen.keys, of.step
     if form.split:
         steps = (seen.keys + (step - 1)) // step
         each = (steps + (sizes.parts - 1)) // sizes.parts
@@ -85,7 +94,7 @@ def _span(
         end = k.minimum(begin + each, seen.keys)
     if not form.causal:
         return Span(begin, end, end, None)
-    of_rows = [seen.seen(share.row(each) % seen.queries) for each in range(plan.rows)]
+    of_rows = [seen.seen(share.row(row) % seen.queries) for row in of.held.rows]
     return Span(begin, end, k.minimum(seen.seen(k.constant(0, u32)), end), of_rows)
 
 
@@ -94,27 +103,24 @@ class _Together:
 
     Those of a subgroup are combined by shuffles before, in a fixed order."""
 
-    def __init__(self, k: Builder, plan: DecodePlan, share: Share, found: Found) -> None:
+    def __init__(
+        self, k: Builder, plan: DecodePlan, share: Share, found: Found, held: Held
+    ) -> None:
         self._k, self._plan, self._share = k, plan, share
-        subgroup = min(k.subgroup_size, k.workgroup_size)
-        self._count = k.workgroup_size // subgroup
+        self._count = k.workgroup_size // min(k.subgroup_size, k.workgroup_size)
         self._sums = k.shared(f32, self._count * plan.rows * plan.padded)
         self._numbers = k.shared(f32, 2 * self._count * plan.rows)
-        distance = plan.across
-        while distance < subgroup:
+        for distance in held.distances:
             found = self._combined(found, distance)
-            distance *= 2
         first = k.subgroup_id() * plan.rows
-        with k.if_(k.lane_id() < plan.across):
-            for row, (top, total, sums) in enumerate(zip(*found, strict=True)):
-                for number in range(plan.accesses):
-                    self._k.store(
-                        self._sums, self._place(first + row, number),
-                        *sums[number * plan.vector :][: plan.vector],
-                    )  # fmt: skip
-                with k.if_(share.own == 0):
-                    self._numbers[(first + row) * 2] = top
-                    self._numbers[(first + row) * 2 + 1] = total
+        for row, top, total, sums in zip(held.rows, *found, strict=True):
+            with k.if_(held.stores):
+                for number, place in enumerate(held.places):
+                    own = sums[number * plan.vector :][: plan.vector]
+                    k.store(self._sums, self._place(first + row, place), *own)
+            with k.if_(held.stores_numbers):
+                self._numbers[(first + row) * 2] = top
+                self._numbers[(first + row) * 2 + 1] = total
         k.barrier()
 
     def _combined(self, found: Found, distance: int) -> Found:
@@ -133,10 +139,9 @@ class _Together:
             sums.append(own)
         return tops, totals, sums
 
-    def _place(self, row: Value, number: int) -> Value:
+    def _place(self, row: Value, place: Value) -> Value:
         """Where an access of a row is in shared memory."""
-        at = self._share.own + number * self._plan.across
-        return row * self._plan.padded + at * self._plan.vector
+        return row * self._plan.padded + place * self._plan.vector
 
     def store(
         self, put: Callable[[Value, Value, Value, Sequence[Value]], None],
@@ -159,7 +164,7 @@ class _Together:
             for number in range(plan.accesses):
                 place, there = share.place(number)
                 sums = self._added(
-                    [k.load(self._sums, self._place(room, number), plan.vector) for room in rooms],
+                    [k.load(self._sums, self._place(room, place), plan.vector) for room in rooms],
                     scales,
                 )
                 with k.if_(inside if there is None else inside & there):

@@ -60,31 +60,40 @@ class Share:
         self.group, self.own = k.constant(0, u32), k.local_id()
         if self.groups > 1:
             self.group, self.own = self.own // plan.across, self.own % plan.across
-        self._width = sizes.size // plan.vector
-        self._table = table
+        self.width = sizes.size // plan.vector
+        """Accesses of a line."""
+        self._unit = (self.width * self.accesses.words).cast(self.word)
+        keys = sizes.keys.cast(self.word) * self._unit
+        self._begin, self._table = number.cast(self.word) * keys, table
         if table is not None:
             most = (sizes.keys // form.page_size).cast(self.word)
             self._table = k.pointer_add(table, (number // sizes.heads).cast(self.word) * most)
+            of_head = self._unit * form.page_size
+            self._begin = (number % sizes.heads).cast(self.word) * of_head
+            self._of_page = sizes.heads.cast(self.word) * of_head
 
-    def row(self, number: int) -> Value:
+    def row(self, number: Value | int) -> Value:
         """One of the rows, counted from the head's first; beyond the last it is that one."""
         return self._k.minimum(self.first + number, self.rows - 1)
 
-    def line(self, tensor: Value, line: Value) -> Value:
-        """A pointer to a line of a tensor, as accesses take it."""
-        width = (self._width * self.accesses.words).cast(self.word)
-        return self._k.pointer_add(self.accesses.of(tensor), line.cast(self.word) * width)
-
     def of_rows(self, row: Value) -> Value:
-        """The line of a row in a tensor of all heads."""
+        """The number of a row among those of all heads."""
         return self.number.cast(self.word) * self.rows.cast(self.word) + row.cast(self.word)
+
+    def line(self, tensor: Value, row: Value) -> Value:
+        """A pointer to a row in a tensor of all heads, as accesses take it."""
+        return self.at(tensor, self.of_rows(row) * self._unit)
+
+    def at(self, tensor: Value, offset: Value) -> Value:
+        """The same to what `key` gives."""
+        return self._k.pointer_add(self.accesses.of(tensor), offset)
 
     def place(self, number: int) -> tuple[Value, Value | None]:
         """Where an access of the instance is in a line, and whether it is there; None is yes."""
         at = self.own + number * self._plan.across
         if self._plan.full or number + 1 < self._plan.accesses:
             return at, None
-        return self._k.minimum(at, self._width - 1), at < self._width
+        return self._k.minimum(at, self.width - 1), at < self.width
 
     def load(self, line: Value) -> list[Value]:
         """The instance's elements of a line, which is padded with zeros."""
@@ -99,25 +108,21 @@ class Share:
 
     def queries(self, q: Value) -> Grid:
         """The instance's elements of the rows."""
-        rows = [self.of_rows(self.row(each)) for each in range(self._plan.rows)]
-        return [self.load(self.line(q, row)) for row in rows]
+        return [self.load(self.line(q, self.row(each))) for each in range(self._plan.rows)]
 
     def key(self, key: Value, *, own: bool = False) -> tuple[Value, Value | None]:
-        """The line of a key, and whether it is in a page that there is; None is yes.
+        """Where a key is in a tensor, and whether it is in a page that there is; None is yes.
 
         Instances beside each other ask for the same key, unless each has its `own`."""
         k, word = self._k, self.word
         if self._table is None:
-            return self.number.cast(word) * self._sizes.keys.cast(word) + key.cast(word), None
-        size = self._form.page_size
-        page = self._table[key // size]
+            return self._begin + key.cast(word) * self._unit, None
+        page = self._table[key // self._form.page_size]
         if self.groups == 1 and not own:
             page = k.uniform(page)
-        there = page < self._sizes.pages
-        heads = self._sizes.heads
-        page, head = k.minimum(page, self._sizes.pages - 1), self.number % heads
-        line = (page.cast(word) * heads.cast(word) + head.cast(word)) * size
-        return line + (key % size).cast(word), there
+        begin = k.minimum(page, self._sizes.pages - 1).cast(word) * self._of_page + self._begin
+        within = (key % self._form.page_size).cast(word) * self._unit
+        return begin + within, page < self._sizes.pages
 
     def value(self, line: Value, there: Value | None) -> list[Value]:
         """The instance's elements of a line of values; what is in no page is zero."""

@@ -9,12 +9,17 @@ from __future__ import annotations
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen
 from quod.kernel.machine import Capability
-from quod.kernel.types import Type
+from quod.kernel.types import HALVES, Type
 from quod.tensor.plan import VECTOR_LANES, widest
 
+CORE_KEYS = 16
+"""Keys that a subgroup multiplies together on tensor cores."""
+CORE_LINE = 64
+"""Elements of a line that a subgroup of tensor cores reads together."""
 MOST_PARTS = 512
 """Parts of the keys of a sequence."""
 _ROWS = 8
+_CORE_VECTOR = 8
 _MOST_SUMS = 64
 """Sums over values that an instance has in registers."""
 _LANES = 128
@@ -33,7 +38,8 @@ class DecodePlan:
     """`across` instances beside each other have a key together, of `lanes` in a workgroup.
 
     Each reads `vector` elements together, `accesses` times a key, for all of `rows` queries, and
-    `batch` keys at a time. A head is all of that if it is `full`, and ends before if not.
+    `batch` keys at a time. A head is all of that if it is `full`, and ends before if not. On tensor
+    `cores` a subgroup has 16 keys at a time, and this is how results are stored.
     """
 
     lanes: int
@@ -43,6 +49,7 @@ class DecodePlan:
     rows: int
     batch: int
     full: bool
+    cores: bool = False
 
     @property
     def elements(self) -> int:
@@ -54,19 +61,26 @@ class DecodePlan:
         """Elements of a row that all instances of a key have."""
         return self.across * self.elements
 
-    @property
-    def step(self) -> int:
-        """Keys that a workgroup takes together."""
-        return self.lanes // self.across * self.batch
+    def step(self, lanes: int) -> int:
+        """Keys that a workgroup of so many instances takes together."""
+        return lanes // 32 * CORE_KEYS if self.cores else lanes // self.across * self.batch
 
 
 def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> DecodePlan:
     """The plan for heads of so many elements, of which so many queries share the keys."""
     machine = device.machine(device.lanes)
+    vector = widest(element, size)
+    if machine.has(Capability.TENSOR_CORES) and element in HALVES and vector == _CORE_VECTOR:
+        accesses = -(-size // CORE_LINE)
+        own = 2 * _ROWS if rows > _ROWS and accesses <= 2 else _ROWS
+        return DecodePlan(
+            _LANES, CORE_LINE // vector, vector, accesses, own, 1, accesses * CORE_LINE == size,
+            cores=True,
+        )  # fmt: skip
     short = machine.has(Capability.SHORT_KERNELS)
     if machine.has(Capability.VECTOR_LANES):
         wide = device.machine(VECTOR_LANES).has(Capability.IFMA52)
-        lanes = across = 2 * VECTOR_LANES if wide else VECTOR_LANES
+        lanes = across = batch = 2 * VECTOR_LANES if wide else VECTOR_LANES
         vector = 1
     else:
         lanes = _LANES_OF_SHORT_KERNELS if short else _LANES
@@ -77,7 +91,8 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
     accesses = -(-size // (across * vector))
     most_rows = min(rows, 2 if short else _ROWS, max(1, _MOST_SUMS // (accesses * vector)))
     own = 1 << (most_rows.bit_length() - 1)
-    batch = 1 if short or vector == 1 else 4 if own * accesses * vector < _MOST_SUMS else 2
+    if not machine.has(Capability.VECTOR_LANES):
+        batch = 1 if short else 4 if own * accesses * vector < _MOST_SUMS else 2
     return DecodePlan(
         lanes, across, vector, accesses, own, batch, accesses * across * vector == size
     )
@@ -88,7 +103,9 @@ def plan_parts(device: AnyDevice, plan: DecodePlan, groups: int, keys: int) -> i
     multiprocessors busy as any number does."""
     on_processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     slots = device.multiprocessors * (1 if on_processor else _RESIDENT)
-    most = min(keys // max(_LEAST_KEYS, plan.step), -(-_WAVES * slots // groups), MOST_PARTS)
+    most = min(
+        keys // max(_LEAST_KEYS, plan.step(plan.lanes)), -(-_WAVES * slots // groups), MOST_PARTS
+    )
     busy = [_busy(groups * parts, slots) for parts in range(1, most + 1)]
     enough = _ENOUGH * max(busy, default=0)
     return next((at + 1 for at, share in enumerate(busy) if share >= enough), 1)

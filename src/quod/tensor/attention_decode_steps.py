@@ -8,6 +8,7 @@ memory. On a processor, where a shuffle goes through memory, a lane then has a k
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import reduce
 
@@ -37,49 +38,106 @@ class Span:
         return key < stop
 
 
-class _Steps:
+@frozen(eq=False)
+class Held:
+    """Where the numbers that an instance has found belong.
+
+    `rows` of the tile, and the `places` of accesses in each of them; whether the instance is one
+    that stores sums, and one that stores a row's other numbers; and the distances to the instances
+    whose numbers are to be combined with its own before.
+    """
+
+    rows: list[Value]
+    places: list[Value]
+    stores: Value
+    stores_numbers: Value
+    distances: list[int]
+
+
+class Steps(ABC):
     """Rows and keys of an instance, `step` keys of the workgroup at a time."""
 
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
-        q, self._keys, self._values = tensors
+        _, self._keys, self._values = tensors
         self._k, self._plan, self._share, self._factor = k, plan, share, factor
-        self._queries = share.queries(q)
-        self._least = k.constant(LEAST, f32)
-        self.step = share.groups * plan.batch
+        self._least, self._zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        self.step = plan.step(k.workgroup_size)
+        """Keys that the workgroup takes together."""
+
+    @property
+    @abstractmethod
+    def held(self) -> Held:
+        """Where what is found belongs."""
+
+    @abstractmethod
+    def _taken(self, first: Value, found: Found, span: Span | None, end: Value) -> Found:
+        """What is found with the keys of a step; with a span rows may not see all of them."""
 
     def run(self, span: Span) -> Found:
         """What the instance finds of its keys."""
-        k, plan, zero = self._k, self._plan, self._k.constant(0.0, f32)
+        held, size = self.held, self._plan.vector
+        rows = len(held.rows)
         found: Found = (
-            [self._least] * plan.rows, [zero] * plan.rows, [[zero] * plan.elements] * plan.rows,
+            [self._least] * rows, [self._zero] * rows,
+            [[self._zero] * (len(held.places) * size) for _ in range(rows)],
         )  # fmt: skip
         # Keys that all rows see need no masks, up to a step that is not full.
-        whole = (k.maximum(span.by_all, span.begin) - span.begin) // self.step
+        whole = (self._k.maximum(span.by_all, span.begin) - span.begin) // self.step
         middle = span.begin + whole * self.step
         for begin, end, masked in ((span.begin, middle, False), (middle, span.end, True)):
-            with k.range(begin, end, self.step, carry=found) as loop:
+            with self._k.range(begin, end, self.step, carry=found) as loop:
                 loop.next(self._taken(loop.index, loop.carried, span if masked else None, span.end))
             found = loop.results
         return found
 
-    def _taken(self, first: Value, found: Found, span: Span | None, end: Value) -> Found:
-        raise NotImplementedError
-
-    def _from(self, value: Value, distance: int) -> Value:
-        return self._k.shuffle(value, self._k.lane_id() ^ distance)
-
-    def _all(
-        self, value: Value, combine: Callable[[Value, Value], Value], count: int
-    ) -> Value:
+    def _all(self, value: Value, combine: Callable[[Value, Value], Value], count: int) -> Value:
         """One number of those of so many instances, the same in each."""
         distance = count // 2
         while distance:
-            value = combine(value, self._from(value, distance))
+            value = combine(value, self._k.shuffle(value, self._k.lane_id() ^ distance))
             distance //= 2
         return value
+
+    def _masked(self, logit: Value, inside: Value | None) -> Value:
+        return logit if inside is None else self._k.select(inside, logit, self._least)
+
+    def _power(self, logit: Value, inside: Value | None, top: Value) -> Value:
+        power = self._k.exp2(logit - top, normal=True)
+        return power if inside is None else self._k.select(inside, power, self._zero)
+
+
+def both(one: Value | None, other: Value | None) -> Value | None:
+    """Whether both conditions hold, where None always does."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+class _StepsOfLines(Steps):
+    """Instances beside each other have a key together, each some elements of all rows."""
+
+    def __init__(
+        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        factor: Value,
+    ) -> None:  # fmt: skip
+        super().__init__(k, plan, share, tensors, factor)
+        self._queries = share.queries(tensors[0])
+
+    @property
+    def held(self) -> Held:
+        k, plan, own = self._k, self._plan, self._share.own
+        distances, distance = [], plan.across
+        while distance < min(k.subgroup_size, k.workgroup_size):
+            distances.append(distance)
+            distance *= 2
+        return Held(
+            [k.constant(row, u32) for row in range(plan.rows)],
+            [own + at * plan.across for at in range(plan.accesses)],
+            k.lane_id() < plan.across, k.lane_id() == 0, distances,
+        )  # fmt: skip
 
     def _product(self, row: Sequence[Value], line: Sequence[Value]) -> Value:
         total = row[0] * line[0]
@@ -87,12 +145,8 @@ class _Steps:
             total = self._k.fma(a, b, total)
         return total
 
-    def _power(self, logit: Value, top: Value, inside: Value | None) -> Value:
-        power = self._k.exp2(logit - top, normal=True)
-        return power if inside is None else self._k.select(inside, power, 0.0)
 
-
-class StepsOfSubgroups(_Steps):
+class StepsOfSubgroups(_StepsOfLines):
     """Of a GPU: an instance has `batch` keys at a time, and no other group has them."""
 
     def _taken(self, first: Value, found: Found, span: Span | None, end: Value) -> Found:
@@ -101,25 +155,19 @@ class StepsOfSubgroups(_Steps):
         # What is beyond the last key may be no number.
         known = places if span is None else [k.minimum(place, end - 1) for place in places]
         at = [share.key(place) for place in known]
-        keys = [share.load(share.line(self._keys, line)) for line, _ in at]
-        values = [share.value(share.line(self._values, line), there) for line, there in at]
+        keys = [share.load(share.at(self._keys, line)) for line, _ in at]
+        values = [share.value(share.at(self._values, line), there) for line, there in at]
         tops, totals, sums = [], [], []
-        for row, (query, top, total, own) in enumerate(
-            zip(self._queries, *found, strict=True)
-        ):
+        for row, (query, top, total, own) in enumerate(zip(self._queries, *found, strict=True)):
             logits, seen = [], []
             for place, (_, there), key in zip(places, at, keys, strict=True):
                 product = self._all(self._product(query, key), operator.add, self._plan.across)
-                inside = there
-                if span is not None:
-                    below = span.inside(k, place, row)
-                    inside = below if there is None else below & there
-                logit = product * self._factor
+                inside = both(there, None if span is None else span.inside(k, place, row))
                 seen.append(inside)
-                logits.append(logit if inside is None else k.select(inside, logit, self._least))
+                logits.append(self._masked(product * self._factor, inside))
             tops.append(reduce(k.maximum, logits, top))
             scale = k.exp2(top - tops[-1], normal=True)
-            weights = [self._power(each, tops[-1], inside) for each, inside in zip(logits, seen, strict=True)]
+            weights = [self._power(*each, tops[-1]) for each in zip(logits, seen, strict=True)]
             totals.append(reduce(operator.add, weights, total * scale))
             made = []
             for number, sum_ in enumerate(own):
@@ -131,7 +179,7 @@ class StepsOfSubgroups(_Steps):
         return tops, totals, sums
 
 
-class StepsOfVectors(_Steps):
+class StepsOfVectors(_StepsOfLines):
     """Of a processor: a lane has elements of all keys, and the logits of one key at a time.
 
     What lanes have of the products of a row goes to shared memory, by keys, and each lane adds up
@@ -157,7 +205,7 @@ class StepsOfVectors(_Steps):
         k.barrier()
         with k.range(zero, count) as loop:
             line, _ = share.key(first + loop.index)
-            key = share.load(share.line(self._keys, line))
+            key = share.load(share.at(self._keys, line))
             for row, query in enumerate(self._queries):
                 place = (loop.index + row * lanes) * lanes + k.local_id()
                 self._products[place] = self._product(query, key)
@@ -166,30 +214,24 @@ class StepsOfVectors(_Steps):
         _, there = share.key(own, own=True)
         tops, totals, scales = [], [], []
         for row, (top, total) in enumerate(zip(*found[:2], strict=True)):
-            inside = there
-            if span is not None:
-                below = span.inside(k, first + k.local_id(), row)
-                inside = below if there is None else below & there
+            asked = first + k.local_id()
+            inside = both(there, None if span is None else span.inside(k, asked, row))
             # Of a key that is not there, this is that of another.
             begin = (k.minimum(k.local_id(), count - 1) + row * lanes) * lanes
-            logit = reduce(
-                operator.add, [self._products[begin + at] for at in range(lanes)]
-            ) * self._factor
-            if inside is not None:
-                logit = k.select(inside, logit, self._least)
+            product = reduce(operator.add, [self._products[begin + at] for at in range(lanes)])
+            logit = self._masked(product * self._factor, inside)
             tops.append(k.maximum(top, self._all(logit, k.maximum, lanes)))
             scales.append(k.exp2(top - tops[-1], normal=True))
-            weight = self._power(logit, tops[-1], inside)
+            weight = self._power(logit, inside, tops[-1])
             totals.append(total * scales[-1] + weight)
             self._weights[k.local_id() + row * lanes] = weight
         k.barrier()
         sums = [
-            [value * scale for value in row]
-            for row, scale in zip(found[2], scales, strict=True)
+            [value * scale for value in row] for row, scale in zip(found[2], scales, strict=True)
         ]
         with k.range(zero, count, carry=sums) as loop:
             line, there = share.key(first + loop.index)
-            values = share.value(share.line(self._values, line), there)
+            values = share.value(share.at(self._values, line), there)
             made = []
             for row, sums_ in enumerate(loop.carried):
                 weight = self._weights[loop.index + row * lanes]

@@ -64,9 +64,7 @@ def paged_attention(
     pages = _pages(device, queries, key_pages, value_pages, table, lengths)
     _, heads, count, size = queries.shape
     if heads % pages.heads:
-        raise InputError(
-            f"key_pages has {pages.heads} heads, which do not divide the {heads} of q"
-        )
+        raise InputError(f"key_pages has {pages.heads} heads, which do not divide the {heads} of q")
     if count > _MOST:
         raise InputError(f"q has {count} queries; at most {_MOST} go")
     causal = flag("causal", causal)

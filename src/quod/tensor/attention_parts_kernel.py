@@ -103,7 +103,9 @@ def _kernel(element: Type, *, sums: bool) -> KernelDefinition:
     parameters |= {"numbers": pointer(f32), "out": pointer(element)}
     if sums:
         parameters["log_sums"] = pointer(f32)
-    location = Location(_attention_parts.__code__.co_filename, _attention_parts.__code__.co_firstlineno)
+    location = Location(
+        _attention_parts.__code__.co_filename, _attention_parts.__code__.co_firstlineno
+    )
     return KernelDefinition(f"attention_parts_{element}", _attention_parts, parameters, location)
 
 
