@@ -8,8 +8,10 @@ import numpy as np
 
 from quod.tensor import (
     adamw,
+    append_to_pages,
     attention,
     attention_backward,
+    attention_decode,
     clip_gradients,
     cross_entropy,
     embedding,
@@ -20,6 +22,7 @@ from quod.tensor import (
     gradient_norm,
     layer_norm,
     layer_norm_backward,
+    paged_attention,
     quantised,
     rms_norm,
     rms_norm_backward,
@@ -61,6 +64,18 @@ def rows_of_attention() -> Iterator[tuple[str, Row]]:
     slope = {name: value for name, value in given.items() if name != "log_sums"}
     slope |= {"gradient": x, "y": x, "log_sums": np.ones((1, 3), np.float32)}
     yield "attention_backward", Row(attention_backward, slope, fine)
+    few = fine | {"log_sums": OPTIONAL, "parts": OPTIONAL}
+    yield "attention_decode", Row(attention_decode, given | {"parts": None}, few)
+    x = np.ones((1, 1, 1, 2), np.float32)
+    pages = {
+        "device": DEVICE, "key_pages": np.ones((3, 1, 4, 2), np.float32),
+        "value_pages": np.ones((3, 1, 4, 2), np.float32), "table": np.array([[2, 0]], np.int32),
+        "lengths": np.array([5], np.int32),
+    }  # fmt: skip
+    given = {name: given[name] for name in ("scale", "causal", "log_sums", "out")}
+    del few["lengths"]
+    yield "paged_attention", Row(paged_attention, pages | given | {"q": x, "parts": None}, few)
+    yield "append_to_pages", Row(append_to_pages, pages | {"k": x, "v": x})
 
 
 def rows_of_positions() -> Iterator[tuple[str, Row]]:

@@ -2,10 +2,11 @@
 
 `softmax`, `rms_norm` and `layer_norm` are functions of rows, `silu`, `gelu` and `swiglu` of
 elements, all with their gradients, `gemm` multiplies matrices, `attention` weighs values by
-queries and keys, with its gradient, and `cross_entropy` is a loss with its gradient. `embedding`
-picks rows, and `rope` turns pairs by positions. `adamw` takes a step of training, and
-`clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and arrays of other
-libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF
+queries and keys, with its gradient, and `attention_decode` and `paged_attention` are for few
+queries. `cross_entropy` is a loss with its gradient. `embedding` picks rows, and `rope` turns pairs
+by positions. `adamw` takes a step of training, and `clip_gradients` keeps it small. All take arrays
+of NumPy, buffers of devices and arrays of other libraries in place (docs/tensors.md);
+`quod.tensor.quantised` has weights in the blocks of GGUF
 files. The names below load on first use (PEP 562).
 """
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from quod.tensor.activations import swiglu as swiglu
     from quod.tensor.activations import swiglu_backward as swiglu_backward
     from quod.tensor.attention_call import attention as attention
+    from quod.tensor.attention_decode import attention_decode as attention_decode
     from quod.tensor.attention_gradients import attention_backward as attention_backward
+    from quod.tensor.attention_pages import append_to_pages as append_to_pages
+    from quod.tensor.attention_pages import paged_attention as paged_attention
     from quod.tensor.embeddings import embedding as embedding
     from quod.tensor.embeddings import embedding_backward as embedding_backward
     from quod.tensor.functions import layer_norm as layer_norm
@@ -49,22 +53,25 @@ _ROPE = ("rope", "rope_backward", "rope_table")
 _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 
 __all__ = [
-    "adamw", "attention", "attention_backward", "clip_gradients", "cross_entropy", "embedding",
-    "embedding_backward", "gelu", "gelu_backward", "gemm", "gradient_norm", "layer_norm",
-    "layer_norm_backward", "rms_norm", "rms_norm_backward", "rope", "rope_backward", "rope_table",
-    "silu", "silu_backward", "softmax", "softmax_backward", "swiglu", "swiglu_backward",
+    "adamw", "append_to_pages", "attention", "attention_backward", "attention_decode",
+    "clip_gradients", "cross_entropy", "embedding", "embedding_backward", "gelu", "gelu_backward",
+    "gemm", "gradient_norm", "layer_norm", "layer_norm_backward", "paged_attention", "rms_norm",
+    "rms_norm_backward", "rope", "rope_backward", "rope_table", "silu", "silu_backward", "softmax",
+    "softmax_backward", "swiglu", "swiglu_backward",
 ]  # fmt: skip
 
 _HOME = (
     dict.fromkeys(__all__, "quod.tensor.functions")
     | dict.fromkeys(_ACTIVATIONS, "quod.tensor.activations")
     | dict.fromkeys(("embedding", "embedding_backward"), "quod.tensor.embeddings")
+    | dict.fromkeys(("append_to_pages", "paged_attention"), "quod.tensor.attention_pages")
     | dict.fromkeys(_ROPE, "quod.tensor.rotary")
     | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
     | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
     | {
         "adamw": "quod.tensor.optimiser", "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",
+        "attention_decode": "quod.tensor.attention_decode",
         "cross_entropy": "quod.tensor.loss",
         "gemm": "quod.tensor.gemm_call",
     }

@@ -47,7 +47,7 @@ class StepsOfCores(Steps):
 
     @property
     def held(self) -> Held:
-        k, plan = self._k, self._plan
+        plan = self._plan
         columns = CORE_LINE // plan.vector
         return Held(
             [self._own + _ROWS * half for half in range(self._halves)],
@@ -72,13 +72,13 @@ class StepsOfCores(Steps):
         found = k.load(line, place * words, words)
         return found if there is None else tuple(k.select(there, word, 0) for word in found)
 
-    def _taken(self, first: Value, found: Found, span: Span | None, end: Value) -> Found:
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
         k, share = self._k, self._share
         first = first + (k.local_id() >> 5) * CORE_KEYS
 
         def found_at(key: Value) -> tuple[Value, Value | None]:
             # What is beyond the last key may be no number.
-            return share.key(key if span is None else k.minimum(key, end - 1))
+            return share.key(key if span is None else k.minimum(key, span.end - 1))
 
         lines = [found_at(first + (self._own + _ROWS * half))[0] for half in range(2)]
         keys = [

@@ -26,7 +26,7 @@ from quod.tensor.attention_decode_steps import (
 )
 from quod.tensor.attention_kernel import AttentionForm, inverse_of, log_sum
 from quod.tensor.attention_kernel import Sequence as Seen
-from quod.tensor.attention_parts_kernel import TOGETHER, Parts
+from quod.tensor.attention_parts_kernel import Parts
 from quod.tensor.flat import TYPES
 
 _LEAST_STEPS = 2

@@ -24,7 +24,7 @@ _MOST_SUMS = 64
 """Sums over values that an instance has in registers."""
 _LANES = 128
 _LANES_OF_SHORT_KERNELS = 64
-_RESIDENT = 4
+_RESIDENT = 2
 """Workgroups that a multiprocessor has at a time."""
 _WAVES = 4
 _ENOUGH = 0.85

@@ -57,6 +57,9 @@ class Held:
 class Steps(ABC):
     """Rows and keys of an instance, `step` keys of the workgroup at a time."""
 
+    _unmasked = True
+    """Whether a step without masks is faster than one with them."""
+
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
         factor: Value,
@@ -73,7 +76,7 @@ class Steps(ABC):
         """Where what is found belongs."""
 
     @abstractmethod
-    def _taken(self, first: Value, found: Found, span: Span | None, end: Value) -> Found:
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
         """What is found with the keys of a step; with a span rows may not see all of them."""
 
     def run(self, span: Span) -> Found:
@@ -84,14 +87,19 @@ class Steps(ABC):
             [self._least] * rows, [self._zero] * rows,
             [[self._zero] * (len(held.places) * size) for _ in range(rows)],
         )  # fmt: skip
-        # Keys that all rows see need no masks, up to a step that is not full.
-        whole = (self._k.maximum(span.by_all, span.begin) - span.begin) // self.step
-        middle = span.begin + whole * self.step
-        for begin, end, masked in ((span.begin, middle, False), (middle, span.end, True)):
-            with self._k.range(begin, end, self.step, carry=found) as loop:
-                loop.next(self._taken(loop.index, loop.carried, span if masked else None, span.end))
-            found = loop.results
-        return found
+        middle = span.begin
+        if self._unmasked:
+            # Keys that all rows see need no masks, up to a step that is not full.
+            whole = (self._k.maximum(span.by_all, middle) - middle) // self.step
+            middle = middle + whole * self.step
+            found = self._loop(span.begin, middle, found, None)
+        return self._loop(middle, span.end, found, span)
+
+    def _loop(self, begin: Value, end: Value, found: Found, span: Span | None) -> Found:
+        with self._k.range(begin, end, self.step, carry=found) as loop:
+            loop.next(self._taken(loop.index, loop.carried, span))
+        results: Found = loop.results
+        return results
 
     def _all(self, value: Value, combine: Callable[[Value, Value], Value], count: int) -> Value:
         """One number of those of so many instances, the same in each."""
@@ -149,11 +157,11 @@ class _StepsOfLines(Steps):
 class StepsOfSubgroups(_StepsOfLines):
     """Of a GPU: an instance has `batch` keys at a time, and no other group has them."""
 
-    def _taken(self, first: Value, found: Found, span: Span | None, end: Value) -> Found:
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
         k, share = self._k, self._share
         places = [first + (at * share.groups + share.group) for at in range(self._plan.batch)]
         # What is beyond the last key may be no number.
-        known = places if span is None else [k.minimum(place, end - 1) for place in places]
+        known = places if span is None else [k.minimum(place, span.end - 1) for place in places]
         at = [share.key(place) for place in known]
         keys = [share.load(share.at(self._keys, line)) for line, _ in at]
         values = [share.value(share.at(self._values, line), there) for line, there in at]
@@ -186,6 +194,8 @@ class StepsOfVectors(_StepsOfLines):
     that of its key. So there is one power for a vector of keys.
     """
 
+    _unmasked = False
+
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
         factor: Value,
@@ -199,9 +209,10 @@ class StepsOfVectors(_StepsOfLines):
         tops, totals, sums = super().run(span)
         return tops, [self._all(each, operator.add, self._lanes) for each in totals], sums
 
-    def _taken(self, first: Value, found: Found, span: Span | None, end: Value) -> Found:
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
         k, share, lanes, zero = self._k, self._share, self._lanes, self._k.constant(0, u32)
-        count = k.constant(lanes, u32) if span is None else k.minimum(end - first, lanes)
+        assert span is not None
+        count = k.minimum(span.end - first, lanes)
         k.barrier()
         with k.range(zero, count) as loop:
             line, _ = share.key(first + loop.index)
@@ -210,14 +221,13 @@ class StepsOfVectors(_StepsOfLines):
                 place = (loop.index + row * lanes) * lanes + k.local_id()
                 self._products[place] = self._product(query, key)
         k.barrier()
-        own = k.minimum(first + k.local_id(), end - 1)
-        _, there = share.key(own, own=True)
+        # The last key instead of one that is not there.
+        own = k.minimum(k.local_id(), count - 1)
+        _, there = share.key(first + own, own=True)
         tops, totals, scales = [], [], []
         for row, (top, total) in enumerate(zip(*found[:2], strict=True)):
-            asked = first + k.local_id()
-            inside = both(there, None if span is None else span.inside(k, asked, row))
-            # Of a key that is not there, this is that of another.
-            begin = (k.minimum(k.local_id(), count - 1) + row * lanes) * lanes
+            inside = both(there, span.inside(k, first + k.local_id(), row))
+            begin = (own + row * lanes) * lanes
             product = reduce(operator.add, [self._products[begin + at] for at in range(lanes)])
             logit = self._masked(product * self._factor, inside)
             tops.append(k.maximum(top, self._all(logit, k.maximum, lanes)))
