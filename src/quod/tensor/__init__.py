@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quod.tensor.activations import swiglu as swiglu
     from quod.tensor.activations import swiglu_backward as swiglu_backward
     from quod.tensor.attention_call import attention as attention
-    from quod.tensor.attention_decode import attention_decode as attention_decode
+    from quod.tensor.attention_decode_call import attention_decode as attention_decode
     from quod.tensor.attention_gradients import attention_backward as attention_backward
     from quod.tensor.attention_pages import append_to_pages as append_to_pages
     from quod.tensor.attention_pages import paged_attention as paged_attention
@@ -71,7 +71,7 @@ _HOME = (
     | {
         "adamw": "quod.tensor.optimiser", "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",
-        "attention_decode": "quod.tensor.attention_decode",
+        "attention_decode": "quod.tensor.attention_decode_call",
         "cross_entropy": "quod.tensor.loss",
         "gemm": "quod.tensor.gemm_call",
     }

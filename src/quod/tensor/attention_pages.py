@@ -26,7 +26,7 @@ from quod.tensor.arrays import (
     result,
     tensor,
 )
-from quod.tensor.attention_decode import Decoding, check_results, parts_of
+from quod.tensor.attention_decode_call import Decoding, check_results, parts_of
 from quod.tensor.attention_decode_lines import DecodeForm
 from quod.tensor.attention_heads import LARGEST_HEAD
 from quod.tensor.attention_pages_kernel import APPEND_TO_PAGES
