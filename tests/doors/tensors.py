@@ -73,7 +73,7 @@ def rows_of_attention() -> Iterator[tuple[str, Row]]:
         "lengths": np.array([5], np.int32),
     }  # fmt: skip
     given = {name: given[name] for name in ("scale", "causal", "log_sums", "out")}
-    del few["lengths"]
+    few = {name: value for name, value in few.items() if name != "lengths"}
     yield "paged_attention", Row(paged_attention, pages | given | {"q": x, "parts": None}, few)
     yield "append_to_pages", Row(append_to_pages, pages | {"k": x, "v": x})
 
