@@ -102,6 +102,7 @@ CPU: Commands = {
     "ceremony": [["--log2", "12", "--step", "prepare", "--against", "snarkjs", *_ONCE]],
     "gemm": [[*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD]],
     "attention": [[*_kinds("full", "causal"), "--threads", "1", "--against", "limit"]],
+    "decode": [[*_kinds("plain", "paged"), "--threads", "1", "--against", "copy"]],
     "softmax": [_ON_ONE_THREAD],
     "norm": [[*_kinds("layer", "rms"), *_ON_ONE_THREAD]],
     "activation": [[*_kinds("silu", "gelu-tanh", "swiglu"), *_ON_ONE_THREAD]],
@@ -123,6 +124,12 @@ _TENSORS_ON_CUDA: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {
             ("f16", "bf16"),
         ),
         ([*_kinds("full", "causal"), *_shapes("1x16x2048x128")], ("f32",)),
+    ],
+    "decode": [
+        (
+            [*_kinds("plain", "paged"), *_shapes("8x32x8x8192x128", "1x32x8x65536x128")],
+            ("f32", "f16", "bf16"),
+        ),
     ],
     "softmax": [(_shapes(*_ROWS), ("f32", "bf16"))],
     "norm": [([*_kinds("layer", "rms"), *_shapes(*_ROWS)], ("f32", "bf16"))],
