@@ -207,7 +207,7 @@ CUDA: Commands = {
             [*options, "--dtype", dtype, "--against", peer]
             for options, dtypes in listed
             for dtype in dtypes
-            for peer in ("torch", "limit")
+            for peer in ("torch", "copy" if subject == "decode" else "limit")
         ]
         for subject, listed in _TENSORS_ON_CUDA.items()
     },

@@ -26,15 +26,15 @@ def attention_decode(
 ) -> Any:  # fmt: skip
     """softmax(scale * q k^T) v of few queries a head, with many keys; gives `out`, or what is made.
 
-    Tensors are those of `attention`, and so is the result, but for rounding: weights stay f32 here
-    for all types. With `causal`, here the default, the last query sees all keys. All queries that
-    share a head of keys are computed together, eight at a time, so that keys and values are read
-    once; more than about 16 queries are faster in `attention`.
+    Tensors are those of `attention`, and so is the result, but for rounding. With `causal`, here
+    the default, the last query sees all keys. All queries that share a head of keys are computed
+    together, eight at a time or 16, so that keys and values are read once; where there are many
+    more, `attention` is faster.
 
     Keys are split into `parts`, from 1 to 512, which workgroups of their own have, and which are
-    combined in a fixed order (flash-decoding: Dao, Haziza, Massa and Sizov, 2023). Without it, the
-    number follows from the shapes and the device: with it, from nothing else. `lengths`, `log_sums`
-    and `out` are as `attention` has them, and so are errors.
+    combined in a fixed order (flash-decoding: Dao, Haziza, Massa and Sizov, 2023); the shapes and
+    the device decide how many if none are given. `lengths`, `log_sums` and `out` are as `attention`
+    has them, and so are errors.
     """
     device = resolve_device(device)
     given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
