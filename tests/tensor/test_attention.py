@@ -24,9 +24,7 @@ EDGES = [
 FEW = [(65, 40, 12, (4, 2)), (5, 0, 8, (1, 1))]
 
 
-def run(
-    device: AnyDevice, case: Case, call: Callable[..., Any] = attention
-) -> tuple[Array, Array]:
+def run(device: AnyDevice, case: Case, call: Callable[..., Any] = attention) -> tuple[Array, Array]:
     """The result and the logarithms of sums, in poisoned memory whose surroundings must stay."""
     q, k, v = (amid_poison(device, x) for x in case[:3])
     out = Guarded(device, np.zeros_like(case.q))

@@ -18,7 +18,7 @@ from quod.kernel.types import Type
 from quod.tensor import attention_decode
 from quod.tensor.attention_decode_plan import plan_decode, plan_parts
 from tests.tensor.attention_model import NONE, Case, exact, made
-from tests.tensor.numbers import TYPES, Array
+from tests.tensor.numbers import TYPES
 from tests.tensor.test_attention import check, run
 
 Shape = tuple[int, int, int, tuple[int, int]]
@@ -166,9 +166,9 @@ def test_leading_axes_and_what_is_made() -> None:
 # --- plans
 
 
-def _gpu(multiprocessors: int) -> Any:
-    features = frozenset({"subgroup", "tensor_cores"})
-    machine = Machine("ptx", 128, features, subgroup_size=32)
+def _gpu(multiprocessors: int, shared_bytes: int = 227 << 10) -> Any:
+    features = frozenset({"subgroup", "tensor_cores", "async_copies"})
+    machine = Machine("ptx", 128, features, shared_bytes, subgroup_size=32)
     return SimpleNamespace(
         lanes=128, multiprocessors=multiprocessors, machine=lambda lanes: machine
     )
@@ -196,6 +196,13 @@ def test_plans_have_all_of_a_line(element: Type) -> None:
             assert plan.full == (plan.padded == size)
             assert size % plan.vector == 0
             assert plan.rows <= 2 * rows or plan.cores
+
+
+def test_plans_fit_shared_memory() -> None:
+    for size, room, lanes in ((128, 227, 128), (128, 48, 64), (256, 99, 64), (256, 48, 32)):
+        plan = plan_decode(_gpu(1, room << 10), f16, size, 4)
+        assert (plan.cores, plan.lanes) == (True, lanes)
+    assert not plan_decode(_gpu(1, 16 << 10), f16, 256, 4).cores
 
 
 # --- bad input

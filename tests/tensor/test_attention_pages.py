@@ -71,9 +71,7 @@ def run(
     return out.array(), logs.array()
 
 
-def check(
-    device: AnyDevice, case: Case, element: Type, page_size: int, parts: int | None
-) -> None:
+def check(device: AnyDevice, case: Case, element: Type, page_size: int, parts: int | None) -> None:
     """Against float64; and where parts are known, the bits of keys that are in no pages."""
     found, logs = run(device, case, paged(case, page_size), parts)
     assert case.lengths is not None
@@ -131,10 +129,8 @@ def _without_a_page(device: AnyDevice, element: Type, wrong: int) -> None:
         found, logs = run(device, case, given, parts)
         for sequence, length in enumerate((40, 21)):
             keys = [key for key in range(length) if not 8 <= key < 16]
-            own = Case(
-                case.q[sequence : sequence + 1], *(x[sequence : sequence + 1, :, keys] for x in case[1:3]),
-                case.scale,
-            )  # fmt: skip
+            part = slice(sequence, sequence + 1)
+            own = Case(case.q[part], case.k[part, :, keys], case.v[part, :, keys], case.scale)
             wanted, wanted_logs = exact(own, element)
             error = np.abs(numbers(found[sequence : sequence + 1], element) - wanted)
             assert (error <= bound(own, element)).all()

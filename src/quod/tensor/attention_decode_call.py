@@ -8,11 +8,11 @@ from typing import Any
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
-from quod.tensor.arrays import Given, Tensor, check_apart, like, result
+from quod.tensor.arrays import Given, Tensor
 from quod.tensor.attention_decode_kernel import decode_kernel
 from quod.tensor.attention_decode_lines import DecodeForm
 from quod.tensor.attention_decode_plan import MOST_PARTS, plan_decode, plan_parts
-from quod.tensor.attention_heads import heads_of
+from quod.tensor.attention_heads import heads_of, results_of
 from quod.tensor.attention_parts_kernel import ATTENTION_PARTS, TOGETHER
 from quod.tensor.plan import plan_groups, widest
 from quod.tensor.rows import LOG2_E
@@ -38,10 +38,7 @@ def attention_decode(
     """
     device = resolve_device(device)
     given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    target = result(device, q, given.q) if out is None else out
-    made = like(device, "out", target, given.q)
-    sums = None if log_sums is None else given.of_queries(device, "log_sums", log_sums)
-    check_results(made, sums, *given.given)
+    target, made, sums = results_of(device, q, given.q, given.given, log_sums, out)
     queries, keys, _ = given.sizes
     form = DecodeForm(given.causal, given.lengths is not None, sums is not None)
     call = Decoding(given.q, queries, keys, given.k.shape[-3], form, given.scale, given.memory())
@@ -52,13 +49,6 @@ def attention_decode(
 def parts_of(parts: int | None) -> int | None:
     """What callers give; InputError for what is no number of parts."""
     return None if parts is None else whole_number("parts", parts, 1, MOST_PARTS)
-
-
-def check_results(made: Tensor, sums: Tensor | None, *given: Tensor | None) -> None:
-    """InputError where results are in the memory of something else."""
-    check_apart(made, *given, sums)
-    if sums is not None:
-        check_apart(sums, *given)
 
 
 @frozen(eq=False)

@@ -184,16 +184,13 @@ def _kernel(
     element: Type, *, lengths: bool, paged: bool, split: bool, sums: bool
 ) -> KernelDefinition:
     counts = ("queries", "keys", "heads", "size", "rows", "parts", "pages", "all_rows")
-    parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
-    parameters["factor"] = f32
-    parameters |= dict.fromkeys(("q", "keys_", "values"), pointer(element))
-    if lengths:
-        parameters["lengths"] = pointer(u32)
-    if paged:
-        parameters["table"] = pointer(u32)
-    parameters["out"] = pointer(f32 if split else element)
-    if sums:
-        parameters["log_sums"] = pointer(f32)
+    words = [name for name, given in (("lengths", lengths), ("table", paged)) if given]
+    parameters: dict[str, ParameterType] = {
+        **dict.fromkeys(counts, u32), "factor": f32,
+        **dict.fromkeys(("q", "keys_", "values"), pointer(element)),
+        **dict.fromkeys(words, pointer(u32)), "out": pointer(f32 if split else element),
+        **dict.fromkeys(["log_sums"] * sums, pointer(f32)),
+    }  # fmt: skip
     body = _attention_decode
     location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
     return KernelDefinition(f"attention_decode_{element}", body, parameters, location)

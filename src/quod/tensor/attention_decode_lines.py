@@ -72,6 +72,11 @@ class Share:
             self._begin = (number % sizes.heads).cast(self.word) * of_head
             self._of_page = sizes.heads.cast(self.word) * of_head
 
+    @property
+    def paged(self) -> bool:
+        """Whether keys are in pages."""
+        return self._table is not None
+
     def row(self, number: Value | int) -> Value:
         """One of the rows, counted from the head's first; beyond the last it is that one."""
         return self._k.minimum(self.first + number, self.rows - 1)

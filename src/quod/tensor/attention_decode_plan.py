@@ -14,6 +14,8 @@ from quod.tensor.plan import VECTOR_LANES, widest
 
 CORE_KEYS = 16
 """Keys that a subgroup multiplies together on tensor cores."""
+CORE_STAGES = 2
+"""Steps whose keys and values are in shared memory."""
 CORE_LINE = 64
 """Elements of a line that a subgroup of tensor cores reads together."""
 MOST_PARTS = 512
@@ -61,6 +63,13 @@ class DecodePlan:
         """Elements of a row that all instances of a key have."""
         return self.across * self.elements
 
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a plan on tensor cores: keys and values, and a result of subgroups."""
+        subgroups = self.lanes // 32
+        ahead = CORE_STAGES * CORE_KEYS * 2 * 2 * self.padded
+        return subgroups * (ahead + 4 * self.rows * (self.padded + 2))
+
     def step(self, lanes: int) -> int:
         """Keys that a workgroup of so many instances takes together."""
         return lanes // 32 * CORE_KEYS if self.cores else lanes // self.across * self.batch
@@ -70,13 +79,11 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
     """The plan for heads of so many elements, of which so many queries share the keys."""
     machine = device.machine(device.lanes)
     vector = widest(element, size)
-    if machine.has(Capability.TENSOR_CORES) and element in HALVES and vector == _CORE_VECTOR:
-        accesses = -(-size // CORE_LINE)
-        own = 2 * _ROWS if rows > _ROWS and accesses <= 2 else _ROWS
-        return DecodePlan(
-            _LANES, CORE_LINE // vector, vector, accesses, own, 1, accesses * CORE_LINE == size,
-            cores=True,
-        )  # fmt: skip
+    if vector == _CORE_VECTOR and element in HALVES:
+        if machine.has(Capability.TENSOR_CORES) and machine.has(Capability.ASYNC_COPIES):
+            plan = _on_cores(machine.shared_bytes_limit, size, rows)
+            if plan is not None:
+                return plan
     short = machine.has(Capability.SHORT_KERNELS)
     if machine.has(Capability.VECTOR_LANES):
         wide = device.machine(VECTOR_LANES).has(Capability.IFMA52)
@@ -96,6 +103,21 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
     return DecodePlan(
         lanes, across, vector, accesses, own, batch, accesses * across * vector == size
     )
+
+
+def _on_cores(room: int, size: int, rows: int) -> DecodePlan | None:
+    """The plan for tensor cores; None where shared memory has no room for it."""
+    accesses = -(-size // CORE_LINE)
+    short = accesses <= 2
+    for lanes in (_LANES, 64, 32) if short else (64, 32):
+        plan = DecodePlan(
+            lanes, CORE_LINE // _CORE_VECTOR, _CORE_VECTOR, accesses,
+            2 * _ROWS if rows > _ROWS and short else _ROWS, 1, accesses * CORE_LINE == size,
+            cores=True,
+        )  # fmt: skip
+        if plan.shared_bytes <= room:
+            return plan
+    return None
 
 
 def plan_parts(device: AnyDevice, plan: DecodePlan, groups: int, keys: int) -> int:

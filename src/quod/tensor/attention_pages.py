@@ -16,19 +16,10 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.tensor.arrays import (
-    Given,
-    Tensor,
-    check_apart,
-    indices,
-    like,
-    of_numbers,
-    result,
-    tensor,
-)
-from quod.tensor.attention_decode_call import Decoding, check_results, parts_of
+from quod.tensor.arrays import Given, Tensor, check_apart, indices, like, tensor
+from quod.tensor.attention_decode_call import Decoding, parts_of
 from quod.tensor.attention_decode_lines import DecodeForm
-from quod.tensor.attention_heads import LARGEST_HEAD
+from quod.tensor.attention_heads import LARGEST_HEAD, results_of
 from quod.tensor.attention_pages_kernel import APPEND_TO_PAGES
 from quod.tensor.plan import plan_groups, widest
 from quod.tensor.scalars import positive
@@ -69,12 +60,8 @@ def paged_attention(
         raise InputError(f"q has {count} queries; at most {_MOST} go")
     causal = flag("causal", causal)
     by = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
-    target = result(device, q, queries) if out is None else out
-    made = like(device, "out", target, queries)
-    sums = None
-    if log_sums is not None:
-        sums = of_numbers(device, "log_sums", log_sums, queries.shape[:-1])
-    check_results(made, sums, queries, *pages.tensors)
+    read = (queries, *pages.tensors)
+    target, made, sums = results_of(device, q, queries, read, log_sums, out)
     split = parts_of(parts)
     pages.check_used()
     form = DecodeForm(causal, True, sums is not None, page_size=pages.size)

@@ -8,7 +8,6 @@ bytes, so that the ratio is the share of the copy rate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray

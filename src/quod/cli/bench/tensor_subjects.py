@@ -47,7 +47,8 @@ def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
         settings.measure(name, found, floats=dtype)
 
     subject.__name__ = name
-    subject.__doc__ = f"{text}\n\nThe peers are torch, numpy, copy: as many bytes, and limit: what the chip allows."
+    peers = "torch, numpy, copy: as many bytes, and limit: what the chip allows"
+    subject.__doc__ = f"{text}\n\nThe peers are {peers}."
     return subject
 
 
