@@ -39,10 +39,9 @@ def paged(case: Case, page_size: int, dtype: Any = np.int32) -> Paged:
     used = -(-counts // page_size)
     order = np.random.default_rng(9).permutation(int(used.sum()) + SPARE)
     table = np.full((sequences, columns), -1, np.int32)
-    found = Paged(
-        *(np.full((len(order), heads, page_size, size), 0, x.dtype) for x in case[1:3]),
-        table.view(dtype),
-    )
+    shape = (len(order), heads, page_size, size)
+    keys, values = (np.zeros(shape, x.dtype) for x in case[1:3])
+    found = Paged(keys, values, table.view(dtype))
     for pool, x in zip(found[:2], case[1:3], strict=True):
         pool.view(np.uint8)[:] = 0xFF
         numbers_ = iter(order)
@@ -192,7 +191,7 @@ def test_appended_keys_are_at_their_places(device: AnyDevice, element: Type, siz
     keys, values = Guarded(device, pool, holds=True), Guarded(device, pool, holds=True)
     given = [amid_poison(device, x) for x in (new.k, new.v)]
     rest = [amid_poison(device, x) for x in (table, np.array(lengths, np.int32))]
-    append_to_pages(device, *given, keys.memory, values.memory, *rest)
+    append_to_pages(device, *[*given, keys.memory, values.memory, *rest])
     for found, x in ((keys.array(), new.k), (values.array(), new.v)):
         wanted = pool.copy()
         for sequence, length in enumerate(lengths):
@@ -211,7 +210,7 @@ def test_lengths_beyond_the_table_store_nothing(device: AnyDevice) -> None:
     pools = [Guarded(device, pool, holds=True) for _ in range(2)]
     table, lengths = np.array([[0], [1], [2]], np.int32), np.array([5, -1, 1 << 30], np.int32)
     rest = [device.upload(x) for x in (table, lengths)]
-    append_to_pages(device, new, new, *(each.memory for each in pools), *rest)
+    append_to_pages(device, *[new, new, *(each.memory for each in pools), *rest])
     assert not any(each.array().any() for each in pools)
 
 
@@ -223,7 +222,7 @@ def test_a_sequence_grows_token_by_token(device: AnyDevice) -> None:
     for count in range(1, 12):
         lengths = np.full(2, count, np.int32)
         new = [np.ascontiguousarray(x[:, :, count - 1 : count]) for x in case[1:3]]
-        append_to_pages(device, *new, *pools, table, lengths)
+        append_to_pages(device, *[*new, *pools, table, lengths])
     found = paged_attention(device, case.q, *pools, table, lengths, scale=case.scale)
     assert np.allclose(found, exact(case, f32)[0], atol=1e-6)
 
@@ -232,11 +231,11 @@ def test_nothing_to_append() -> None:
     pools = [np.zeros((2, 1, 4, 8), np.float32) for _ in range(2)]
     table, lengths = np.array([[-1]], np.int32), np.array([3], np.int32)
     none = np.ones((1, 1, 0, 8), np.float32)
-    append_to_pages("cpu", none, none, *pools, table, lengths)
+    append_to_pages("cpu", none, none, pools[0], pools[1], table, lengths)
     empty = np.ones((0, 1, 2, 8), np.float32)
-    append_to_pages("cpu", empty, empty, *pools, table[:0], lengths[:0])
+    append_to_pages("cpu", empty, empty, pools[0], pools[1], table[:0], lengths[:0])
     one = np.ones((1, 1, 1, 8), np.float32)
-    append_to_pages("cpu", one, one, *pools, table[:, :0], np.zeros(1, np.int32))
+    append_to_pages("cpu", one, one, pools[0], pools[1], table[:, :0], np.zeros(1, np.int32))
     assert not any(each.any() for each in pools)
 
 

@@ -19,8 +19,9 @@ from quod.frozen import frozen
 from quod.tensor.arrays import Given, Tensor, check_apart, indices, like, tensor
 from quod.tensor.attention_decode_call import Decoding, parts_of
 from quod.tensor.attention_decode_lines import DecodeForm
-from quod.tensor.attention_heads import LARGEST_HEAD, results_of
+from quod.tensor.attention_heads import results_of
 from quod.tensor.attention_pages_kernel import APPEND_TO_PAGES
+from quod.tensor.attention_plan import LARGEST_HEAD
 from quod.tensor.plan import plan_groups, widest
 from quod.tensor.scalars import positive
 from quod.validation import flag
