@@ -10,13 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import Machine, bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor import attention_decode
+from quod.tensor.attention_decode_kernel import decode_kernel
+from quod.tensor.attention_decode_lines import DecodeForm
 from quod.tensor.attention_decode_plan import plan_decode, plan_parts
+from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import NONE, Case, exact, made
 from tests.tensor.numbers import TYPES
 from tests.tensor.test_attention import check, run
@@ -203,6 +208,24 @@ def test_plans_fit_shared_memory() -> None:
         plan = plan_decode(_gpu(1, room << 10), f16, size, 4)
         assert (plan.cores, plan.lanes) == (True, lanes)
     assert not plan_decode(_gpu(1, 16 << 10), f16, 256, 4).cores
+
+
+@pytest.mark.parametrize(
+    ("arch", "size", "rows"), [("sm_80", 64, 4), ("sm_90a", 128, 16), ("sm_120", 128, 1)]
+)
+def test_keys_and_values_come_a_step_ahead(arch: str, size: int, rows: int) -> None:
+    """All of a step at once, 16 bytes a copy, and nothing of it waits in local memory."""
+    plan = plan_decode(_gpu(1), bf16, size, rows)
+    form = DecodeForm(lengths=True, split=True)
+    machine = ptx_machine(plan.lanes, arch)
+    traced = decode_kernel(bf16, form).trace(machine, element=bf16, plan=plan, form=form)
+    cubin, log = assemble(ptx.emit(traced, machine), arch)
+    assert not usage(log).spill_store_bytes
+    counts = opcodes(sass(cubin))
+    # The first step, and those of a loop with masks and of one without.
+    copies = 2 * 16 * size * 2 // (16 * 32)
+    assert counts["LDGSTS"] == 3 * copies
+    assert counts["HMMA"] == 2 * (2 * (size // 16) + size // 8)
 
 
 # --- bad input
