@@ -35,8 +35,9 @@ EDGES: list[Shape] = [
 ON_CORES: list[Shape] = [
     (1, 1, 8, (1, 1)), (1, 129, 64, (9, 1)), (3, 127, 40, (3, 1)), (2, 65, 256, (5, 1)),
     (1, 200, 128, (16, 2)), (6, 63, 72, (3, 1)), (2, 0, 64, (1, 1)), (2, 20, 33, (2, 1)),
+    (1, 70, 36, (2, 1)),
 ]  # fmt: skip
-"""Rows of one tile and of two, heads that end within a line of a subgroup, and one that is odd."""
+"""Rows of one tile and of two, heads that end within a line of a subgroup, and for no cores."""
 
 
 def decode(parts: int | None) -> Callable[..., Any]:
@@ -55,7 +56,7 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
 @pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
 def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:
     with open_device(name) as device:
-        for number, shape in enumerate(EDGES[1:5] if element is f32 else ON_CORES):
+        for number, shape in enumerate(EDGES[1:6] if element is f32 else ON_CORES):
             case = made(element, *shape, 1, causal=number % 2 == 1)
             check(device, case, element, decode(1 + number % 3))
 
@@ -207,7 +208,10 @@ def test_plans_fit_shared_memory() -> None:
     for size, room, lanes in ((128, 227, 128), (128, 48, 64), (256, 99, 64), (256, 48, 32)):
         plan = plan_decode(_gpu(1, room << 10), f16, size, 4)
         assert (plan.cores, plan.lanes) == (True, lanes)
-    assert not plan_decode(_gpu(1, 16 << 10), f16, 256, 4).cores
+    for size in (33, 256):
+        plan = plan_decode(_gpu(1, 16 << 10), f16, size, 4)
+        assert not plan.cores
+        assert plan.shared_bytes(f16) <= 16 << 10
 
 
 @pytest.mark.parametrize(

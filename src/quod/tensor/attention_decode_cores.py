@@ -3,8 +3,7 @@
 Which elements of a row are summed over in which product is free, as long as both factors agree: an
 instance reads 16 bytes of a key, and these are its words of two products. Of values it reads 16
 bytes of four keys, of which pairs of halves are its words of eight products, whose columns are
-eight elements apart. So no instance needs what another one read. All is copied to shared memory a
-step ahead, where registers would have no room for it, and nobody waits but for himself.
+eight elements apart. So no instance needs what another one read.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ import operator
 from functools import reduce
 
 from quod.kernel import Builder, Value, f16, u32
-from quod.tensor.attention_decode_lines import Share
-from quod.tensor.attention_decode_plan import CORE_KEYS, CORE_LINE, CORE_STAGES, DecodePlan
-from quod.tensor.attention_decode_steps import Found, Held, Span, Steps, both
+from quod.tensor.attention_decode_ahead import Ahead, Wanted
+from quod.tensor.attention_decode_lines import Share, both
+from quod.tensor.attention_decode_plan import CORE_KEYS, CORE_LINE, DecodePlan
+from quod.tensor.attention_decode_steps import Found, Held, Span, Steps
 from quod.tensor.quads import QUAD, lane_of
 
 Values = tuple[Value, ...]
@@ -37,9 +37,8 @@ class StepsOfCores(Steps):
         self._own, self._beside = lane_of(k) >> 2, lane_of(k) & (QUAD - 1)
         self._halves = plan.rows // _ROWS
         self._lines = plan.accesses * CORE_LINE // (QUAD * plan.vector)
-        self._accesses = 2 * (self._lines + 2 * plan.accesses)
-        self._room = k.shared(u32, CORE_STAGES * self._accesses * _WORDS * k.workgroup_size)
-        self._begin = k.constant(0, u32)
+        accesses = 2 * (self._lines + 2 * plan.accesses)
+        self._ahead = self._ring = Ahead(k, plan, share, accesses, self.step, self._wanted)
         none = (k.constant(0, u32),) * _WORDS
         rows = [
             share.line(tensors[0], share.row(self._own + _ROWS * half))
@@ -66,10 +65,7 @@ class StepsOfCores(Steps):
 
     def run(self, span: Span) -> Found:
         """As it says; the totals of the instances of a row are added up."""
-        self._begin, self._end = span.begin, span.end
-        self._copy(span.begin)
         tops, totals, sums = super().run(span)
-        self._k.copy_async_wait()
         return tops, [self._all(total, operator.add, QUAD) for total in totals], sums
 
     def _words(self, line: Value, place: Value) -> Values:
@@ -80,35 +76,18 @@ class StepsOfCores(Steps):
         found = k.load(line, place * _WORDS, _WORDS)
         return found if there is None else tuple(k.select(there, word, 0) for word in found)
 
-    # --- what comes a step ahead
-
-    def _place(self, step: Value, number: int) -> Value:
-        """Where an access of the instance is in shared memory, for the step from a key on."""
-        stage = (step - self._begin) // self.step & (CORE_STAGES - 1)
-        at = (stage * self._accesses + number) * self._k.workgroup_size + self._k.local_id()
-        return at * _WORDS
-
-    def _copy(self, step: Value) -> None:
-        """Begins the copies of a step; zeros come for keys that are not there."""
-        first, number = self._first(step), 0
-        of_keys = [first + (self._own + _ROWS * half) for half in range(2)]
-        per_key = [self._beside + QUAD * at for at in range(self._lines)]
-        per_value = [self._own + _ROWS * at for at in range(self._plan.accesses)]
-        for tensor, keys, accesses in (
-            (self._keys, of_keys, per_key), (self._values, self._weighed_keys(first), per_value),
-        ):  # fmt: skip
-            for key in keys:
-                offset, there = self._key(key)
-                there = both(key < self._end, there)
-                line = self._share.at(tensor, offset)
-                for access in accesses:
-                    inside = there if self._plan.full else both(there, access < self._share.width)
-                    self._k.copy_async(
-                        self._room, self._place(step, number), line, access * _WORDS, _WORDS,
-                        where=inside,
-                    )  # fmt: skip
-                    number += 1
-        self._k.copy_async_commit()
+    def _wanted(self, step: Value) -> list[Wanted]:
+        first = self._first(step)
+        return [
+            Wanted(
+                self._keys, [first + (self._own + _ROWS * half) for half in range(2)],
+                [self._beside + QUAD * at for at in range(self._lines)],
+            ),
+            Wanted(
+                self._values, self._weighed_keys(first),
+                [self._own + _ROWS * at for at in range(self._plan.accesses)],
+            ),
+        ]  # fmt: skip
 
     def _first(self, step: Value) -> Value:
         """The first key of the subgroup."""
@@ -118,28 +97,15 @@ class StepsOfCores(Steps):
         """The keys of which the instance has products: two of eight, and of eight more."""
         return [first + (self._beside * 2 + (_ROWS * (at // 2) + at % 2)) for at in range(4)]
 
-    def _key(self, key: Value) -> tuple[Value, Value | None]:
-        """As of a share; of keys in pages beyond the last one it is that of a key that is there."""
-        if self._share.paged:
-            key = self._k.minimum(key, self._k.maximum(self._end, 1) - 1)
-        return self._share.key(key)
-
-    # --- a step
-
     def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
         k = self._k
-        k.copy_async_wait()
-        self._copy(first + self.step)
-        come = [
-            k.load(self._room, self._place(first, number), _WORDS)
-            for number in range(self._accesses)
-        ]
+        come = [k.load(self._ring.room, at * _WORDS, _WORDS) for at in self._ring.come(first)]
         keys = [come[at : at + self._lines] for at in (0, self._lines)]
         rest = come[2 * self._lines :]
         # By accesses of a line, and keys.
         values = [rest[at :: self._plan.accesses] for at in range(self._plan.accesses)]
         places = self._weighed_keys(self._first(first))
-        there = [self._key(place)[1] for place in places]
+        there = [self._ring.key(place)[1] for place in places]
         products = [self._products(of_keys) for of_keys in keys]
         tops, totals, scales, weighed = [], [], [], []
         for half, (top, total) in enumerate(zip(*found[:2], strict=True)):

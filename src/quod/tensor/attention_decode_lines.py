@@ -133,3 +133,10 @@ class Share:
         """The instance's elements of a line of values; what is in no page is zero."""
         found = self.load(line)
         return found if there is None else [self._k.select(there, one, 0.0) for one in found]
+
+
+def both(one: Value | None, other: Value | None) -> Value | None:
+    """Whether both conditions hold, where None always does."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other

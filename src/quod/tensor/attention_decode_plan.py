@@ -7,14 +7,14 @@ one workgroup, up to eight, and a key goes from memory to the registers of a few
 from __future__ import annotations
 
 from quod.device.protocol import AnyDevice
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
 from quod.kernel.types import HALVES, Type
 from quod.tensor.plan import VECTOR_LANES, widest
 
 CORE_KEYS = 16
 """Keys that a subgroup multiplies together on tensor cores."""
-CORE_STAGES = 2
+STAGES = 2
 """Steps whose keys and values are in shared memory."""
 CORE_LINE = 64
 """Elements of a line that a subgroup of tensor cores reads together."""
@@ -41,7 +41,8 @@ class DecodePlan:
 
     Each reads `vector` elements together, `accesses` times a key, for all of `rows` queries, and
     `batch` keys at a time. A head is all of that if it is `full`, and ends before if not. On tensor
-    `cores` a subgroup has 16 keys at a time, and this is how results are stored.
+    `cores` a subgroup has 16 keys at a time, and this is how results are stored. Keys and values
+    come `ahead` of their step to shared memory.
     """
 
     lanes: int
@@ -51,6 +52,7 @@ class DecodePlan:
     rows: int
     batch: int
     full: bool
+    ahead: bool = False
     cores: bool = False
 
     @property
@@ -63,12 +65,11 @@ class DecodePlan:
         """Elements of a row that all instances of a key have."""
         return self.across * self.elements
 
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a plan on tensor cores: keys and values, and a result of subgroups."""
-        subgroups = self.lanes // 32
-        ahead = CORE_STAGES * CORE_KEYS * 2 * 2 * self.padded
-        return subgroups * (ahead + 4 * self.rows * (self.padded + 2))
+    def shared_bytes(self, element: Type, subgroup: int = 32) -> int:
+        """Shared memory of a GPU's workgroup: keys and values, and results of subgroups."""
+        lines = 2 * STAGES * self.step(self.lanes) if self.ahead else 0
+        results = -(-self.lanes // subgroup) * self.rows
+        return lines * self.padded * element.bytes + 4 * results * (self.padded + 2)
 
     def step(self, lanes: int) -> int:
         """Keys that a workgroup of so many instances takes together."""
@@ -81,7 +82,7 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
     vector = widest(element, size)
     if vector == _CORE_VECTOR and element in HALVES:
         if machine.has(Capability.TENSOR_CORES) and machine.has(Capability.ASYNC_COPIES):
-            plan = _on_cores(machine.shared_bytes_limit, size, rows)
+            plan = _on_cores(machine.shared_bytes_limit, element, size, rows)
             if plan is not None:
                 return plan
     short = machine.has(Capability.SHORT_KERNELS)
@@ -100,12 +101,22 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
     own = 1 << (most_rows.bit_length() - 1)
     if not machine.has(Capability.VECTOR_LANES):
         batch = 1 if short else 4 if own * accesses * vector < _MOST_SUMS else 2
-    return DecodePlan(
-        lanes, across, vector, accesses, own, batch, accesses * across * vector == size
-    )
+    full = accesses * across * vector == size
+    plan = DecodePlan(lanes, across, vector, accesses, own, batch, full)
+    if machine.has(Capability.VECTOR_LANES):
+        return plan
+    room, subgroup = machine.shared_bytes_limit, machine.subgroup_size
+    while plan.shared_bytes(element, subgroup) > room:
+        less = {"rows": plan.rows // 2} if plan.rows > 1 else {"lanes": plan.lanes // 2}
+        plan = replace(plan, **less)
+    # A copy has four bytes at least.
+    if machine.has(Capability.ASYNC_COPIES) and vector * element.bytes >= 4:
+        ahead = replace(plan, ahead=True)
+        return ahead if ahead.shared_bytes(element, subgroup) <= room else plan
+    return plan
 
 
-def _on_cores(room: int, size: int, rows: int) -> DecodePlan | None:
+def _on_cores(room: int, element: Type, size: int, rows: int) -> DecodePlan | None:
     """The plan for tensor cores; None where shared memory has no room for it."""
     accesses = -(-size // CORE_LINE)
     short = accesses <= 2
@@ -113,9 +124,9 @@ def _on_cores(room: int, size: int, rows: int) -> DecodePlan | None:
         plan = DecodePlan(
             lanes, CORE_LINE // _CORE_VECTOR, _CORE_VECTOR, accesses,
             2 * _ROWS if rows > _ROWS and short else _ROWS, 1, accesses * CORE_LINE == size,
-            cores=True,
+            ahead=True, cores=True,
         )  # fmt: skip
-        if plan.shared_bytes <= room:
+        if plan.shared_bytes(element) <= room:
             return plan
     return None
 

@@ -14,7 +14,8 @@ from functools import reduce
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32
-from quod.tensor.attention_decode_lines import Grid, Share
+from quod.tensor.attention_decode_ahead import Ahead, Wanted
+from quod.tensor.attention_decode_lines import Grid, Share, both
 from quod.tensor.attention_decode_plan import DecodePlan
 from quod.tensor.powers import LEAST
 
@@ -69,6 +70,7 @@ class Steps(ABC):
         self._least, self._zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         self.step = plan.step(k.workgroup_size)
         """Keys that the workgroup takes together."""
+        self._ahead: Ahead | None = None
 
     @property
     @abstractmethod
@@ -81,6 +83,14 @@ class Steps(ABC):
 
     def run(self, span: Span) -> Found:
         """What the instance finds of its keys."""
+        if self._ahead is not None:
+            self._ahead.start(span.begin, span.end)
+        found = self._found(span)
+        if self._ahead is not None:
+            self._k.copy_async_wait()
+        return found
+
+    def _found(self, span: Span) -> Found:
         held, size = self.held, self._plan.vector
         rows = len(held.rows)
         found: Found = (
@@ -117,13 +127,6 @@ class Steps(ABC):
         return power if inside is None else self._k.select(inside, power, self._zero)
 
 
-def both(one: Value | None, other: Value | None) -> Value | None:
-    """Whether both conditions hold, where None always does."""
-    if one is None or other is None:
-        return one if other is None else other
-    return one & other
-
-
 class _StepsOfLines(Steps):
     """Instances beside each other have a key together, each some elements of all rows."""
 
@@ -157,20 +160,54 @@ class _StepsOfLines(Steps):
 class StepsOfSubgroups(_StepsOfLines):
     """Of a GPU: an instance has `batch` keys at a time, and no other group has them."""
 
-    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
-        k, share = self._k, self._share
-        places = [first + (at * share.groups + share.group) for at in range(self._plan.batch)]
+    def __init__(
+        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        factor: Value,
+    ) -> None:  # fmt: skip
+        super().__init__(k, plan, share, tensors, factor)
+        if plan.ahead:
+            self._ahead = Ahead(
+                k, plan, share, 2 * plan.batch * plan.accesses, self.step, self._wanted
+            )
+
+    def _places(self, first: Value) -> list[Value]:
+        """The keys of an instance."""
+        share = self._share
+        return [first + (at * share.groups + share.group) for at in range(self._plan.batch)]
+
+    def _wanted(self, first: Value) -> list[Wanted]:
+        keys, places = self._places(first), self.held.places
+        return [Wanted(each, keys, places) for each in (self._keys, self._values)]
+
+    def _lines(self, first: Value, span: Span | None) -> tuple[list[Value | None], Grid, Grid]:
+        """Which keys are in pages that there are; the elements of keys, and of values."""
+        k, share, places = self._k, self._share, self._places(first)
+        if self._ahead is not None:
+            come = self._ahead.come(first)
+            there = [self._ahead.key(place)[1] for place in places]
+            found = [share.accesses.load(self._ahead.room, at) for at in come]
+            count = self._plan.accesses
+            lines = [
+                [value for access in found[at : at + count] for value in access]
+                for at in range(0, len(found), count)
+            ]
+            return there, lines[: len(places)], lines[len(places) :]
         # What is beyond the last key may be no number.
         known = places if span is None else [k.minimum(place, span.end - 1) for place in places]
         at = [share.key(place) for place in known]
         keys = [share.load(share.at(self._keys, line)) for line, _ in at]
         values = [share.value(share.at(self._values, line), there) for line, there in at]
+        return [each for _, each in at], keys, values
+
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+        k, places = self._k, self._places(first)
+        there, keys, values = self._lines(first, span)
         tops, totals, sums = [], [], []
         for row, (query, top, total, own) in enumerate(zip(self._queries, *found, strict=True)):
             logits, seen = [], []
-            for place, (_, there), key in zip(places, at, keys, strict=True):
+            for place, known, key in zip(places, there, keys, strict=True):
                 product = self._all(self._product(query, key), operator.add, self._plan.across)
-                inside = both(there, None if span is None else span.inside(k, place, row))
+                inside = both(known, None if span is None else span.inside(k, place, row))
                 seen.append(inside)
                 logits.append(self._masked(product * self._factor, inside))
             tops.append(reduce(k.maximum, logits, top))
