@@ -9,10 +9,12 @@ import numpy as np
 from quod.tensor import (
     adamw,
     adamw_rates,
+    append_to_pages,
     argmax,
     argmin,
     attention,
     attention_backward,
+    attention_decode,
     clip_gradients,
     cross_entropy,
     embedding,
@@ -26,6 +28,7 @@ from quod.tensor import (
     layer_norm_backward,
     lora,
     lora_backward,
+    paged_attention,
     quantised,
     reduce_max,
     reduce_mean,
@@ -73,6 +76,18 @@ def rows_of_attention() -> Iterator[tuple[str, Row]]:
     slope = {name: value for name, value in given.items() if name != "log_sums"}
     slope |= {"gradient": x, "y": x, "log_sums": np.ones((1, 3), np.float32)}
     yield "attention_backward", Row(attention_backward, slope, fine)
+    few = fine | {"log_sums": OPTIONAL, "parts": OPTIONAL}
+    yield "attention_decode", Row(attention_decode, given | {"parts": None}, few)
+    x = np.ones((1, 1, 1, 2), np.float32)
+    pages = {
+        "device": DEVICE, "key_pages": np.ones((3, 1, 4, 2), np.float32),
+        "value_pages": np.ones((3, 1, 4, 2), np.float32), "table": np.array([[2, 0]], np.int32),
+        "lengths": np.array([5], np.int32),
+    }  # fmt: skip
+    given = {name: given[name] for name in ("scale", "causal", "log_sums", "out")}
+    few = {name: value for name, value in few.items() if name != "lengths"}
+    yield "paged_attention", Row(paged_attention, pages | given | {"q": x, "parts": None}, few)
+    yield "append_to_pages", Row(append_to_pages, pages | {"k": x, "v": x})
 
 
 def rows_of_positions() -> Iterator[tuple[str, Row]]:

@@ -2,13 +2,13 @@
 
 `softmax`, `rms_norm` and `layer_norm` are functions of rows, `silu`, `gelu` and `swiglu` of
 elements, all with their gradients, `gemm` multiplies matrices, `attention` weighs values by
-queries and keys, with its gradient, and `cross_entropy` is a loss with its gradient. `embedding`
-picks rows, and `rope` turns pairs by positions. `reduce_sum` and its like go along an axis, of
-which `argmax` gives places, `transpose` turns axes, and `lora` adapts a layer. `adamw` takes a step
-of training, and `clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and
-arrays of other libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the
-blocks of GGUF files, `quod.tensor.torch` ops of PyTorch. The names below load on first use (PEP
-562).
+queries and keys, with its gradient, and `attention_decode` and `paged_attention` are for few
+queries. `cross_entropy` is a loss with its gradient. `embedding` picks rows, and `rope` turns pairs
+by positions. `reduce_sum` and its like go along an axis, of which `argmax` gives places,
+`transpose` turns axes, and `lora` adapts a layer. `adamw` takes a step of training, and
+`clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and arrays of other
+libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF
+files, `quod.tensor.torch` ops of PyTorch. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from quod.tensor.adapters import lora as lora
     from quod.tensor.adapters import lora_backward as lora_backward
     from quod.tensor.attention_call import attention as attention
+    from quod.tensor.attention_decode_call import attention_decode as attention_decode
     from quod.tensor.attention_gradients import attention_backward as attention_backward
+    from quod.tensor.attention_pages import append_to_pages as append_to_pages
+    from quod.tensor.attention_pages import paged_attention as paged_attention
     from quod.tensor.embeddings import embedding as embedding
     from quod.tensor.embeddings import embedding_backward as embedding_backward
     from quod.tensor.functions import layer_norm as layer_norm
@@ -63,12 +66,13 @@ _ROPE = ("rope", "rope_backward", "rope_table")
 _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 
 __all__ = [
-    "adamw", "adamw_rates", "argmax", "argmin", "attention", "attention_backward", "clip_gradients",
-    "cross_entropy", "embedding", "embedding_backward", "gelu", "gelu_backward", "gemm",
-    "gemm_int8", "gradient_norm", "layer_norm", "layer_norm_backward", "lora", "lora_backward",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward",
-    "rope", "rope_backward", "rope_table", "silu", "silu_backward", "softmax", "softmax_backward",
-    "swiglu", "swiglu_backward", "transpose",
+    "adamw", "adamw_rates", "append_to_pages", "argmax", "argmin", "attention",
+    "attention_backward", "attention_decode", "clip_gradients", "cross_entropy", "embedding",
+    "embedding_backward", "gelu", "gelu_backward", "gemm", "gemm_int8", "gradient_norm",
+    "layer_norm", "layer_norm_backward", "lora", "lora_backward", "paged_attention", "reduce_max",
+    "reduce_mean", "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward", "rope",
+    "rope_backward", "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
+    "swiglu_backward", "transpose",
 ]  # fmt: skip
 
 _HOME = (
@@ -76,6 +80,7 @@ _HOME = (
     | dict.fromkeys(_ACTIVATIONS, "quod.tensor.activations")
     | dict.fromkeys(("embedding", "embedding_backward"), "quod.tensor.embeddings")
     | dict.fromkeys(_REDUCTIONS, "quod.tensor.reductions")
+    | dict.fromkeys(("append_to_pages", "paged_attention"), "quod.tensor.attention_pages")
     | dict.fromkeys(_ROPE, "quod.tensor.rotary")
     | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
     | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
@@ -84,6 +89,7 @@ _HOME = (
     | {
         "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",
+        "attention_decode": "quod.tensor.attention_decode_call",
         "cross_entropy": "quod.tensor.loss",
         "gemm": "quod.tensor.gemm_call", "gemm_int8": "quod.tensor.gemm_int8_call",
         "transpose": "quod.tensor.transposition",

@@ -3,7 +3,10 @@
 from quod.tensor import activation_kernels as activation_kernels
 from quod.tensor import adamw_kernel as adamw_kernel
 from quod.tensor import attention_backward_kernels as attention_backward_kernels
+from quod.tensor import attention_decode_kernel as attention_decode_kernel
 from quod.tensor import attention_kernel as attention_kernel
+from quod.tensor import attention_pages_kernel as attention_pages_kernel
+from quod.tensor import attention_parts_kernel as attention_parts_kernel
 from quod.tensor import column_kernels as column_kernels
 from quod.tensor import embedding_kernels as embedding_kernels
 from quod.tensor import gemm_int8_kernel as gemm_int8_kernel

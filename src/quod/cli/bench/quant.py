@@ -8,17 +8,14 @@ bytes, so that the ratio is the share of the copy rate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.cli.bench.harness import Case, Parameter, Seconds
+from quod.cli.bench.copies import copied
+from quod.cli.bench.harness import Case, Parameter
 from quod.device.discovery import open_device
-from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.formats.gguf_types import GGUF_TYPES
@@ -57,7 +54,7 @@ def cases(
         "lanes": own.lanes, "width": own.width, "rows at once": own.at_once,
     }  # fmt: skip
     yield Case(
-        parameters, run, "us/product", operations=matrices, peers={"copy": _copy(opened, moved)},
+        parameters, run, "us/product", operations=matrices, peers={"copy": copied(opened, moved)},
         way="moves as many bytes", traced=run,
     )  # fmt: skip
 
@@ -112,23 +109,3 @@ def _chained(
     if not (np.isfinite(last).all() and last.any()):
         raise QuodError("a chain of products came to nothing; please report it")
     return run
-
-
-def _copy(device: AnyDevice, moved: int) -> Callable[[], object]:
-    """Half as many bytes, each read and written; on a processor by all threads."""
-    words = np.zeros(moved // 8, np.uint32)
-    if not in_host_memory(device):
-        source, target = device.upload(words), device.allocate(words.nbytes)
-        recording = device.stream("copy").record()
-        recording.copy(source, target)
-        recorded = recording.finish().recording
-        return lambda: device.stream("copy").replay(recorded).run()
-    pool = ThreadPoolExecutor(device.threads)
-    pairs = [np.array_split(array, device.threads) for array in (np.ones_like(words), words)]
-    return partial(_copied, pool, *pairs)
-
-
-def _copied(pool: ThreadPoolExecutor, targets: list[Any], sources: list[Any]) -> Seconds:
-    begin = perf_counter()
-    list(pool.map(np.copyto, targets, sources))
-    return Seconds(perf_counter() - begin)
