@@ -19,6 +19,7 @@ from quod.frozen import replace
 from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
 from quod.kernel.types import Type
+from quod.tensor import gemm
 from quod.tensor.gemm_call import tensor_maps
 from quod.tensor.gemm_epilogue import FUNCTIONS
 from quod.tensor.gemm_form import GemmForm
@@ -179,6 +180,35 @@ def test_activations_of_warpgroups(tiling: AnyDevice, activation: str) -> None:
     for columns, residual in ((56, False), (30, True)):
         form = GemmForm(False, True, True, residual, activation)
         check(tiling, TILE_PLANS[-1], (72, columns, 72), form)
+
+
+# --- f32 with ten bits behind the point
+
+
+def cut(x: np.ndarray) -> np.ndarray:
+    """What tensor cores see of f32."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+def test_tf32(cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that are not along k are turned if that is worth it, else all digits count."""
+    random = np.random.default_rng(7)
+    a, b = (random.normal(size=shape).astype(np.float32) for shape in ((2, 70, 36), (2, 36, 65)))
+    given = [
+        amid_poison(cores, np.ascontiguousarray(np.swapaxes(x, 1, 2)) if turned else x)
+        for x, turned in zip((a, b), ways, strict=True)
+    ]
+    own = ways == (False, True)
+    for least in (1 << 20, 32):
+        monkeypatch.setattr("quod.tensor.along_k.LEAST", least)
+        out = Guarded(cores, np.zeros((2, 70, 65), np.float32))
+        gemm(
+            cores, *given, transpose_a=ways[0], transpose_b=ways[1], tf32=True, out=out.memory
+        )  # fmt: skip
+        of = [cut(x) if own or least == 32 else x.astype(np.float64) for x in (a, b)]
+        bound = (np.abs(of[0]) @ np.abs(of[1])) * 40 * 2.0**-22
+        assert (np.abs(out.array() - of[0] @ of[1]) <= bound).all()
 
 
 # --- which plan

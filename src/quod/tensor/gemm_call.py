@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel.types import f32
+from quod.tensor.along_k import Turned, along_k, is_along_k
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
 from quod.tensor.gemm_epilogue import FUNCTIONS
 from quod.tensor.gemm_form import GemmForm
@@ -41,9 +42,10 @@ def gemm(
     contiguous in C order, as `softmax` takes them; `out` may be `residual`, and no operand. Sums
     are f32, in a fixed order; a result is rounded once to its type. A sum of nothing, where k is 0,
     is 0. With `tf32` elements of f32 may be rounded toward zero to 10 bits behind the point, which
-    is what tensor cores multiply: they do if lines of both operands are along k, with `transpose_b`
-    and without `transpose_a`, and k is a multiple of 4. InputError, with the name of the argument,
-    for what does not fit; DeviceError for memory that the device does not reach.
+    is what tensor cores multiply: they do if k is a multiple of 4 and lines of both operands are
+    along k, with `transpose_b` and without `transpose_a`; others are turned first if the product is
+    large. InputError, with the name of the argument, for what does not fit; DeviceError for memory
+    that the device does not reach.
     """
     device = resolve_device(device)
     form = GemmForm(
@@ -51,6 +53,7 @@ def gemm(
         residual is not None,
         None if activation is None else choice("activation", activation, tuple(FUNCTIONS)),
     )  # fmt: skip
+    tf32 = flag("tf32", tf32)
     first, second = tensor(device, "a", a), tensor(device, "b", b)
     shape, depth = shape_of_product(first, second, form)
     model = Tensor("c", first.memory, first.element, first.dtype, shape)
@@ -70,15 +73,16 @@ def gemm(
     m, n = shape[-2:]
     batch = math.prod(shape[:-2])
     operands = [first.memory, second.memory]
+    tf32 = tf32 and first.element is f32
+    if tf32:
+        operands, form = along_k(device, (first, second), form, (m, n, depth))
     if depth == 0:
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
         operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
     own = int(len(second.shape) > 2)
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
-    tf32 = flag("tf32", tf32) and first.element is f32
     plan = plan_gemm(
-        device, first.element, (m, n, depth), pitches, batch,
-        tf32=tf32 and form.transpose_b and not form.transpose_a,
+        device, first.element, (m, n, depth), pitches, batch, tf32=tf32 and is_along_k(form)
     )  # fmt: skip
     kernels = GEMM
     numbers: list[Any] = [m, n, depth, own, by]
@@ -117,16 +121,7 @@ def tensor_maps(
     return found
 
 
-class _Turned(Protocol):
-    """Whether operands are transposed."""
-
-    @property
-    def transpose_a(self) -> bool: ...
-    @property
-    def transpose_b(self) -> bool: ...
-
-
-def shape_of_product(a: Tensor, b: Tensor, form: _Turned) -> tuple[tuple[int, ...], int]:
+def shape_of_product(a: Tensor, b: Tensor, form: Turned) -> tuple[tuple[int, ...], int]:
     """The result's shape, and k, of the last two axes."""
     for one in (a, b):
         if len(one.shape) < 2:
