@@ -22,6 +22,7 @@ from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
 from quod.errors import InputError, KernelError, OutputError
 from quod.kernel import U32, Builder, Pointer, kernel, registry, types
 from quod.kernel.examples import saxpy
+from quod.kernel.registry import kernels
 
 try:
     assembler_version()
@@ -113,9 +114,20 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_none_made_is_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(KernelError, match=r"none of the kernels was made: msm\.accumulate"):
+    told = r"none of the kernels was made: msm\.accumulate\S+: is for processors alone"
+    with pytest.raises(KernelError, match=told):
         kernel_build.build(tmp_path / "k", ["sm_80"], ["msm.accumulate[bn254.g1]"])
     assert not (tmp_path / "k").exists()
+
+
+def test_all_leaves_out_what_is_for_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [row for row in kernels() if row.name in ("examples.saxpy", "msm.accumulate[bn254.g1]")]
+    monkeypatch.setattr(kernel_build, "kernels", lambda: few)
+    built = kernel_build.build(tmp_path / "k", ["sm_80"], [])
+    assert [entry.kernel for entry in built.made["sm_80"]] == ["examples.saxpy"]
+    assert not built.skipped
 
 
 def test_an_assembler_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,8 @@ def build(
         typer.Option(
             "--kernel",
             metavar="PATTERN",
-            help="Names that `list` shows, with * and ?; may be repeated. All if absent.",
+            help="Names that `list` shows, with * and ?; may be repeated. If absent, all but those "
+            "for processors alone.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -22,7 +22,7 @@ from quod.device.host import usable_threads
 from quod.errors import InputError, KernelError, OutputError
 from quod.formats.output import advice_on, flush_directory
 from quod.frozen import frozen
-from quod.kernel.registry import RegisteredKernel, find, kernels
+from quod.kernel.registry import RegisteredKernel, find, is_written_for, kernels
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120")
 """What is made unless told otherwise: data centres and desks since 2020."""
@@ -57,7 +57,8 @@ def build(
     out: Path, architectures: Sequence[str], patterns: Sequence[str],
     follow: Callable[[str], None] = lambda text: None,
 ) -> Built:  # fmt: skip
-    """Makes a folder that was not there with the kernels whose names match, all if no pattern.
+    """Makes a folder that was not there with the kernels whose names match; with no pattern all but
+    those that are for processors alone.
 
     In a pattern ``*`` is any text and ``?`` any character. The folder is there whole or not at all,
     and with no kernel made it is not. `follow` hears of each kernel. Raises InputError for an
@@ -67,6 +68,8 @@ def build(
         architecture(arch)
     toolchain, cache = assembler_version(), CompileCache()
     chosen = [find(name) for name in matching(patterns)]
+    if not patterns:
+        chosen = [kernel for kernel in chosen if is_written_for(kernel, "ptx")]
     built = Built(toolchain, {arch: [] for arch in dict.fromkeys(architectures)}, [])
     with _new_folder(out) as folder, ThreadPoolExecutor(usable_threads()) as pool:
         for arch in built.made:
@@ -115,6 +118,8 @@ def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
     try:
         traced, module = emit(kernel.definition, machine, kernel.static)
     except KernelError as error:
+        if not is_written_for(kernel, "ptx"):
+            return KernelError("is for processors alone")
         return error
     facts = facts_of(traced, module)
     trace = prebuilt_key(kernel.definition, machine, kernel.static)
