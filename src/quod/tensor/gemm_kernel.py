@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from quod.frozen import frozen
 from quod.kernel import (
     Builder,
     KernelDefinition,
@@ -21,7 +22,7 @@ from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
-from quod.tensor.gemm_cores import multiply_in_cores
+from quod.tensor.gemm_cores import Ring, multiply_in_cores
 from quod.tensor.gemm_fma import multiply_by_fma
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import CorePlan, FmaPlan, GemmKernelPlan, GemmPlan
@@ -51,17 +52,14 @@ def _gemm(
     right = (n + (columns - 1)) // columns
     down = (m + (rows - 1)) // rows
     tile, batch = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
-    block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
-    height = k.minimum(down - block * _GROUP, _GROUP)
-    row = (block * _GROUP + inside % height) * rows
-    column = inside // height * columns
+    row, column = corner(k, plan, tile, down, right)
 
     def part(matrix: Value, product: Value, lines: Value, length: Value, vector: int) -> Value:
         """The matrix of a product; accesses of so many elements are seen to be aligned there."""
         size = lines.cast(word) * (length // vector).cast(word) * vector
         return k.pointer_add(matrix, product.cast(word) * size)
 
-    result = _Result(
+    result = Result(
         k, element, plan, form, (m, n), scale, bias, part(residual, batch, m, n, plan.c_vector),
         part(c, batch, m, n, plan.c_vector),
     )  # fmt: skip
@@ -70,17 +68,49 @@ def _gemm(
     b = part(b, batch * batches_of_b, *((n, depth) if form.transpose_b else (depth, n)), vectors[1])
     of_a = Edges(a, row, m, depth, form.transpose_a)
     of_b = Edges(b, column, n, depth, not form.transpose_b)
-    if isinstance(plan, CorePlan):
-        multiply_in_cores(k, element, plan, of_a, of_b, result.store)
-        return
     if isinstance(plan, FmaPlan):
         multiply_by_fma(k, plan, of_a, of_b, result.store)
         return
-    multiply = _in_cache if k.machine.has(Capability.VECTOR_LANES) else _in_shared_memory
-    multiply(k, element, plan, of_a, of_b, result)
+    multiply_tile(k, element, plan, of_a, of_b, result)
 
 
-class _Result:
+def corner(
+    k: Builder, plan: GemmKernelPlan, tile: Value, down: Value, right: Value
+) -> tuple[Value, Value]:
+    """The first row and column of a tile of C, of `down` by `right`."""
+    rows, columns = plan.tile
+    block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
+    height = k.minimum(down - block * _GROUP, _GROUP)
+    return (block * _GROUP + inside % height) * rows, inside // height * columns
+
+
+@frozen
+class Tiles:
+    """What keeps the tiles of an operand, in each of the ways of multiplying them."""
+
+    shared: Callable[..., SharedTile] = SharedTile
+    cached: Callable[..., CachedTile] = CachedTile
+    ring: Callable[..., Ring] = Ring
+
+
+PLAIN = Tiles()
+"""Of operands that are elements in memory."""
+
+
+def multiply_tile(
+    k: Builder, element: Type, plan: GemmPlan | CorePlan, of_a: Edges, of_b: Edges, result: Result,
+    tiles_of_b: Tiles = PLAIN,
+) -> None:  # fmt: skip
+    """A tile of C, on tensor cores, in shared memory or in a processor's cache."""
+    if isinstance(plan, CorePlan):
+        multiply_in_cores(k, element, plan, of_a, of_b, result.store, tiles_of_b.ring)
+    elif k.machine.has(Capability.VECTOR_LANES):
+        _in_cache(k, element, plan, of_a, of_b, result, tiles_of_b.cached)
+    else:
+        _in_shared_memory(k, element, plan, of_a, of_b, result, tiles_of_b.shared)
+
+
+class Result:
     """The tile of C: what comes of sums, and where it goes."""
 
     def __init__(
@@ -127,12 +157,13 @@ def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) ->
 
 
 def _in_shared_memory(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: _Result
-) -> None:
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: Result,
+    tile_of_b: Callable[..., SharedTile],
+) -> None:  # fmt: skip
     """Sums stay in registers; the next tiles are on their way while these are multiplied."""
     rows, columns = plan.tile
     a = SharedTile(k, element, of_a, rows, plan.depth, plan.a_vector, plan.stages)
-    b = SharedTile(k, element, of_b, columns, plan.depth, plan.b_vector, plan.stages)
+    b = tile_of_b(k, element, of_b, columns, plan.depth, plan.b_vector, plan.stages)
     lane, group = k.local_id() % 32, k.local_id() // 32
     across = plan.across // _SUBGROUP_ACROSS
     own_column = group % across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
@@ -156,7 +187,8 @@ def _in_shared_memory(
     whole = of_a.depth // plan.depth
     with k.range(0, whole, carry=initial) as loop:
         following = loop.index + 1
-        next_a, next_b = a.read(following * plan.depth), b.read(following * plan.depth)
+        next_a = a.read(of_a.begin(following, plan.depth))
+        next_b = b.read(of_b.begin(following, plan.depth))
         stage = loop.index % plan.stages
         sums = tuple(loop.carried)
         if plan.unrolled:
@@ -170,7 +202,9 @@ def _in_shared_memory(
         b.write(next_b, following % plan.stages)
         k.barrier()
         loop.next(sums)
-    sums = steps(whole % plan.stages, of_a.depth % plan.depth, tuple(loop.results))
+    sums = tuple(loop.results)
+    if of_a.order is None:
+        sums = steps(whole % plan.stages, of_a.depth % plan.depth, sums)
     for row in range(plan.rows):
         below = (own_row + row // plan.vector * (plan.lanes // plan.across)) * plan.vector
         for column in range(0, plan.columns, plan.vector):
@@ -183,14 +217,15 @@ def _in_shared_memory(
 
 
 def _in_cache(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: _Result
-) -> None:
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, result: Result,
+    tile_of_b: Callable[..., CachedTile],
+) -> None:  # fmt: skip
     """Register tiles one after the other, of operands and sums that a processor's cache keeps."""
     rows, columns = plan.tile
     # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
     filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
     a = CachedTile(k, element, of_a, filled, plan.depth, filled, kept=not of_a.along)
-    b = CachedTile(k, element, of_b, columns, plan.depth, plan.panel[1], kept=False)
+    b = tile_of_b(k, element, of_b, columns, plan.depth, plan.panel[1], kept=False)
     size = plan.rows * plan.columns * plan.lanes
     room, lane = k.shared(f32, size * plan.down * plan.right), k.local_id()
     with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as clear:

@@ -239,15 +239,24 @@ def plan_gemm(
     copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
     if machine.has(Capability.TENSOR_CORES) and element in HALVES and copied:
         if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
-            tiled = _largest(device, TILE_PLANS, sizes, batch)
+            tiled = largest(device, TILE_PLANS, sizes, batch)
             if tiled.shared_bytes < machine.shared_bytes_limit:
                 return replace(tiled, c_vector=widest(element, pitches[2], 8))
-        cores = _largest(device, CORE_PLANS, sizes, batch)
+        cores = largest(device, CORE_PLANS, sizes, batch)
         return replace(cores, c_vector=widest(element, pitches[2], 2))
     if machine.has(Capability.ASYNC_COPIES) and element is f32:
         found = _of_fma_units(device, sizes, pitches, batch)
         if found is not None:
             return found
+    return plan_of_tiles(device, sizes, pitches, element, batch)
+
+
+def plan_of_tiles(
+    device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], element: Type,
+    batch: int = 1,
+) -> GemmPlan:  # fmt: skip
+    """The same where sums are made by ordinary instructions, and tiles go through registers."""
+    machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     short = machine.has(Capability.SHORT_KERNELS)
@@ -270,7 +279,7 @@ def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
     return plan
 
 
-def _largest(
+def largest(
     device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
 ) -> _OfCores:
     """The largest tile that leaves few multiprocessors without one, and lies in the matrix."""

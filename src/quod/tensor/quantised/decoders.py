@@ -50,11 +50,19 @@ class Run:
             return products
         return [product - self.minimum for product in products]
 
+    def fused(self, k: Builder) -> list[Value]:
+        """The same numbers, by an instruction each."""
+        if self.minimum is None:
+            return self.values()
+        less = -self.minimum
+        return [k.fma(self.scale, number, less) for number in self.integers]
+
 
 @frozen
 class BlockDecoder:
     """A format: how a block is divided, and what gives the runs at a place of a group.
 
+    Elements of a group are its runs one after the other, of `positions` each.
     `decode` takes the builder, the blocks as u8 and the place. `width` is the most places at a time
     for which it loads as wide as the format allows; others divide it.
     """
@@ -69,6 +77,11 @@ class BlockDecoder:
     def elements(self) -> int:
         """Values of a block."""
         return GGUF_TYPES[self.name].elements
+
+    @property
+    def runs(self) -> int:
+        """Elements of a place."""
+        return self.elements // (self.groups * self.positions)
 
     @property
     def bytes(self) -> int:

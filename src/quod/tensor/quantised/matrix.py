@@ -12,6 +12,8 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.kernel.machine import Capability
+from quod.tensor.arrays import Given
+from quod.tensor.quantised.batch import Batch, is_batch
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
 from quod.tensor.quantised.product import multiply_blocks
@@ -119,17 +121,22 @@ class QuantisedMatrix:
             )
         return found
 
-    @overload
-    def multiply(self, x: Floats | Buffer) -> Floats: ...
-    @overload
-    def multiply(self, x: Floats | Buffer, y: Buffer) -> Buffer: ...
-    def multiply(self, x: Floats | Buffer, y: Buffer | None = None) -> Floats | Buffer:
-        """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled.
+    def multiply(self, x: Given, y: Given | None = None) -> Any:
+        """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled. Of
+        rows of shape (..., columns), with two axes or more, each by it: (..., rows), of their type.
 
-        Weights are taken apart in registers, products and sums are f32, in one order for each
-        layout, so that equal calls give equal bits. Raises `InputError` for a vector of another
-        type or length.
+        Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Weights are
+        taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
+        multiplied by the weights as they are; where f16 or bf16 take tensor cores, weights are
+        rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
+        that equal calls give equal bits; a result is rounded once to its type. Raises `InputError`
+        for another type or shape, and for `y` in memory that is read.
         """
+        if is_batch(x):
+            batch = self._batch(x, y)
+            if not batch.empty:
+                self.device.launch(*batch.launched(self.type_name))
+            return batch.y
         given, target = self._vector("x", x, self.columns), np.empty(0, np.float32)
         if y is None:
             target = np.zeros(self.rows, np.float32)
@@ -138,7 +145,13 @@ class QuantisedMatrix:
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by `x` into `y`, for `device.launch` and for recordings: the kernel, how
-        many workgroups, and arguments. `InputError` as of `multiply`."""
+        many workgroups, and arguments. `InputError` as of `multiply`, and where there are no rows.
+        """
+        if is_batch(x):
+            batch = self._batch(x, y)
+            if batch.empty:
+                raise InputError("x has no rows; nothing is launched for it")
+            return batch.launched(self.type_name)
         own, x = self._layout, self._vector("x", x, self.columns)
         self._apart("y", self._vector("y", y, self.rows), x)
         kernel = self.device.compile(
@@ -147,6 +160,9 @@ class QuantisedMatrix:
         )  # fmt: skip
         groups = -(-self.rows // own.at_once)
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
+
+    def _batch(self, x: Given, y: Given | None) -> Batch:
+        return Batch(self.device, x, y, (self.rows, self.columns), self._data)
 
     @overload
     def dequantise(self) -> Floats: ...

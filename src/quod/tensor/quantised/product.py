@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from quod.kernel import F32, U8, U32, Builder, Pointer, Value, f32, kernel
 from quod.kernel.machine import Capability
-from quod.tensor.quantised.decoders import DECODERS, BlockDecoder, Place, Run
+from quod.tensor.quantised.decoders import DECODERS, BlockDecoder, Place
 
 
 @kernel
@@ -94,7 +94,7 @@ def _added(
     for run in decoder.decode(k, blocks, place):
         at = column * decoder.elements + run.start
         if width == 1:
-            total = k.fma(_one(k, run), x[at], total)
+            total = k.fma(run.fused(k)[0], x[at], total)
             continue
         count = 4 if width % 4 == 0 else width
         given = [v for part in range(0, width, count) for v in k.load(x, at + part, count)]
@@ -106,12 +106,6 @@ def _added(
             # The sum of activations is the same for all rows: recorded once.
             total = total - run.minimum * _sum_of(given)
     return total
-
-
-def _one(k: Builder, run: Run) -> Value:
-    if run.minimum is None:
-        return run.scale * run.integers[0]
-    return k.fma(run.scale, run.integers[0], -run.minimum)
 
 
 def _sum_of(values: list[Value] | tuple[Value, ...]) -> Value:

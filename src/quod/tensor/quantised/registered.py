@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from quod.kernel import bf16, f32
 from quod.kernel.registry import register
+from quod.tensor.gemm_plan import GemmPlan
+from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
 from quod.tensor.quantised.product import multiply_blocks
@@ -12,4 +15,10 @@ for _row in DECODERS.values():
     register(
         f"tensor.multiply_blocks[{_row.name}]", multiply_blocks, form=_row.name, width=_row.width,
         at_once=2,
+    )  # fmt: skip
+
+for _element, _form in ((f32, "Q4_K"), (bf16, "Q6_K")):
+    register(
+        f"tensor.multiply_rows_{_element}[{_form}]", MULTIPLY_ROWS[_element], element=_element,
+        form=_form, plan=GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4),
     )  # fmt: skip
