@@ -8,8 +8,20 @@ from typing import Any
 from quod.device.buffer import overlap
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
+from quod.formats.gguf_types import GGUF_TYPES
+from quod.kernel.machine import Capability
 from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, shaped, tensor
+from quod.tensor.plan import WIDEST
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
+from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_ROWS
+from quod.tensor.quantised.packed import BYTES
+
+EXACT, INT8 = "exact", "int8"
+"""What activations are multiplied as."""
+
+_AT_ONCE, _BATCH = 2, 4
+"""Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
+_MOST = (1 << 32) - 1
 
 
 def is_batch(x: object) -> bool:
@@ -38,8 +50,11 @@ class Batch:
         """Whether there is nothing to compute."""
         self._weights = weights
 
-    def launched(self, form: str) -> tuple[Any, ...]:
-        """What multiplies, for `device.launch`."""
+    def launches(self, form: str, activations: str) -> tuple[tuple[Any, ...], ...]:
+        """What multiplies, each for `device.launch`, one after the other."""
+        return (self._exact(form),) if activations == EXACT else self._of_bytes(form)
+
+    def _exact(self, form: str) -> tuple[Any, ...]:
         m, element = self._x.rows, self._x.element
         plan = plan_batch(self._device, element, form, (m, self._n, self._depth))
         kernel = self._device.compile(
@@ -47,3 +62,31 @@ class Batch:
         )
         memory = self._x.memory, self._weights, self._made.memory
         return kernel, plan.groups(m, self._n), m, self._n, self._depth, *memory
+
+    def _of_bytes(self, form: str) -> tuple[tuple[Any, ...], ...]:
+        device, m, element = self._device, self._x.rows, self._x.element
+        blocks = m * self._depth // BYTES
+        if blocks * BYTES > _MOST:
+            raise InputError(
+                f"x has {blocks * BYTES} elements; in bytes at most {_MOST} go at once"
+            )
+        kept = [device.allocate(blocks * nbytes, zero=False) for nbytes in (BYTES, 4, 4)]
+        lanes = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+        quantise = device.compile(
+            QUANTISE_ROWS[element], lanes=LANES, element=element,
+            vector=1 if lanes else WIDEST // element.bytes,
+        )  # fmt: skip
+        # A processor's compiler takes long where a vector gathers bytes.
+        at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))
+        multiply = device.compile(
+            MULTIPLY_BYTES[element], lanes=LANES, form=form, at_once=at_once, batch=batch
+        )
+        groups = -(-self._n // at_once) * -(-m // batch)
+        blocks_per_row = self._depth // GGUF_TYPES[form].elements
+        return (
+            (quantise, -(-blocks // LANES), blocks, self._x.memory, *kept),
+            (
+                multiply, groups, m, self._n, blocks_per_row, self._weights, *kept,
+                self._made.memory,
+            ),
+        )  # fmt: skip

@@ -11,10 +11,10 @@ from functools import partial
 
 from quod.device.protocol import AnyDevice
 from quod.frozen import replace
-from quod.kernel import Builder, KernelDefinition, Location, Value, f32, pointer, u32
+from quod.kernel import Builder, Value, f32, pointer, u32
 from quod.kernel.machine import Capability
 from quod.kernel.types import HALVES, Type, u8
-from quod.kernel.value import ParameterType
+from quod.tensor.definitions import definition
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_kernel import TYPES, Result, Tiles, corner, multiply_tile
 from quod.tensor.gemm_plan import CorePlan, GemmPlan, largest, plan_of_tiles
@@ -62,12 +62,11 @@ def plan_batch(
     return replace(plan, a_vector=min(plan.a_vector, together))
 
 
-def _kernel(element: Type) -> KernelDefinition:
-    parameters: dict[str, ParameterType] = dict.fromkeys(("m", "n", "depth"), u32)
-    parameters |= {"x": pointer(element), "blocks": pointer(u8), "y": pointer(element)}
-    location = Location(_multiply_rows.__code__.co_filename, _multiply_rows.__code__.co_firstlineno)
-    return KernelDefinition(f"multiply_rows_{element}", _multiply_rows, parameters, location)
-
-
-MULTIPLY_ROWS = {element: _kernel(element) for element in TYPES}
+MULTIPLY_ROWS = {
+    element: definition(
+        f"multiply_rows_{element}", _multiply_rows, m=u32, n=u32, depth=u32, x=pointer(element),
+        blocks=pointer(u8), y=pointer(element),
+    )
+    for element in TYPES
+}  # fmt: skip
 """The kernel by the type of X and of the result."""

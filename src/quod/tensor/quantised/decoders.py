@@ -89,7 +89,7 @@ class BlockDecoder:
         return GGUF_TYPES[self.name].bytes
 
 
-class _Packed:
+class Packed:
     """Bytes side by side, as words of one, two or four of them."""
 
     def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: bool) -> None:
@@ -109,6 +109,13 @@ class _Packed:
                 for word in k.load(data.cast(u32), (at + number) // (4 * words) * words, words)
             ]
         self._k = k
+
+    def words(self) -> list[Value]:
+        """Four bytes a word, of several words or halves of them."""
+        if self._bytes == 4:
+            return self._words
+        pairs = zip(self._words[::2], self._words[1::2], strict=True)
+        return [low | high << 16 for low, high in pairs]
 
     def floats(self, shift: int, bits: int, *, flip: int = 0, less: int = 0) -> list[Value]:
         """Of each byte so many bits from `shift` on, some of them turned, as f32, less an offset.
@@ -154,7 +161,7 @@ def _joined(low: list[Value], high: list[Value]) -> list[Value]:
 def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 18, place.position
     scale = data.cast(f16)[start >> 1]
-    packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
+    packed = Packed(k, data, start + 2 + position, place.width, aligned=False)
     return [
         Run(position + 16 * high, packed.floats(4 * high, 4, less=8), scale, None)
         for high in range(2)
@@ -164,7 +171,7 @@ def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
 def _q8_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 34, place.position
     scale = data.cast(f16)[start >> 1]
-    packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
+    packed = Packed(k, data, start + 2 + position, place.width, aligned=False)
     return [Run(position, packed.floats(0, 8, flip=128, less=128), scale, None)]
 
 
@@ -177,14 +184,22 @@ def _choose(
     return k.select(first < 2, below(), above())
 
 
-def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[Value, Value]]:
-    """The two scales and minima of a group of Q4_K or Q5_K."""
+def scale_words(
+    k: Builder, data: Value, start: Value, group: Index
+) -> tuple[Value, Value, Value, Value]:
+    """The scale and the minimum of a block of Q4_K or Q5_K, and what a group takes of each: two
+    numbers, the six lower bits of a word and those eight higher."""
     head, *packed = k.load(data.cast(u32), start // 16 * 4, 4)
     shift = (group & 1) * 16
     a, b, c = (word >> shift for word in packed)
     scales = _choose(k, group, lambda: a & 0x3F3F, lambda: c & 0x0F0F | (a >> 2) & 0x3030)
     minima = _choose(k, group, lambda: b & 0x3F3F, lambda: (c >> 4) & 0x0F0F | (b >> 2) & 0x3030)
-    d, m = k.unpack_f16(head)
+    return *k.unpack_f16(head), scales, minima
+
+
+def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[Value, Value]]:
+    """The two scales and minima of a group of Q4_K or Q5_K."""
+    d, m, scales, minima = scale_words(k, data, start, group)
     return [
         (d * _floats([(scales >> at) & 63])[0], m * _floats([(minima >> at) & 63])[0])
         for at in (0, 8)
@@ -193,7 +208,7 @@ def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[V
 
 def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 144, place.group, place.position
-    packed = _Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=True)
+    packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=True)
     return [
         Run(position + (64 * group + 32 * high), packed.floats(4 * high, 4), scale, least)
         for high, (scale, least) in enumerate(_scales(k, data, start, group))
@@ -202,8 +217,8 @@ def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
 
 def _q5_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 176, place.group, place.position
-    tops = _Packed(k, data, start + 16 + position, place.width, aligned=True)
-    packed = _Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=True)
+    tops = Packed(k, data, start + 16 + position, place.width, aligned=True)
+    packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=True)
     return [
         Run(
             position + (64 * group + 32 * high),
@@ -219,10 +234,10 @@ def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 210, place.group, place.position
     d = data.cast(f16)[(start + 208) >> 1]
     low = [
-        _Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=False)
+        Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=False)
         for odd in range(2)
     ]
-    tops = _Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=False)
+    tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=False)
     runs = []
     for quarter in range(4):
         # Of 16 elements each, which no width crosses.

@@ -13,9 +13,10 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.kernel.machine import Capability
 from quod.tensor.arrays import Given
-from quod.tensor.quantised.batch import Batch, is_batch
+from quod.tensor.quantised.batch import EXACT, INT8, Batch, is_batch
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
+from quod.tensor.quantised.packed import PACKED
 from quod.tensor.quantised.product import multiply_blocks
 from quod.tensor.quantised.reference import Bytes, Floats
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
@@ -121,7 +122,7 @@ class QuantisedMatrix:
             )
         return found
 
-    def multiply(self, x: Given, y: Given | None = None) -> Any:
+    def multiply(self, x: Given, y: Given | None = None, *, activations: str = EXACT) -> Any:
         """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled. Of
         rows of shape (..., columns), with two axes or more, each by it: (..., rows), of their type.
 
@@ -129,13 +130,18 @@ class QuantisedMatrix:
         taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
         multiplied by the weights as they are; where f16 or bf16 take tensor cores, weights are
         rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
-        that equal calls give equal bits; a result is rounded once to its type. Raises `InputError`
-        for another type or shape, and for `y` in memory that is read.
+        that equal calls give equal bits; a result is rounded once to its type.
+
+        With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
+        scale, and products are sums of integers, scaled in f32 in one order for all devices
+        (docs/quantised.md). Raises `InputError` for another type or shape, and for `y` in memory
+        that is read.
         """
-        if is_batch(x):
+        if self._as_bytes(activations) or is_batch(x):
             batch = self._batch(x, y)
             if not batch.empty:
-                self.device.launch(*batch.launched(self.type_name))
+                for each in batch.launches(self.type_name, activations):
+                    self.device.launch(*each)
             return batch.y
         given, target = self._vector("x", x, self.columns), np.empty(0, np.float32)
         if y is None:
@@ -143,15 +149,17 @@ class QuantisedMatrix:
         self.device.launch(*self.launched(given, target if y is None else y))
         return target if y is None else y
 
-    def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
-        """What multiplies by `x` into `y`, for `device.launch` and for recordings: the kernel, how
-        many workgroups, and arguments. `InputError` as of `multiply`, and where there are no rows.
-        """
-        if is_batch(x):
+    def launches(self, x: Any, y: Any, *, activations: str = EXACT) -> tuple[tuple[Any, ...], ...]:
+        """What multiplies by `x` into `y`, for `device.launch` and for recordings, one after the
+        other: each a kernel, how many workgroups, and arguments. None where there are no rows.
+        `InputError` as of `multiply`."""
+        if self._as_bytes(activations) or is_batch(x):
             batch = self._batch(x, y)
-            if batch.empty:
-                raise InputError("x has no rows; nothing is launched for it")
-            return batch.launched(self.type_name)
+            return () if batch.empty else batch.launches(self.type_name, activations)
+        return (self.launched(x, y),)
+
+    def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
+        """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
         own, x = self._layout, self._vector("x", x, self.columns)
         self._apart("y", self._vector("y", y, self.rows), x)
         kernel = self.device.compile(
@@ -160,6 +168,15 @@ class QuantisedMatrix:
         )  # fmt: skip
         groups = -(-self.rows // own.at_once)
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
+
+    def _as_bytes(self, activations: str) -> bool:
+        chosen = choice("activations", activations, (EXACT, INT8))
+        if chosen == INT8 and self.type_name not in PACKED:
+            raise InputError(
+                f"activations of {self.type_name} are exact: its values are no integers, which "
+                "bytes could be multiplied by"
+            )
+        return chosen == INT8
 
     def _batch(self, x: Given, y: Given | None) -> Batch:
         return Batch(self.device, x, y, (self.rows, self.columns), self._data)

@@ -35,7 +35,7 @@ def multiply_blocks(
     A workgroup has `at_once` rows, an instance `width` places at a time.
     """
     decoder, lane = DECODERS[form], k.local_id()
-    room = k.shared(f32, at_once * k.workgroup_size) if _by_memory(k) else None
+    room = room_for_sums(k, at_once)
     first = k.workgroup_id() * at_once
     # Rows beyond the last are the last again, and not stored.
     wanted = [k.minimum(first + number, rows - 1) * blocks_per_row for number in range(at_once)]
@@ -63,7 +63,7 @@ def multiply_blocks(
                 sums.append(_added(k, decoder, blocks, x, place, block, total))
             loop.next(tuple(sums))
     totals = [_sum_of(loop.results[number::at_once]) for number in range(at_once)]
-    for number, total in enumerate(_totals(k, totals, room)):
+    for number, total in enumerate(sums_of_workgroup(k, totals, room)):
         with k.if_((lane == 0) & (first + number < rows)):
             y[first + number] = total
 
@@ -117,14 +117,15 @@ def _sum_of(values: list[Value] | tuple[Value, ...]) -> Value:
     return found[0]
 
 
-def _by_memory(k: Builder) -> bool:
-    """Whether a workgroup's sums are made in shared memory: where one subgroup does not hold it."""
-    if k.workgroup_size == 1:
-        return False
-    return not k.machine.has(Capability.SUBGROUPS) or k.subgroup_size < k.workgroup_size
+def room_for_sums(k: Builder, count: int) -> Value | None:
+    """Shared memory for so many sums of a workgroup: where one subgroup does not hold it."""
+    alone = k.machine.has(Capability.SUBGROUPS) and k.subgroup_size >= k.workgroup_size
+    if k.workgroup_size == 1 or alone:
+        return None
+    return k.shared(f32, count * k.workgroup_size)
 
 
-def _totals(k: Builder, sums: list[Value], room: Value | None) -> list[Value]:
+def sums_of_workgroup(k: Builder, sums: list[Value], room: Value | None) -> list[Value]:
     """Sums over the workgroup, in its first instance."""
     if room is None:
         return sums if k.workgroup_size == 1 else [k.subgroup_sum(value) for value in sums]

@@ -19,10 +19,10 @@ from quod.codegen.ptx.interpreter.decode import (
 )
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.kernel.semantics import (
+    dot_of_bytes,
     inverse_square_root,
     normal_power_of_two,
     pack_bf16,
-    dot_of_bytes,
     pack_f16,
     power_of_two,
     reciprocal,
@@ -428,7 +428,8 @@ COMPUTING: dict[str, Decoder] = {
     "shl": _shift,
     "shr": _shift,
     "shf": _funnel_shift,
-    "lop3": _logic3, "dp4a": _dot4,
+    "lop3": _logic3,
+    "dp4a": _dot4,
     "cvt": _convert,
     "mov": _move,
     "selp": _select,
