@@ -67,9 +67,7 @@ class Batch:
         device, m, element = self._device, self._x.rows, self._x.element
         blocks = m * self._depth // BYTES
         if blocks * BYTES > _MOST:
-            raise InputError(
-                f"x has {blocks * BYTES} elements; in bytes at most {_MOST} go at once"
-            )
+            raise InputError(f"x has {blocks * BYTES} elements; as bytes at most {_MOST} go")
         kept = [device.allocate(blocks * nbytes, zero=False) for nbytes in (BYTES, 4, 4)]
         lanes = device.machine(device.lanes).has(Capability.VECTOR_LANES)
         quantise = device.compile(
