@@ -1,4 +1,4 @@
-"""Products with activations of 8 bits: the model's bits on every device, and how far they are off."""
+"""Products with activations of 8 bits: the model's bits on every device, and their errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.errors import InputError
 from quod.formats import GGUF_TYPES
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
-from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise
+from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, batch, dequantise
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.quantised.blocks import bits, weights
 from tests.tensor.quantised.bytes_model import product, quantised
@@ -124,6 +124,14 @@ def test_what_is_no_number_stays_in_its_row() -> None:
 
 def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
     check(checked_cpu, "Q4_0", 3, 2, 2)
+
+
+def test_more_elements_than_kernels_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
+    monkeypatch.setattr(batch, "_MOST", 64)
+    matrix.multiply(np.zeros((2, 32), np.float32), activations="int8")
+    with pytest.raises(InputError, match="x has 96 elements; as bytes at most 64 go"):
+        matrix.multiply(np.zeros((3, 32), np.float32), activations="int8")
 
 
 @pytest.mark.parametrize(
