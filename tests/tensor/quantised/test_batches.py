@@ -14,7 +14,6 @@ from quod.device import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
-from quod.formats import GGUF_TYPES
 from quod.frozen import replace
 from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
@@ -22,6 +21,7 @@ from quod.kernel.types import Type
 from quod.tensor.gemm_plan import CorePlan, GemmPlan
 from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise, quantise
 from quod.tensor.quantised.batch_kernel import CORE_PLANS, MULTIPLY_ROWS, plan_batch
+from quod.tensor.quantised.kinds import BLOCKS
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
@@ -61,7 +61,7 @@ def check(device: AnyDevice, name: str, element: Type, m: int, n: int, blocks: i
 def test_every_type(device: AnyDevice, name: str, element: Type) -> None:
     if device.kind == "webgpu" and element is f16:
         pytest.skip("a driver takes long for each")
-    check(device, name, element, 5, 37, 3 if GGUF_TYPES[name].elements == 32 else 2)
+    check(device, name, element, 5, 37, 3 if BLOCKS[name].elements < 256 else 2)
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (63, 65), (64, 64), (65, 63), (129, 200)])
@@ -74,7 +74,7 @@ def test_every_edge(device: AnyDevice, m: int, n: int) -> None:
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_every_type_on_cores(cores: AnyDevice, name: str, element: Type) -> None:
-    check(cores, name, element, 9, 20, 5 if GGUF_TYPES[name].elements == 32 else 1)
+    check(cores, name, element, 9, 20, 5 if BLOCKS[name].elements < 256 else 1)
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (63, 65), (64, 64), (65, 63)])
@@ -86,7 +86,7 @@ def test_every_edge_on_cores(cores: AnyDevice, m: int, n: int) -> None:
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
 def test_every_plan_of_cores(cores: AnyDevice, plan: CorePlan, name: str) -> None:
     """Small whole numbers, of which one row names each element of K."""
-    blocks = 9 if GGUF_TYPES[name].elements == 32 else 2
+    blocks = 9 if BLOCKS[name].elements < 256 else 2
     m, n = plan.tile[0] // 2 + 8, plan.tile[1] // 2 + 9
     data = scaled(name, n, blocks)
     w = numbers(stored(dequantise(name, data), bf16), bf16)

@@ -11,10 +11,11 @@ import pytest
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.formats import GGUF_TYPES
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
-from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, batch, dequantise
+from quod.tensor.quantised import QuantisedMatrix, batch, dequantise
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.packed import PACKED
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.quantised.blocks import bits, weights
 from tests.tensor.quantised.bytes_model import product, quantised
@@ -34,7 +35,7 @@ def activations(m: int, depth: int) -> Array:
 
 def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Type = f32) -> None:
     data = weights(name, n, blocks, size=2.0**-6)
-    depth = blocks * GGUF_TYPES[name].elements
+    depth = blocks * BLOCKS[name].elements
     x = (
         activations(m, depth)
         if element is f32
@@ -49,16 +50,16 @@ def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Ty
     assert np.array_equal(out.array().view(np.uint8), expected.view(np.uint8))
 
 
-@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.parametrize("name", PACKED)
 def test_every_device_gives_the_same_bits(device: AnyDevice, name: str) -> None:
     # More groups than instances, and no whole number of workgroups.
-    check(device, name, 5, 3, 35 if GGUF_TYPES[name].elements == 32 else 9)
+    check(device, name, 5, 3, 35 if BLOCKS[name].elements == 32 else 9)
 
 
-@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.parametrize("name", PACKED)
 def test_emulated_gpus_give_the_same_bits(name: str) -> None:
     with open_device("emulated:ptx") as device:
-        check(device, name, 6, 5, 35 if GGUF_TYPES[name].elements == 32 else 9)
+        check(device, name, 6, 5, 35 if BLOCKS[name].elements == 32 else 9)
         check(device, name, 1, 1, 1)
 
 
@@ -87,7 +88,7 @@ def test_a_vector_is_a_row(device: AnyDevice) -> None:
     assert matrix.launches(x[:0], np.zeros((0, 7), np.float32), activations="int8") == ()
 
 
-@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.parametrize("name", PACKED)
 def test_how_far_they_are_off(name: str) -> None:
     """Half a step of each block of activations, and what sums in f32 are."""
     data = weights(name, 9, 4)
@@ -124,6 +125,12 @@ def test_what_is_no_number_stays_in_its_row() -> None:
 
 def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
     check(checked_cpu, "Q4_0", 3, 2, 2)
+
+
+def test_levels_are_no_integers() -> None:
+    matrix = QuantisedMatrix("cpu", "NF4", np.zeros((2, 36), np.uint8))
+    with pytest.raises(InputError, match="activations of NF4 are exact"):
+        matrix.multiply(np.zeros((1, 64), np.float32), activations="int8")
 
 
 def test_more_elements_than_kernels_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
-from quod.formats.gguf_types import GGUF_TYPES
+from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.matrix import ProductLayout, QuantisedMatrix, layout_for
 from quod.tensor.quantised.reference import BLOCK_TYPES, dequantise
 
@@ -37,7 +37,7 @@ def cases(
     """A chain of `matrices` of `size` rows and columns; `layout` changes that of the device."""
     if type_name not in BLOCK_TYPES:
         raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
-    elements = GGUF_TYPES[type_name].elements
+    elements = BLOCKS[type_name].elements
     if size % elements:
         raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
     opened = open_device(device)
@@ -64,14 +64,15 @@ def cases(
 
 def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
     """Blocks of random integers, scaled so that a product is about as long as its vector."""
-    generator, kind = np.random.default_rng(seed), GGUF_TYPES[type_name]
+    generator, kind = np.random.default_rng(seed), BLOCKS[type_name]
     blocks = generator.integers(0, 256, (size, size // kind.elements, kind.bytes), np.uint8)
     scales = np.array([1, _CENTRES.get(type_name, 1)], np.float64)
     count, at = 2 if type_name in _CENTRES else 1, 208 if type_name == "Q6_K" else 0
+    kept = "<f4" if type_name == "NF4" else "<f2"
 
     def scaled(by: float) -> None:
-        stored = (scales[:count] * by).astype("<f2").view(np.uint8)
-        blocks[:, :, at : at + 2 * count] = stored
+        stored = (scales[:count] * by).astype(kept).view(np.uint8)
+        blocks[:, :, at : at + stored.size] = stored
 
     scaled(1)
     some = dequantise(type_name, blocks[:_ROWS_LOOKED_AT].reshape(-1))

@@ -8,12 +8,12 @@ from typing import Any
 from quod.device.buffer import overlap
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.formats.gguf_types import GGUF_TYPES
 from quod.kernel.machine import Capability
 from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, shaped, tensor
 from quod.tensor.plan import WIDEST
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
 from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_ROWS
+from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import BYTES
 
 EXACT, INT8 = "exact", "int8"
@@ -80,7 +80,7 @@ class Batch:
             MULTIPLY_BYTES[element], lanes=LANES, form=form, at_once=at_once, batch=batch
         )
         groups = -(-self._n // at_once) * -(-m // batch)
-        blocks_per_row = self._depth // GGUF_TYPES[form].elements
+        blocks_per_row = self._depth // BLOCKS[form].elements
         return (
             (quantise, -(-blocks // LANES), blocks, self._x.memory, *kept),
             (

@@ -34,7 +34,7 @@ def _multiply_rows(
     element: Type, form: str, plan: BatchPlan,
 ) -> None:  # fmt: skip
     """Y = X by the transposed matrix: rows of `depth` elements to rows of n, m of each."""
-    decoder = DECODERS[form]
+    decoder = DECODERS[form].begun(k)
     rows, columns = plan.tile
     right, down = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
     row, column = corner(k, plan, k.workgroup_id(), down, right)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quod.formats.gguf_types import GGUF_TYPES
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel import Builder, Value, f16, f32, i32, u16, u32
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.nf4 import NF4_LEVELS
 
 Index = Value | int
 
@@ -35,7 +36,7 @@ class Place:
 class Run:
     """Elements of a block that lie side by side, from `start` on: scale * integer - minimum.
 
-    `minimum` is None where nothing is taken off; `integers` are whole numbers as f32.
+    `minimum` is None where nothing is taken off; `integers` are whole numbers as f32, or levels.
     """
 
     start: Value
@@ -64,19 +65,28 @@ class BlockDecoder:
 
     Elements of a group are its runs one after the other, of `positions` each.
     `decode` takes the builder, the blocks as u8 and the place. `width` is the most places at a time
-    for which it loads as wide as the format allows; others divide it.
+    for which it loads as wide as the format allows; others divide it. `levels` are what numbers of
+    the format stand for, if not for themselves: `decode` takes a table of them last.
     """
 
     name: str
     groups: int
     positions: int
     width: int
-    decode: Callable[[Builder, Value, Place], list[Run]]
+    decode: Callable[..., list[Run]]
+    levels: tuple[float, ...] = ()
+
+    def begun(self, k: Builder) -> BlockDecoder:
+        """The decoder within a kernel, at whose begin this stands."""
+        if not self.levels:
+            return self
+        table = k.table(f32, self.levels)
+        return replace(self, decode=lambda *given: self.decode(*given, table), levels=())
 
     @property
     def elements(self) -> int:
         """Values of a block."""
-        return GGUF_TYPES[self.name].elements
+        return BLOCKS[self.name].elements
 
     @property
     def runs(self) -> int:
@@ -86,15 +96,15 @@ class BlockDecoder:
     @property
     def bytes(self) -> int:
         """Bytes of a block."""
-        return GGUF_TYPES[self.name].bytes
+        return BLOCKS[self.name].bytes
 
 
 class Packed:
     """Bytes side by side, as words of one, two or four of them."""
 
-    def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: bool) -> None:
-        """`aligned` says that `at` is a multiple of 16, or of `count` where that is less."""
-        self._bytes = 1 if count == 1 else 4 if aligned and count % 4 == 0 else 2
+    def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: int) -> None:
+        """`at` is a multiple of `aligned`, which is 2, 4 or 16, or of `count` where that is less."""
+        self._bytes = 1 if count == 1 else 4 if aligned > 2 and count % 4 == 0 else 2
         if self._bytes == 1:
             self._words = [data[at]]
         elif self._bytes == 2:
@@ -102,10 +112,10 @@ class Packed:
             self._words = [halves[(at >> 1) + number] for number in range(count // 2)]
         else:
             # Shown to be whole accesses, so that they are one load each.
-            words = min(count, 16) // 4
+            words = min(count, aligned) // 4
             self._words = [
                 word
-                for number in range(0, count, 16)
+                for number in range(0, count, 4 * words)
                 for word in k.load(data.cast(u32), (at + number) // (4 * words) * words, words)
             ]
         self._k = k
@@ -161,7 +171,7 @@ def _joined(low: list[Value], high: list[Value]) -> list[Value]:
 def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 18, place.position
     scale = data.cast(f16)[start >> 1]
-    packed = Packed(k, data, start + 2 + position, place.width, aligned=False)
+    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
     return [
         Run(position + 16 * high, packed.floats(4 * high, 4, less=8), scale, None)
         for high in range(2)
@@ -171,7 +181,7 @@ def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
 def _q8_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 34, place.position
     scale = data.cast(f16)[start >> 1]
-    packed = Packed(k, data, start + 2 + position, place.width, aligned=False)
+    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
     return [Run(position, packed.floats(0, 8, flip=128, less=128), scale, None)]
 
 
@@ -208,7 +218,7 @@ def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[V
 
 def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 144, place.group, place.position
-    packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=True)
+    packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
     return [
         Run(position + (64 * group + 32 * high), packed.floats(4 * high, 4), scale, least)
         for high, (scale, least) in enumerate(_scales(k, data, start, group))
@@ -217,8 +227,8 @@ def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
 
 def _q5_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 176, place.group, place.position
-    tops = Packed(k, data, start + 16 + position, place.width, aligned=True)
-    packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=True)
+    tops = Packed(k, data, start + 16 + position, place.width, aligned=16)
+    packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=16)
     return [
         Run(
             position + (64 * group + 32 * high),
@@ -234,10 +244,10 @@ def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 210, place.group, place.position
     d = data.cast(f16)[(start + 208) >> 1]
     low = [
-        Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=False)
+        Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=2)
         for odd in range(2)
     ]
-    tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=False)
+    tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=2)
     runs = []
     for quarter in range(4):
         # Of 16 elements each, which no width crosses.
@@ -249,6 +259,19 @@ def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
     return runs
 
 
+def _nf4(k: Builder, data: Value, place: Place, levels: Value) -> list[Run]:
+    start, position = place.block * 36, place.position
+    largest = data.cast(f32)[start >> 2]
+    packed = Packed(k, data, start + 4 + position, place.width, aligned=4)
+    return [
+        Run(
+            position + 32 * high, [levels[number] for number in packed.bits(4 * high, 15)], largest,
+            None,
+        )
+        for high in range(2)
+    ]  # fmt: skip
+
+
 DECODERS = {
     row.name: row
     for row in (
@@ -257,5 +280,6 @@ DECODERS = {
         BlockDecoder("Q4_K", 4, 32, 16, _q4_k),
         BlockDecoder("Q5_K", 4, 32, 16, _q5_k),
         BlockDecoder("Q6_K", 2, 32, 8, _q6_k),
+        BlockDecoder("NF4", 1, 32, 16, _nf4, tuple(NF4_LEVELS.tolist())),
     )
 }

@@ -56,14 +56,14 @@ def _scale(data: Value, at: Value) -> Value:
 
 def _q4_0(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 18
-    words = Packed(k, data, start + 2, 16, aligned=False).words()
+    words = Packed(k, data, start + 2, 16, aligned=2).words()
     halves = [(word >> shift) & _each(15) for shift in (0, 4) for word in words]
     return [PackedRun([_centred(word, 8) for word in halves], _scale(data, start), [])]
 
 
 def _q8_0(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 34
-    words = Packed(k, data, start + 2, 32, aligned=False).words()
+    words = Packed(k, data, start + 2, 32, aligned=2).words()
     return [PackedRun(words, _scale(data, start), [])]
 
 
@@ -79,15 +79,15 @@ def _with_minima(
 
 def _q4_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 144
-    words = Packed(k, data, start + 16 + 32 * group, 32, aligned=True).words()
+    words = Packed(k, data, start + 16 + 32 * group, 32, aligned=16).words()
     integers = [[(word >> shift) & _each(15) for word in words] for shift in (0, 4)]
     return _with_minima(k, data, start, group, integers)
 
 
 def _q5_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 176
-    tops = Packed(k, data, start + 16, 32, aligned=True).words()
-    words = Packed(k, data, start + 48 + 32 * group, 32, aligned=True).words()
+    tops = Packed(k, data, start + 16, 32, aligned=16).words()
+    words = Packed(k, data, start + 48 + 32 * group, 32, aligned=16).words()
     integers = [
         [
             (word >> 4 * high) & _each(15) | ((top >> 2 * group + high) & _each(1)) << 4
@@ -102,10 +102,9 @@ def _q6_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun
     start = block * 210
     d = _scale(data, start + 208)
     low = [
-        Packed(k, data, start + 64 * group + 32 * odd, 32, aligned=False).words()
-        for odd in range(2)
+        Packed(k, data, start + 64 * group + 32 * odd, 32, aligned=2).words() for odd in range(2)
     ]
-    tops = Packed(k, data, start + 128 + 32 * group, 32, aligned=False).words()
+    tops = Packed(k, data, start + 128 + 32 * group, 32, aligned=2).words()
     runs = []
     for quarter in range(4):
         integers = [

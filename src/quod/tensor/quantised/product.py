@@ -34,7 +34,7 @@ def multiply_blocks(
 
     A workgroup has `at_once` rows, an instance `width` places at a time.
     """
-    decoder, lane = DECODERS[form], k.local_id()
+    decoder, lane = DECODERS[form].begun(k), k.local_id()
     room = room_for_sums(k, at_once)
     first = k.workgroup_id() * at_once
     # Rows beyond the last are the last again, and not stored.
