@@ -103,7 +103,7 @@ class Packed:
     """Bytes side by side, as words of one, two or four of them."""
 
     def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: int) -> None:
-        """`at` is a multiple of `aligned`, which is 2, 4 or 16, or of `count` where that is less."""
+        """`at` is a multiple of `aligned`, 2, 4 or 16, or of `count` where that is less."""
         self._bytes = 1 if count == 1 else 4 if aligned > 2 and count % 4 == 0 else 2
         if self._bytes == 1:
             self._words = [data[at]]

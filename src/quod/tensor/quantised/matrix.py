@@ -74,9 +74,9 @@ class QuantisedMatrix:
     ) -> None:  # fmt: skip
         """`blocks` is uint8 of shape (rows, bytes of a row), as `GgufTensor.array` gives it.
 
-        `type_name` is Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4; `layout` is chosen for the device if it is
-        not given. Raises `InputError` for another type, for rows that are no whole blocks, for a
-        matrix without values and for 2^32 values or more; `DeviceError` for want of memory.
+        `type_name` is Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4; `layout` is chosen for the device if
+        it is not given. Raises `InputError` for another type, for rows that are no whole blocks,
+        for a matrix without values and for 2^32 values or more; `DeviceError` for want of memory.
         """
         self.device = resolve_device(device)
         self.type_name = choice("the type", type_name, tuple(DECODERS))
