@@ -20,6 +20,7 @@ from quod.tensor.quantised import (
     quantise,
 )
 from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.product import multiply_blocks
 from tests.tensor.quantised.blocks import bits, random_blocks, weights
 
 OF_GGUF = [name for name in BLOCK_TYPES if name in GGUF_TYPES]
@@ -174,6 +175,38 @@ def test_products_in_other_layouts(name: str, lanes: int, width: int, at_once: i
     check_product(device, name, 4, 2, lanes=lanes, width=width, at_once=at_once)
 
 
+@pytest.mark.parametrize(
+    ("where", "name", "blocks", "layout"),
+    [
+        ("emulated:ptx", "Q4_K", 17, (256, 32, 2, 4)), ("emulated:ptx", "Q5_K", 3, (64, 16, 1, 2)),
+        ("emulated:ptx", "Q6_K", 2, (32, 8, 3, 16)), ("emulated:ptx", "Q8_0", 17, (64, 4, 2, 8)),
+        ("emulated:ptx", "NF4", 5, (32, 2, 1, 4)), ("emulated:ptx", "Q4_0", 9, (96, 1, 2, 2)),
+        ("cpu", "Q4_0", 9, (32, 2, 1, 4)),
+    ],
+)  # fmt: skip
+def test_products_of_parts_of_subgroups(
+    where: str, name: str, blocks: int, layout: tuple[int, ...]
+) -> None:
+    """More units than instances of a row, and rows that fill no workgroup."""
+    from quod.device import open_device
+
+    lanes, width, at_once, together = layout
+    with open_device(where) as device:
+        check_product(
+            device, name, 11, blocks, lanes=lanes, width=width, at_once=at_once, together=together
+        )
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q5_K"])
+def test_two_workgroups_fit_a_multiprocessor(name: str) -> None:
+    usage = multiply_blocks.usage(
+        "sm_90a", workgroup=256, form=name, width=32, at_once=2, together=4
+    )
+    assert usage.registers is not None
+    assert usage.registers <= 128
+    assert not usage.spilled_bytes
+
+
 def test_a_matrix_of_a_mapped_file_and_buffers(device: AnyDevice, tmp_path: Path) -> None:
     blocks = weights("Q8_0", 33, 4)
     write_gguf(tmp_path / "m.gguf", {}, {"w": ("Q8_0", blocks)})
@@ -247,6 +280,13 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
             "lanes * width * at_once at most 4096",
         ),
         (lambda m: ProductLayout(8, 3, 1), "width must be a power of two"),
+        (lambda m: ProductLayout(64, 4, 1, 3), "together must be a power of two"),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q8_0", np.zeros((1, 34), np.uint8), layout=ProductLayout(16, 1, 1, 2)
+            ),
+            "layout.together must be 1 where 16 lanes are no subgroups of 32",
+        ),
         (lambda m: m.multiply(np.zeros(31, np.float32)), "x must be float32 of shape (32,)"),
         # What is launched reads and stores as much, whoever launches it.
         (lambda m: m.launched(np.zeros(31, np.float32), None), "x must be float32 of shape (32,)"),

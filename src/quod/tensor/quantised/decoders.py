@@ -8,6 +8,7 @@ is taken off. What neighbouring instances read of neighbouring places lies side 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 from quod.frozen import frozen, replace
 from quod.kernel import Builder, Value, f16, f32, i32, u16, u32
@@ -16,13 +17,16 @@ from quod.tensor.quantised.nf4 import NF4_LEVELS
 
 Index = Value | int
 
+MAGIC = 0x4B000000
+"""The bits of 2^23, of which an f32 has 23 below its exponent: they are a number's."""
+
 
 @frozen(eq=False)
 class Place:
     """Where in the matrix: a block, a group in it, and the first of `width` places in the group.
 
     `sixteen` is which 16 places of the group they are of, known while tracing if all instances are
-    at the same ones.
+    at the same ones. `magic` is `MAGIC`, from where the assembler does not see that it is.
     """
 
     block: Value
@@ -30,6 +34,7 @@ class Place:
     position: Value
     sixteen: Index
     width: int
+    magic: Index = MAGIC
 
 
 @frozen(eq=False)
@@ -37,16 +42,22 @@ class Run:
     """Elements of a block that lie side by side, from `start` on: scale * integer - minimum.
 
     `minimum` is None where nothing is taken off; `integers` are whole numbers as f32, or levels.
+    Those of several bytes of a word are still `shifts` bits above where they begin.
     """
 
     start: Value
     integers: list[Value]
     scale: Value
     minimum: Value | None
+    shifts: tuple[int, ...] = ()
+
+    def shift(self, number: int) -> int:
+        """By how many bits an integer is too high."""
+        return self.shifts[number % len(self.shifts)] if self.shifts else 0
 
     def values(self) -> list[Value]:
         """The elements. Products are exact (see `reference`): fusing would not change them."""
-        products = [self.scale * number for number in self.integers]
+        products = [scale * number for scale, number in self._scaled()]
         if self.minimum is None:
             return products
         return [product - self.minimum for product in products]
@@ -56,7 +67,14 @@ class Run:
         if self.minimum is None:
             return self.values()
         less = -self.minimum
-        return [k.fma(self.scale, number, less) for number in self.integers]
+        return [k.fma(scale, number, less) for scale, number in self._scaled()]
+
+    def _scaled(self) -> list[tuple[Value, Value]]:
+        scales = {0: self.scale}
+        for by in self.shifts:
+            if by:
+                scales[by] = self.scale * 2.0**-by
+        return [(scales[self.shift(at)], number) for at, number in enumerate(self.integers)]
 
 
 @frozen
@@ -99,6 +117,11 @@ class BlockDecoder:
         return BLOCKS[self.name].bytes
 
 
+def each_byte(byte: int) -> int:
+    """A word of four of them."""
+    return byte * 0x01010101
+
+
 class Packed:
     """Bytes side by side, as words of one, two or four of them."""
 
@@ -113,10 +136,12 @@ class Packed:
         else:
             # Shown to be whole accesses, so that they are one load each.
             words = min(count, aligned) // 4
+            bits = (4 * words).bit_length() - 1
+            wide = k.pointer_add(data.cast(u32), at >> bits << (bits - 2))
             self._words = [
                 word
                 for number in range(0, count, 4 * words)
-                for word in k.load(data.cast(u32), (at + number) // (4 * words) * words, words)
+                for word in k.load(wide, number // 4, words)
             ]
         self._k = k
 
@@ -127,27 +152,42 @@ class Packed:
         pairs = zip(self._words[::2], self._words[1::2], strict=True)
         return [low | high << 16 for low, high in pairs]
 
-    def floats(self, shift: int, bits: int, *, flip: int = 0, less: int = 0) -> list[Value]:
-        """Of each byte so many bits from `shift` on, some of them turned, as f32, less an offset.
+    def joined(self, shift: int, tops: Packed, top: Index, bits: int) -> Packed:
+        """Bytes whose four lower bits are here, from `shift` on, and whose `bits` upper ones are in
+        others, from `top` on."""
+        found = copy(self)
+        whole = len(self._words) * self._bytes % 4 == 0
+        low, high = ((each.words() if whole else each._words) for each in (self, tops))
+        found._bytes = 4 if whole else self._bytes
+        found._words = [
+            (a >> shift) & each_byte(15) | ((b >> top) & each_byte((1 << bits) - 1)) << 4
+            for a, b in zip(low, high, strict=True)
+        ]
+        return found
+
+    def floats(
+        self, magic: Index, shift: int, bits: int, *, flip: int = 0, less: int = 0
+    ) -> tuple[list[Value], tuple[int, ...]]:
+        """Of each byte so many bits from `shift` on, some of them turned, as f32, less an offset;
+        and how far above their place they are, in turn.
 
         Where several bytes are in a word, none is moved to its end: below the exponent of 2^23 its
-        bits are a number of that size, and what it is above is one multiply-add, exactly.
+        bits are a number of that size, and what it is above is taken off, exactly. So there is one
+        constant in each instruction, which is in it: an assembler loads others again and again.
         """
         if self._bytes == 1:
             found = self.bits(shift, (1 << bits) - 1)
-            return _floats([number ^ flip for number in found] if flip else found, less)
+            return _floats([number ^ flip for number in found] if flip else found, less), ()
         k, floats = self._k, []
         for word in self._words:
-            turned = word ^ (flip << shift) * 0x01010101 if flip else word
+            turned = word ^ each_byte(flip << shift) if flip else word
             upper = turned >> 16
             for byte in range(self._bytes):
-                low = byte < 2
-                at = shift + 8 * (byte if low else byte - 2)
-                part = (turned if low else upper) & ((1 << bits) - 1) << at
-                above = k.constant(-(2.0 ** (23 - at)) - less, f32)
-                step = k.constant(2.0**-at, f32)
-                floats.append(k.fma(k.bitcast(part | 0x4B000000, f32), step, above))
-        return floats
+                at = shift + 8 * (byte & 1)
+                part = (turned if byte < 2 else upper) & ((1 << bits) - 1) << at
+                above = k.constant(2.0**23 + less * 2.0**at, f32)
+                floats.append(k.bitcast(part | magic, f32) - above)
+        return floats, (shift, shift + 8)
 
     def bits(self, shift: Index, mask: int) -> list[Value]:
         """Of each byte the bits from `shift` on that the mask leaves."""
@@ -172,17 +212,19 @@ def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 18, place.position
     scale = data.cast(f16)[start >> 1]
     packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
-    return [
-        Run(position + 16 * high, packed.floats(4 * high, 4, less=8), scale, None)
-        for high in range(2)
-    ]
+    runs = []
+    for high in range(2):
+        numbers, shifts = packed.floats(place.magic, 4 * high, 4, less=8)
+        runs.append(Run(position + 16 * high, numbers, scale, None, shifts))
+    return runs
 
 
 def _q8_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 34, place.position
     scale = data.cast(f16)[start >> 1]
     packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
-    return [Run(position, packed.floats(0, 8, flip=128, less=128), scale, None)]
+    numbers, shifts = packed.floats(place.magic, 0, 8, flip=128, less=128)
+    return [Run(position, numbers, scale, None, shifts)]
 
 
 def _choose(
@@ -199,7 +241,7 @@ def scale_words(
 ) -> tuple[Value, Value, Value, Value]:
     """The scale and the minimum of a block of Q4_K or Q5_K, and what a group takes of each: two
     numbers, the six lower bits of a word and those eight higher."""
-    head, *packed = k.load(data.cast(u32), start // 16 * 4, 4)
+    head, *packed = k.load(data.cast(u32), start >> 4 << 2, 4)
     shift = (group & 1) * 16
     a, b, c = (word >> shift for word in packed)
     scales = _choose(k, group, lambda: a & 0x3F3F, lambda: c & 0x0F0F | (a >> 2) & 0x3030)
@@ -219,25 +261,28 @@ def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[V
 def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 144, place.group, place.position
     packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
-    return [
-        Run(position + (64 * group + 32 * high), packed.floats(4 * high, 4), scale, least)
-        for high, (scale, least) in enumerate(_scales(k, data, start, group))
-    ]
+    runs = []
+    for high, (scale, least) in enumerate(_scales(k, data, start, group)):
+        numbers, shifts = packed.floats(place.magic, 4 * high, 4)
+        at = position + (64 * group + 32 * high)
+        runs.append(Run(at, numbers, scale, least, shifts))
+    return runs
 
 
 def _q5_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 176, place.group, place.position
     tops = Packed(k, data, start + 16 + position, place.width, aligned=16)
     packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=16)
-    return [
-        Run(
-            position + (64 * group + 32 * high),
-            _floats(_joined(packed.bits(4 * high, 15), tops.bits(2 * group + high, 1))),
-            scale,
-            least,
-        )
-        for high, (scale, least) in enumerate(_scales(k, data, start, group))
-    ]
+    runs = []
+    for high, (scale, least) in enumerate(_scales(k, data, start, group)):
+        at, shifts = position + (64 * group + 32 * high), ()
+        if place.width == 1:
+            numbers = _floats(_joined(packed.bits(4 * high, 15), tops.bits(2 * group + high, 1)))
+        else:
+            whole = packed.joined(4 * high, tops, 2 * group + high, 1)
+            numbers, shifts = whole.floats(place.magic, 0, 5)
+        runs.append(Run(at, numbers, scale, least, shifts))
+    return runs
 
 
 def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
@@ -253,9 +298,14 @@ def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
         # Of 16 elements each, which no width crosses.
         at = start + (192 + 8 * group + 2 * quarter) + place.sixteen
         scale = _floats([data[at] ^ 128], 128)[0]
-        numbers = _joined(low[quarter & 1].bits(4 * (quarter >> 1), 15), tops.bits(2 * quarter, 3))
+        half, shift, shifts = low[quarter & 1], 4 * (quarter >> 1), ()
+        if place.width == 1:
+            numbers = _floats(_joined(half.bits(shift, 15), tops.bits(2 * quarter, 3)), 32)
+        else:
+            whole = half.joined(shift, tops, 2 * quarter, 2)
+            numbers, shifts = whole.floats(place.magic, 0, 6, less=32)
         begin = position + (128 * group + 32 * quarter)
-        runs.append(Run(begin, _floats(numbers, 32), d * scale, None))
+        runs.append(Run(begin, numbers, d * scale, None, shifts))
     return runs
 
 
@@ -277,8 +327,8 @@ DECODERS = {
     for row in (
         BlockDecoder("Q4_0", 1, 16, 16, _q4_0),
         BlockDecoder("Q8_0", 1, 32, 16, _q8_0),
-        BlockDecoder("Q4_K", 4, 32, 16, _q4_k),
-        BlockDecoder("Q5_K", 4, 32, 16, _q5_k),
+        BlockDecoder("Q4_K", 4, 32, 32, _q4_k),
+        BlockDecoder("Q5_K", 4, 32, 32, _q5_k),
         BlockDecoder("Q6_K", 2, 32, 8, _q6_k),
         BlockDecoder("NF4", 1, 32, 16, _nf4, tuple(NF4_LEVELS.tolist())),
     )

@@ -17,7 +17,7 @@ from quod.tensor.quantised.batch import EXACT, INT8, Batch, is_batch
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
 from quod.tensor.quantised.packed import PACKED
-from quod.tensor.quantised.product import multiply_blocks
+from quod.tensor.quantised.product import SUBGROUP, multiply_blocks
 from quod.tensor.quantised.reference import Bytes, Floats
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
 
@@ -29,27 +29,38 @@ _MOST_OF_A_VECTOR, _MOST_VALUES = 64, 1 << 12
 _LANES = 64
 """Instances of a workgroup where no subgroup of 32 can add up what they found."""
 _ROWS = 2
-"""Rows of a workgroup on a GPU, which share what is loaded of the vector."""
+"""Rows of an instance on a GPU, which share what is loaded of the vector."""
+_SHORT_WIDTH = 16
+"""Places that an instance takes at a time where drivers take long over large kernels."""
 
 
 @frozen
 class ProductLayout:
-    """How a product is shared out: `lanes` instances a workgroup, which takes `at_once` rows, each
-    instance `width` places of blocks at a time: 1, 2, 4, 8 or 16. InputError for other numbers.
+    """How a product is shared out: `lanes` instances a workgroup, of which each has `at_once` rows
+    and takes `width` places of blocks at a time, a power of two up to 32. `together` parts of each
+    subgroup of 32, a power of two up to 16, have rows of their own: 1 where a device has no such
+    subgroups, or `lanes` are no whole number of them. InputError for other numbers.
 
     On a processor at most 64 lanes, and 4096 of lanes * width * at_once."""
 
     lanes: int
     width: int
     at_once: int
+    together: int = 1
 
     def __post_init__(self) -> None:
         lanes = whole_number("lanes", self.lanes, 1, 1024)
         at_once = whole_number("at_once", self.at_once, 1, 16)
-        width = whole_number("width", self.width, 1, 16)
-        self.__dict__.update(lanes=lanes, width=width, at_once=at_once)
-        if width.bit_count() != 1:
-            raise InputError(f"width must be a power of two, not {self.width}")
+        width = whole_number("width", self.width, 1, 32)
+        together = whole_number("together", self.together, 1, 16)
+        self.__dict__.update(lanes=lanes, width=width, at_once=at_once, together=together)
+        for name, number in (("width", width), ("together", together)):
+            if number.bit_count() != 1:
+                raise InputError(f"{name} must be a power of two, not {number}")
+
+
+_WIDE = ProductLayout(256, 32, 2, 4)
+"""For formats of 32 places in a group: a row of 4096 is a step of 64 instances."""
 
 
 def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
@@ -58,8 +69,12 @@ def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
         return ProductLayout(_VECTOR, 1, 1)
     machine = device.machine(device.lanes)
     alone = machine.has(Capability.SUBGROUPS) and machine.subgroup_size >= 32
-    lanes = machine.subgroup_size if alone else _LANES
-    return ProductLayout(lanes, DECODERS[type_name].width, _ROWS)
+    lanes, width = machine.subgroup_size if alone else _LANES, DECODERS[type_name].width
+    if machine.has(Capability.SHORT_KERNELS):
+        return ProductLayout(lanes, min(width, _SHORT_WIDTH), _ROWS)
+    if lanes == SUBGROUP and width == 2 * _SHORT_WIDTH:
+        return _WIDE
+    return ProductLayout(lanes, width, _ROWS)
 
 
 class QuantisedMatrix:
@@ -113,6 +128,13 @@ class QuantisedMatrix:
                 f"layout.width must be at most {self._decoder.width} for {self.type_name}, not "
                 f"{found.width}"
             )
+        machine = self.device.machine(found.lanes)
+        whole = machine.has(Capability.SUBGROUPS) and machine.subgroup_size == SUBGROUP
+        if found.together > 1 and (found.lanes % SUBGROUP or not whole):
+            raise InputError(
+                f"layout.together must be 1 where {found.lanes} lanes are no subgroups of "
+                f"{SUBGROUP}, not {found.together}"
+            )
         values = found.lanes * found.width * found.at_once
         large = found.lanes > _MOST_OF_A_VECTOR or values > _MOST_VALUES
         if large and in_host_memory(self.device):
@@ -164,9 +186,9 @@ class QuantisedMatrix:
         self._apart("y", self._vector("y", y, self.rows), x)
         kernel = self.device.compile(
             multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
-            at_once=own.at_once,
+            at_once=own.at_once, together=own.together,
         )  # fmt: skip
-        groups = -(-self.rows // own.at_once)
+        groups = -(-self.rows // (own.at_once * own.together))
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 
     def _as_bytes(self, activations: str) -> bool:

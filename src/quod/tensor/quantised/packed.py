@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f16, i32
-from quod.tensor.quantised.decoders import Packed, scale_words
+from quod.tensor.quantised.decoders import Packed, each_byte, scale_words
 
 BYTES = 32
 """Elements of a block of activations."""
@@ -41,13 +41,9 @@ class PackedDecoder:
     decode: Callable[[Builder, Value, Value, Value], list[PackedRun]]
 
 
-def _each(byte: int) -> int:
-    return byte * 0x01010101
-
-
 def _centred(word: Value, centre: int) -> Value:
     """Of bytes below 128 what is left of each without a number; no byte borrows of the next."""
-    return (word | _each(128)) - _each(centre) ^ _each(128)
+    return (word | each_byte(128)) - each_byte(centre) ^ each_byte(128)
 
 
 def _scale(data: Value, at: Value) -> Value:
@@ -57,7 +53,7 @@ def _scale(data: Value, at: Value) -> Value:
 def _q4_0(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 18
     words = Packed(k, data, start + 2, 16, aligned=2).words()
-    halves = [(word >> shift) & _each(15) for shift in (0, 4) for word in words]
+    halves = [(word >> shift) & each_byte(15) for shift in (0, 4) for word in words]
     return [PackedRun([_centred(word, 8) for word in halves], _scale(data, start), [])]
 
 
@@ -80,40 +76,27 @@ def _with_minima(
 def _q4_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 144
     words = Packed(k, data, start + 16 + 32 * group, 32, aligned=16).words()
-    integers = [[(word >> shift) & _each(15) for word in words] for shift in (0, 4)]
+    integers = [[(word >> shift) & each_byte(15) for word in words] for shift in (0, 4)]
     return _with_minima(k, data, start, group, integers)
 
 
 def _q5_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 176
-    tops = Packed(k, data, start + 16, 32, aligned=16).words()
-    words = Packed(k, data, start + 48 + 32 * group, 32, aligned=16).words()
-    integers = [
-        [
-            (word >> 4 * high) & _each(15) | ((top >> 2 * group + high) & _each(1)) << 4
-            for word, top in zip(words, tops, strict=True)
-        ]
-        for high in range(2)
-    ]
+    tops = Packed(k, data, start + 16, 32, aligned=16)
+    packed = Packed(k, data, start + 48 + 32 * group, 32, aligned=16)
+    integers = [packed.joined(4 * high, tops, 2 * group + high, 1).words() for high in range(2)]
     return _with_minima(k, data, start, group, integers)
 
 
 def _q6_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
     start = block * 210
     d = _scale(data, start + 208)
-    low = [
-        Packed(k, data, start + 64 * group + 32 * odd, 32, aligned=2).words() for odd in range(2)
-    ]
-    tops = Packed(k, data, start + 128 + 32 * group, 32, aligned=2).words()
+    low = [Packed(k, data, start + 64 * group + 32 * odd, 32, aligned=2) for odd in range(2)]
+    tops = Packed(k, data, start + 128 + 32 * group, 32, aligned=2)
     runs = []
     for quarter in range(4):
-        integers = [
-            _centred(
-                (word >> 4 * (quarter >> 1)) & _each(15) | ((top >> 2 * quarter) & _each(3)) << 4,
-                32,
-            )
-            for word, top in zip(low[quarter & 1], tops, strict=True)
-        ]
+        whole = low[quarter & 1].joined(4 * (quarter >> 1), tops, 2 * quarter, 2)
+        integers = [_centred(word, 32) for word in whole.words()]
         at = start + 192 + 8 * group + 2 * quarter
         factors = [((data[at + half] ^ 128).cast(i32) - 128) for half in range(2)]
         runs.append(PackedRun(integers, d, factors))

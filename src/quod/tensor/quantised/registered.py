@@ -15,8 +15,8 @@ from quod.tensor.quantised.product import multiply_blocks
 for _row in DECODERS.values():
     register(f"tensor.dequantise_blocks[{_row.name}]", dequantise_blocks, form=_row.name)
     register(
-        f"tensor.multiply_blocks[{_row.name}]", multiply_blocks, form=_row.name, width=_row.width,
-        at_once=2,
+        f"tensor.multiply_blocks[{_row.name}]", multiply_blocks, form=_row.name,
+        width=min(16, _row.width), at_once=2,
     )  # fmt: skip
 
 for _element, _form in ((f32, "Q4_K"), (bf16, "Q6_K")):
