@@ -56,8 +56,9 @@ def cases(
     parameters: dict[str, Parameter] = {
         "type": type_name, "size": size, "matrices": matrices, "MB": round(moved / 1e6, 1),
         "lanes": own.lanes, "width": own.width, "rows at once": own.at_once,
-        "together": own.together,
     }  # fmt: skip
+    if own.together > 1:
+        parameters["together"] = own.together
     if activations != EXACT:
         parameters = {name: parameters[name] for name in ("type", "size", "matrices", "MB")}
         parameters["activations"] = activations
