@@ -15,10 +15,16 @@ from quod.tensor.accesses import Accesses
 Staged = list[tuple[Value, ...]]
 
 
+def log2(number: int) -> int:
+    """The logarithm of a power of two."""
+    return number.bit_length() - 1
+
+
 @frozen
 class DepthOrder:
     """Steps over K that take pieces of `width` elements, each of which begins `apart` after the
-    piece before; `pieces` of them are a step, and the next step takes what follows each piece."""
+    piece before; `pieces` of them are a step, and the next step takes what follows each piece. All
+    are powers of two."""
 
     width: int
     apart: int
@@ -27,11 +33,13 @@ class DepthOrder:
     def first(self, step: Value) -> Value:
         """The element of K at which a step begins."""
         steps = self.apart // self.width
-        return step // steps * (self.apart * self.pieces) + step % steps * self.width
+        # By shifts: an assembler writes divisions out.
+        group, inside = step >> log2(steps), step & (steps - 1)
+        return group * (self.apart * self.pieces) + inside * self.width
 
     def behind(self, at: Value) -> Value:
         """How far behind the step's first element its element `at` is."""
-        return at // self.width * self.apart + at % self.width
+        return (at >> log2(self.width)) * self.apart + (at & (self.width - 1))
 
 
 @frozen(eq=False)

@@ -43,7 +43,9 @@ def _multiply_rows(
     order = None if k.machine.has(Capability.VECTOR_LANES) else order_of(decoder, plan.depth)
     of_x = Edges(x, row, m, depth, False, order)
     of_blocks = Edges(blocks, column, n, depth, False, order)
-    tiles = Tiles(*(partial(each, decoder) for each in (SharedBlocks, CachedBlocks, BlockRing)))
+    tiles = Tiles(
+        partial(SharedBlocks, decoder), partial(CachedBlocks, decoder), partial(BlockRing, decoder)
+    )
     multiply_tile(k, element, plan, of_x, of_blocks, result, tiles)
 
 

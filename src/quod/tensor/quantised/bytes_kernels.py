@@ -12,6 +12,7 @@ from quod.kernel.types import Type, u8
 from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
 from quod.tensor.gemm_kernel import TYPES
+from quod.tensor.gemm_tiles import log2
 from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun
 from quod.tensor.quantised.product import room_for_sums, sums_of_workgroup
 
@@ -98,7 +99,8 @@ def _multiply(
     zeros = tuple([k.constant(0.0, f32)] * (at_once * batch))
     with k.range(lane, groups, LANES, carry=zeros) as loop:
         totals = list(loop.carried)
-        block, group = loop.index // decoder.groups, loop.index % decoder.groups
+        # By shifts: an assembler writes divisions out.
+        block, group = loop.index >> log2(decoder.groups), loop.index & (decoder.groups - 1)
         runs = [decoder.decode(k, blocks, row + block, group) for row in rows]
         for number, start in enumerate(given):
             for run in range(decoder.runs):
@@ -109,16 +111,15 @@ def _multiply(
                     for word in k.load(words, at * (BYTES // 4) + part, 4)
                 ]
                 scale, sum_of_x = scales[at], sums[at]
-                for row in range(at_once):
-                    value = _value(k, runs[row][run], bytes_of_x, sum_of_x)
-                    total = number * at_once + row
-                    totals[total] = totals[total] + scale * value
+                for row, of_row in enumerate(runs, number * at_once):
+                    value = _value(k, of_row[run], bytes_of_x, sum_of_x)
+                    totals[row] = totals[row] + scale * value
         loop.next(tuple(totals))
     found = sums_of_workgroup(k, list(loop.results), room)
     for number, total in enumerate(found):
-        row, of_x = first_row + number % at_once, first_x + number // at_once
-        with k.if_((lane == 0) & (row < n) & (of_x < m)):
-            y[of_x * n + row] = total
+        at_row, at_x = first_row + number % at_once, first_x + number // at_once
+        with k.if_((lane == 0) & (at_row < n) & (at_x < m)):
+            y[at_x * n + at_row] = total
 
 
 def _value(k: Builder, run: PackedRun, bytes_of_x: list[Value], sum_of_x: Value) -> Value:

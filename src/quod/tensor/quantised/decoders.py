@@ -275,7 +275,8 @@ def _q5_k(k: Builder, data: Value, place: Place) -> list[Run]:
     packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=16)
     runs = []
     for high, (scale, least) in enumerate(_scales(k, data, start, group)):
-        at, shifts = position + (64 * group + 32 * high), ()
+        at = position + (64 * group + 32 * high)
+        shifts: tuple[int, ...] = ()
         if place.width == 1:
             numbers = _floats(_joined(packed.bits(4 * high, 15), tops.bits(2 * group + high, 1)))
         else:
@@ -298,7 +299,8 @@ def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
         # Of 16 elements each, which no width crosses.
         at = start + (192 + 8 * group + 2 * quarter) + place.sixteen
         scale = _floats([data[at] ^ 128], 128)[0]
-        half, shift, shifts = low[quarter & 1], 4 * (quarter >> 1), ()
+        half, shift = low[quarter & 1], 4 * (quarter >> 1)
+        shifts: tuple[int, ...] = ()
         if place.width == 1:
             numbers = _floats(_joined(half.bits(shift, 15), tops.bits(2 * quarter, 3)), 32)
         else:

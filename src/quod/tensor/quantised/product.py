@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from quod.kernel import F32, U8, U32, Builder, Pointer, Value, f32, kernel, u32
 from quod.kernel.machine import Capability
-from quod.tensor.gemm_fma_tiles import log2
+from quod.tensor.gemm_tiles import log2
 from quod.tensor.quantised.decoders import DECODERS, MAGIC, BlockDecoder, Place, Run
 
 

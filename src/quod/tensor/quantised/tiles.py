@@ -13,7 +13,15 @@ from typing import Any
 from quod.kernel import Builder, Value, bf16
 from quod.kernel.types import Type
 from quod.tensor.gemm_cores import Ring
-from quod.tensor.gemm_tiles import CachedTile, DepthOrder, Edges, SharedRoom, SharedTile, Staged
+from quod.tensor.gemm_tiles import (
+    CachedTile,
+    DepthOrder,
+    Edges,
+    SharedRoom,
+    SharedTile,
+    Staged,
+    log2,
+)
 from quod.tensor.quantised.decoders import BlockDecoder, Index, Place
 
 Runs = list[list[Value]]
@@ -43,8 +51,8 @@ class _Rows:
         """
         k, operand, decoder = self._k, self._operand, self.decoder
         row = k.minimum(operand.first + line, operand.extent - 1)
-        block = row * (operand.depth // decoder.elements) + group // decoder.groups
-        place = Place(block, group % decoder.groups, position, sixteen, width)
+        block = row * (operand.depth // decoder.elements) + (group >> log2(decoder.groups))
+        place = Place(block, group & (decoder.groups - 1), position, sixteen, width)
         return [run.fused(k) for run in decoder.decode(k, operand.pointer, place)]
 
 
@@ -71,8 +79,8 @@ class _Shares(_Rows):
         """The values of each share, run after run, in the step whose K begins at `start`; of a step
         beyond the end those of the last group."""
         k, size = self._k, self.size
-        group = k.minimum(start // size, self._operand.depth // size - 1)
-        first, found = start % size, []
+        group = k.minimum(start >> log2(size), self._operand.depth // size - 1)
+        first, found = start & (size - 1), []
         for line, behind in self._own:
             position = first + behind
             runs = self.runs(line, group, position, position >> 4, self.places)
