@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quod.device.buffer import overlap
+import numpy as np
+
+from quod.device.buffer import Buffer, overlap
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel.machine import Capability
@@ -25,8 +27,10 @@ _MOST = (1 << 32) - 1
 
 
 def is_batch(x: object) -> bool:
-    """Whether it has rows: another axis than a vector's."""
-    return len(getattr(x, "shape", None) or ()) > 1
+    """Whether it has rows, another axis than a vector's, or is another library's array."""
+    if isinstance(x, (np.ndarray, Buffer)):
+        return isinstance(x.shape, (tuple, list)) and len(x.shape) > 1
+    return hasattr(type(x), "shape")
 
 
 class Batch:
