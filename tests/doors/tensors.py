@@ -227,9 +227,19 @@ def rows_of_quantised() -> Iterator[tuple[str, Row]]:
         {"layout": OPTIONAL},
     )  # fmt: skip
     yield "ProductLayout", Row(
-        quantised.ProductLayout, {"lanes": 8, "width": 1, "at_once": 1}, {}
+        quantised.ProductLayout, {"lanes": 8, "width": 1, "at_once": 1, "together": 1}, {}
     )  # fmt: skip
     matrix = quantised.QuantisedMatrix(DEVICE, "Q8_0", blocks)
     x = np.zeros(32, np.float32)
-    yield "multiply", Row(matrix.multiply, {"x": x, "y": None}, {"y": OPTIONAL})
+    yield (
+        "multiply",
+        Row(matrix.multiply, {"x": x, "y": None, "activations": "exact"}, {"y": OPTIONAL}),
+    )
+    rows = np.zeros((2, 32), np.float32)
+    yield (
+        "QuantisedMatrix.multiply of rows",
+        Row(matrix.multiply, {"x": rows, "y": None, "activations": "int8"}, {"y": OPTIONAL}),
+    )
+    packed = {"packed": np.zeros((2, 32), np.uint8), "largest": np.zeros((2, 1), np.float32)}
+    yield "nf4_blocks", Row(quantised.nf4_blocks, packed)
     yield "QuantisedMatrix.dequantise", Row(matrix.dequantise, {"out": None}, {"out": OPTIONAL})
