@@ -140,7 +140,7 @@ def cases(arguments: Sequence[str]) -> Iterator[tuple[Type, int, GemmForm, AnyGe
             for plan in core_variants():
                 yield element, size, GemmForm(), replace(plan, c_vector=2)
         elif what == "ways":
-            for ways in product((False, True), repeat=2):
+            for ways in product((False, True), (False, True)):
                 yield element, size, GemmForm(*ways), None
         else:
             yield element, size, GemmForm(), None

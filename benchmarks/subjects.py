@@ -105,6 +105,7 @@ CPU: Commands = {
         [*_kinds("int8"), *_shapes("1024"), "--threads", "1"],
     ],
     "attention": [[*_kinds("full", "causal"), "--threads", "1", "--against", "limit"]],
+    "decode": [[*_kinds("plain", "paged"), "--threads", "1", "--against", "copy"]],
     "softmax": [_ON_ONE_THREAD],
     "norm": [[*_kinds("layer", "rms"), *_ON_ONE_THREAD]],
     "activation": [[*_kinds("silu", "gelu-tanh", "swiglu"), *_ON_ONE_THREAD]],
@@ -127,6 +128,12 @@ _TENSORS_ON_CUDA: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {
             ("f16", "bf16"),
         ),
         ([*_kinds("full", "causal"), *_shapes("1x16x2048x128")], ("f32",)),
+    ],
+    "decode": [
+        (
+            [*_kinds("plain", "paged"), *_shapes("8x32x8x8192x128", "1x32x8x65536x128")],
+            ("f32", "f16", "bf16"),
+        ),
     ],
     "softmax": [(_shapes(*_ROWS), ("f32", "bf16"))],
     "norm": [([*_kinds("layer", "rms"), *_shapes(*_ROWS)], ("f32", "bf16"))],
@@ -204,7 +211,7 @@ CUDA: Commands = {
             [*options, "--dtype", dtype, "--against", peer]
             for options, dtypes in listed
             for dtype in dtypes
-            for peer in ("torch", "limit")
+            for peer in ("torch", "copy" if subject == "decode" else "limit")
         ]
         for subject, listed in _TENSORS_ON_CUDA.items()
     },

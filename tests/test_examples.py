@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import quod
 from quod.circuit import read_circuit
 from quod.cli import entry
 from quod.errors import MismatchError
@@ -183,3 +187,20 @@ def test_the_perceptron_tells_as_many_digits_as_its_readme_says() -> None:
     )
     assert said is not None
     assert right == int(said[1])
+
+
+def test_a_perceptron_is_verified_in_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["prove.py", "--images", "2", "--runs", "1", "--out", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", words)
+    runpy.run_path(str(PERCEPTRON / "prove.py"), run_name="__main__")
+    told = capsys.readouterr().out.splitlines()[-1]
+    done = subprocess.run(
+        [sys.executable, str(PERCEPTRON / "verify.py"), str(tmp_path)],
+        capture_output=True, text=True, check=True, timeout=300,
+        env=os.environ | {"PYTHONPATH": str(Path(quod.__file__).parent.parent)},
+    )  # fmt: skip
+    key, verified = done.stdout.splitlines()
+    assert key == told
+    assert re.fullmatch(r"verified: \d \d", verified)

@@ -1,6 +1,7 @@
 """Tells digits by an 8-bit perceptron and proves what it found.
 
 python examples/verified_mlp/prove.py --device cpu
+python examples/verified_mlp/prove.py --out FOLDER  (with files for verify.py)
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from quod.inference import Perceptron, Prover, error_terms, verify
+from quod.inference import (
+    Perceptron,
+    Prover,
+    error_terms,
+    verify,
+    write_proof,
+    write_verifying_key,
+)
 
 FOLDER = Path(__file__).parent
 
@@ -23,6 +31,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--images", type=_count, default=64, help="how many of the 64")
     parser.add_argument("--runs", type=_count, default=3, help="proofs, of which the median counts")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where key and proof go")
     given = parser.parse_args()
     with np.load(FOLDER / "images.npz") as data:
         images, labels = data["images"][: given.images], data["labels"][: given.images]
@@ -41,6 +50,10 @@ def main() -> None:
     print(f"{right} of {len(images)} digits told right")
     print(f"proved and checked in {sorted(times)[len(times) // 2]:.2f} s on {prover.device.name}")
     print(f"verified in {checked:.2f} s, {len(made.proof):,} bytes, {int(bits)} bits")
+    if given.out is not None:
+        write_verifying_key(given.out / "key.qivk", prover.key)
+        write_proof(given.out / "proof.qinp", prover.key, made.logits, made.proof)
+        print(f"key {prover.key.digest.hex()}")
 
 
 def _count(text: str) -> int:

@@ -96,3 +96,9 @@ class TryAgainError(ServiceError):
     def __init__(self, message: str, *, retry_seconds: float) -> None:
         self.retry_seconds = retry_seconds
         super().__init__(message)
+
+
+class RegressionError(QuodError):
+    """A measured figure is worse than its baseline by more than what is allowed, or has none."""
+
+    exit_code = 12

@@ -5,20 +5,32 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from quod.ceremony import contribute, new_powers, prepare, verify
-from quod.ceremony.ptau_layout import LAGRANGE
+from quod.ceremony.contribution import contributions_data
+from quod.ceremony.ptau_layout import (
+    CONTRIBUTIONS,
+    LAGRANGE,
+    SECTIONS,
+    LagrangeSection,
+    PointSection,
+    PtauWriter,
+    header_data,
+)
 from quod.cli import entry
-from quod.errors import InputError, VerificationError
+from quod.curve.named import CURVES
+from quod.device.discovery import open_device
+from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats.iden3 import Iden3File, write_iden3
+from quod.formats.ptau import PowersOfTau
+from quod.groth16.ceremony.powers import LagrangePowers
 from tests.ceremony.ceremonies import PTAU
+from tests.support.killed import kill_within
 from tests.support.node import run_program
 
 # SHA-256 of what `snarkjs powersoftau prepare phase2` 0.7.6 makes of the files.
@@ -116,29 +128,6 @@ def test_the_command(
     assert "prepared already" in capsys.readouterr().err
 
 
-_KILLED = """
-import os, signal, sys
-from quod.ceremony import prepare
-from quod.formats import resumable
-
-left = int(sys.argv[3])
-resumable.SECONDS_BETWEEN = -1.0
-
-def killing(call):
-    def counted(*arguments):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments)
-    return counted
-
-for name in ("fsync", "write", "pread", "replace"):
-    setattr(os, name, killing(getattr(os, name)))
-prepare(sys.argv[1], sys.argv[2])
-"""
-
-
 def test_goes_on_after_being_killed(
     prepared: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,10 +135,73 @@ def test_goes_on_after_being_killed(
     whole = prepared["bn254"].read_bytes()
     moments = random.Random(14)
     for _ in range(4):
-        words = [sys.executable, "-c", _KILLED, str(source), str(out), str(moments.randint(5, 40))]
-        assert subprocess.run(words, timeout=120).returncode == -signal.SIGKILL
+        kill_within(
+            "from quod.ceremony import prepare", "prepare(*sys.argv[2:])",
+            moments.randint(5, 40), source, out,
+        )  # fmt: skip
         assert not out.exists()
     assert entry.run(["powersoftau", "prepare", str(source), str(out)]) == 0
     assert "going on after an interruption" in capsys.readouterr().err
     assert out.read_bytes() == whole
     assert os.listdir(tmp_path) == ["out.ptau"]
+
+
+ALL_OF_THEM: tuple[PointSection | LagrangeSection, ...] = (*SECTIONS, *LAGRANGE)
+# Of a prepared file over BN254, in megabytes: those of snarkjs, by the power; Hermez's of 2**28 has
+# 288 GiB.
+SIZES = {12: 4.7, 15: 37.7, 18: 302, 20: 1_208, 22: 4_832, 24: 19_327, 28: 309_238}
+
+
+@pytest.mark.parametrize("power", SIZES)
+def test_sizes_are_those_of_snarkjs(power: int) -> None:
+    curve = CURVES["bn254"]
+    nbytes = sum(one.nbytes(curve, power) for one in ALL_OF_THEM)
+    assert nbytes / 1e6 == pytest.approx(SIZES[power], rel=0.01)
+
+
+def _with_holes(path: Path, power: int, sections: tuple[Any, ...]) -> dict[int, int]:
+    """A file of 2**power powers over BN254 whose points are all zero, and where sections begin."""
+    curve, header = CURVES["bn254"], header_data(CURVES["bn254"], power, power)
+    with path.open("w+b") as file:
+        writer = PtauWriter(file, curve, 2 + len(sections))
+        writer.section(1, header)
+        for one in sections:
+            writer.reserve(one.id, one.nbytes(curve, power))
+        writer.section(CONTRIBUTIONS, contributions_data(curve, []))
+    return {one.id: writer.place(one.id, 0) for one in sections}
+
+
+@pytest.mark.parametrize(("power", "needed"), [(28, "216.0 GiB"), (23, "6.8 GiB")])
+def test_what_a_transform_takes_is_said_before_anything_is_written(
+    power: int, needed: str, tmp_path: Path
+) -> None:
+    """The largest one is that of twice the powers in G1: 432 bytes a point."""
+    _with_holes(tmp_path / "large.ptau", power, SECTIONS)
+    with (
+        open_device("cpu", memory_budget=6 << 30) as device,
+        pytest.raises(DeviceError, match=rf"2\*\*{power + 1} points of bn254\.g1 needs {needed}"),
+    ):
+        prepare(tmp_path / "large.ptau", tmp_path / "out.ptau", device=device)
+    assert os.listdir(tmp_path) == ["large.ptau"]
+
+
+def test_the_largest_file_is_opened_and_has_its_levels(tmp_path: Path) -> None:
+    """309 GB with holes: what a set-up of 2**28, or less, takes of it lies where it should."""
+    path, power = tmp_path / "ready.ptau", 28
+    places = _with_holes(path, power, ALL_OF_THEM)
+    wanted = [(12, "tau_g1", 64, 28, 5), (13, "tau_g2", 128, 28, (1 << 28) - 1),
+              (14, "alpha_tau_g1", 64, 23, 7), (15, "beta_tau_g1", 64, 1, 1)]  # fmt: skip
+    with path.open("r+b") as file:
+        for identifier, _, size, level, number in wanted:
+            file.seek(places[identifier] + ((1 << level) - 1 + number) * size)
+            file.write(bytes([identifier]))
+    ptau = PowersOfTau.open(path)
+    assert ptau.prepared
+    assert ptau.size == sum(
+        one.nbytes(ptau.curve_parameters, power) for one in ALL_OF_THEM
+    ) + 12 + 12 * 11 + len(header_data(ptau.curve_parameters, power, power)) + 4  # fmt: skip
+    for identifier, name, _, level, number in wanted:
+        points = getattr(LagrangePowers.open(ptau, level, "it"), name)
+        assert len(points) == 1 << level
+        assert points[number].flat[0] == identifier
+    assert len(LagrangePowers.open(ptau, 28, "it").h) == 1 << 28

@@ -39,7 +39,7 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("subject", "kind"), KINDS)
 def test_each_kind(subject: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     operation = OPERATIONS[subject][kind]
-    of = {2: (33, 70), 3: (33, 70, 40), 4: (2, 3, 33, 40)}[operation.axes]
+    of = {2: (33, 70), 3: (33, 70, 40), 4: (2, 3, 33, 40), 5: (2, 4, 2, 33, 40)}[operation.axes]
     shape = "x".join(map(str, of))
     words = ["bench", subject, "--kind", kind, "--shape", shape, "--shape", "8", "--threads", "1"]
     against = ["--against", "numpy"] if operation.numpy else []
@@ -202,6 +202,27 @@ def test_pytorch_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pytorch_that_is_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(QuodError, match="PyTorch's result is off by"):
         measured_with(stand_in([], wrong=1.01), monkeypatch, "emulated:ptx")
+
+
+def test_pytorch_s_attention_of_one_query() -> None:
+    """Heads of queries share those of keys there, too; of pages it has none."""
+
+    def attention(*given: Any, enable_gqa: bool) -> tuple[Any, ...]:
+        assert enable_gqa
+        return given
+
+    functional = SimpleNamespace(scaled_dot_product_attention=attention)
+    torch = SimpleNamespace(nn=SimpleNamespace(functional=functional))
+    assert OPERATIONS["decode"]["plain"].torch(torch, 1, 2, 3) == (1, 2, 3)
+    with pytest.raises(TypeError, match="in pages"):
+        OPERATIONS["decode"]["paged"].torch(torch, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulated:ptx"])
+def test_a_copy_of_as_many_bytes(device: str) -> None:
+    (case,) = tensors.cases(device, "copy", "decode", None, ["1x2x1x40x8"], "f32", None)
+    case.peers["copy"]()
+    assert case.way == "moves as many bytes"
 
 
 def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from quod import inference
+from quod.inference.files.proof import ProofFile
 from tests.doors.row import DEVICE, EXAMPLE, Row
 
 
@@ -24,8 +25,9 @@ def rows() -> Iterator[tuple[str, Row]]:
         "inference.run",
         Row(inference.run, {"device": DEVICE, "perceptron": perceptron, "images": images}),
     )
-    yield "inference.Prover", Row(inference.Prover, {"device": DEVICE, "perceptron": perceptron})
     prover = inference.Prover(DEVICE, perceptron)
+    right = {"device": DEVICE, "perceptron": perceptron, "key": prover.key}
+    yield "inference.Prover", Row(inference.Prover, right, {"key": ("None",)})
     yield "inference.Prover.prove", Row(prover.prove, {"images": images})
     key = prover.key
     yield (
@@ -48,3 +50,25 @@ def rows() -> Iterator[tuple[str, Row]]:
             {"weights_proof": ("bytes",)},
         ),
     )  # fmt: skip
+    given = {"path": os.devnull, "key": key}
+    write = Row(inference.write_verifying_key, given, {"path": ("text",)})
+    yield "inference.write_verifying_key", write
+    yield (
+        "inference.read_verifying_key",
+        Row(inference.read_verifying_key, {"path": EXAMPLE}),
+    )
+    logits = np.zeros((1, 2), int)
+    yield (
+        "inference.write_proof",
+        Row(
+            inference.write_proof,
+            {**given, "logits": logits, "proof": b""},
+            {"path": ("text",), "proof": ("bytes",)},
+        ),
+    )
+    yield "inference.read_proof", Row(inference.read_proof, {"path": EXAMPLE})
+    file = ProofFile("proof", key.digest, logits, b"")
+    yield (
+        "ProofFile.check",
+        Row(file.check, {"key": key, "images": 1}),
+    )

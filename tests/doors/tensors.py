@@ -9,8 +9,12 @@ import numpy as np
 from quod.tensor import (
     adamw,
     adamw_rates,
+    append_to_pages,
+    argmax,
+    argmin,
     attention,
     attention_backward,
+    attention_decode,
     clip_gradients,
     cross_entropy,
     embedding,
@@ -22,7 +26,14 @@ from quod.tensor import (
     gradient_norm,
     layer_norm,
     layer_norm_backward,
+    lora,
+    lora_backward,
+    paged_attention,
     quantised,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_sum,
     rms_norm,
     rms_norm_backward,
     rope,
@@ -34,6 +45,7 @@ from quod.tensor import (
     softmax_backward,
     swiglu,
     swiglu_backward,
+    transpose,
 )  # fmt: skip
 from tests.doors.row import DEVICE, OPTIONAL, Row
 
@@ -41,6 +53,7 @@ from tests.doors.row import DEVICE, OPTIONAL, Row
 def rows() -> Iterator[tuple[str, Row]]:
     """Of all functions."""
     yield from rows_of_arrays()
+    yield from rows_of_reductions()
     yield from rows_of_products()
     yield from rows_of_activations()
     yield from rows_of_losses()
@@ -63,6 +76,18 @@ def rows_of_attention() -> Iterator[tuple[str, Row]]:
     slope = {name: value for name, value in given.items() if name != "log_sums"}
     slope |= {"gradient": x, "y": x, "log_sums": np.ones((1, 3), np.float32)}
     yield "attention_backward", Row(attention_backward, slope, fine)
+    few = fine | {"log_sums": OPTIONAL, "parts": OPTIONAL}
+    yield "attention_decode", Row(attention_decode, given | {"parts": None}, few)
+    x = np.ones((1, 1, 1, 2), np.float32)
+    pages = {
+        "device": DEVICE, "key_pages": np.ones((3, 1, 4, 2), np.float32),
+        "value_pages": np.ones((3, 1, 4, 2), np.float32), "table": np.array([[2, 0]], np.int32),
+        "lengths": np.array([5], np.int32),
+    }  # fmt: skip
+    given = {name: given[name] for name in ("scale", "causal", "log_sums", "out")}
+    few = {name: value for name, value in few.items() if name != "lengths"}
+    yield "paged_attention", Row(paged_attention, pages | given | {"q": x, "parts": None}, few)
+    yield "append_to_pages", Row(append_to_pages, pages | {"k": x, "v": x})
 
 
 def rows_of_positions() -> Iterator[tuple[str, Row]]:
@@ -101,17 +126,34 @@ def rows_of_arrays() -> Iterator[tuple[str, Row]]:
     yield "softmax_backward", Row(softmax_backward, slope, fine)
 
 
+def rows_of_reductions() -> Iterator[tuple[str, Row]]:
+    """Along an axis."""
+    x = np.ones((3, 2), np.float32)
+    given = {"device": DEVICE, "x": x, "axis": 1, "keepdims": False, "out": None}
+    fine = {"out": OPTIONAL, "axis": ("None", "negative"), "keepdims": ("true",)}
+    turned = {"device": DEVICE, "x": x, "axes": (1, 0), "out": None}
+    yield "transpose", Row(transpose, turned, {"axes": OPTIONAL, "out": OPTIONAL, "x": ("floats",)})
+    for function in (argmax, argmin, reduce_max, reduce_mean, reduce_min, reduce_sum):
+        yield function.__name__, Row(function, given, fine)
+
+
 def rows_of_products() -> Iterator[tuple[str, Row]]:
     """Matrix products."""
     matrix = np.ones((2, 2), np.float32)
     given = {
-        "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "residual": None, "scale": 1.0,
-        "transpose_a": False, "transpose_b": False, "tf32": False, "out": None,
+        "device": DEVICE, "a": matrix, "b": matrix, "bias": None, "activation": None,
+        "residual": None, "scale": 1.0, "transpose_a": False, "transpose_b": False, "tf32": False,
+        "out": None,
     }  # fmt: skip
     fine = dict.fromkeys(("bias", "residual", "out"), OPTIONAL)
     fine |= dict.fromkeys(("transpose_a", "transpose_b", "tf32"), ("true",))
-    fine["scale"] = ("a float", "negative", "huge")
+    fine |= {"scale": ("a float", "negative", "huge"), "activation": ("None",)}
     yield "gemm", Row(gemm, given, fine)
+    layer = {"device": DEVICE, "scale": 1.0, "out": None}
+    layer |= dict.fromkeys(("x", "weight", "a", "b"), matrix)
+    fine = {"scale": ("a float", "negative", "huge"), "out": OPTIONAL}
+    yield "lora", Row(lora, layer, fine)
+    yield "lora_backward", Row(lora_backward, layer | {"gradient": matrix}, fine)
     matrix = np.ones((2, 2), np.int8)
     given = {
         "device": DEVICE, "a": matrix, "b": matrix, "row_scales": None, "column_scales": None,
@@ -185,9 +227,19 @@ def rows_of_quantised() -> Iterator[tuple[str, Row]]:
         {"layout": OPTIONAL},
     )  # fmt: skip
     yield "ProductLayout", Row(
-        quantised.ProductLayout, {"lanes": 8, "width": 1, "at_once": 1}, {}
+        quantised.ProductLayout, {"lanes": 8, "width": 1, "at_once": 1, "together": 1}, {}
     )  # fmt: skip
     matrix = quantised.QuantisedMatrix(DEVICE, "Q8_0", blocks)
     x = np.zeros(32, np.float32)
-    yield "multiply", Row(matrix.multiply, {"x": x, "y": None}, {"y": OPTIONAL})
+    yield (
+        "multiply",
+        Row(matrix.multiply, {"x": x, "y": None, "activations": "exact"}, {"y": OPTIONAL}),
+    )
+    rows = np.zeros((2, 32), np.float32)
+    yield (
+        "QuantisedMatrix.multiply of rows",
+        Row(matrix.multiply, {"x": rows, "y": None, "activations": "int8"}, {"y": OPTIONAL}),
+    )
+    packed = {"packed": np.zeros((2, 32), np.uint8), "largest": np.zeros((2, 1), np.float32)}
+    yield "nf4_blocks", Row(quantised.nf4_blocks, packed)
     yield "QuantisedMatrix.dequantise", Row(matrix.dequantise, {"out": None}, {"out": OPTIONAL})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -126,6 +127,10 @@ def zeros_after(a: int, type_: Type) -> int:
     return type_.bits if a == 0 else (a & -a).bit_length() - 1
 
 
+def signed_bytes(a: int) -> list[int]:
+    return list(array("b", a.to_bytes(4, "little")))
+
+
 INTEGER_MODELS: dict[str, Callable[..., Any]] = {
     "add": lambda t, a, b: wrap(a + b, t),
     "sub": lambda t, a, b: wrap(a - b, t),
@@ -144,6 +149,9 @@ INTEGER_MODELS: dict[str, Callable[..., Any]] = {
     "shr": lambda t, a, n: a >> (n % t.bits),
     "mul_hi": lambda t, a, b: a * b >> t.bits,
     "mul_wide": lambda t, a, b: a * b,
+    "dot4": lambda t, a, b, c: wrap(
+        c + sum(x * y for x, y in zip(signed_bytes(a), signed_bytes(b), strict=True)), types.i32
+    ),
     "madd52_lo": lambda t, c, a, b: wrap(c + ((a & M52) * (b & M52) & M52), types.u64),
     "madd52_hi": lambda t, c, a, b: wrap(c + ((a & M52) * (b & M52) >> 52), types.u64),
     "clz": lambda t, a: zeros_before(a, t),

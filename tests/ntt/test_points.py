@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from quod.curve.affine import affine_group
 from quod.curve.array import from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
+from quod.curve.scalar_parts import parts_of
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
@@ -85,3 +88,33 @@ def test_too_little_memory_is_said_before() -> None:
         LagrangeLevels.check_memory(device, GROUPS["bn254.g1"], 4)
         with pytest.raises(DeviceError, match=r"2\*\*28 points of bn254\.g2"):
             LagrangeLevels.check_memory(device, GROUPS["bn254.g2"], 28)
+
+
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
+def test_a_transform_takes_no_more_than_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held at the end: of the device, and the results as they come and in their order.
+
+    The points that are given, and one row of factors, are not held any more.
+    """
+    group, top, held = GROUPS[name], 6, [0]
+    said: list[int] = []
+    with open_device("cpu") as device:
+        monkeypatch.setattr(
+            type(device), "check_budget", lambda self, what, needed, **more: said.append(needed)
+        )
+        LagrangeLevels.check_memory(device, group, top)
+        for method in ("allocate", "upload"):
+            own = getattr(type(device), method)
+
+            def counted(self: Any, *arguments: Any, own: Any = own, **more: Any) -> Any:
+                found = own(self, *arguments, **more)
+                held[0] += found.nbytes
+                return found
+
+            monkeypatch.setattr(type(device), method, counted)
+        levels = LagrangeLevels(device, group, top)
+        given = _powers(group, 1 << top)
+        ((_, found),) = levels.run(given, wanted={top})
+    taken = held[0] - given.nbytes + 2 * found.nbytes
+    row = 4 * parts_of(group).words([1]).size
+    assert taken - row <= said[0] <= 1.1 * taken

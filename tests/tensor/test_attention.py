@@ -24,13 +24,13 @@ EDGES = [
 FEW = [(65, 40, 12, (4, 2)), (5, 0, 8, (1, 1))]
 
 
-def run(device: AnyDevice, case: Case) -> tuple[Array, Array]:
+def run(device: AnyDevice, case: Case, call: Callable[..., Any] = attention) -> tuple[Array, Array]:
     """The result and the logarithms of sums, in poisoned memory whose surroundings must stay."""
     q, k, v = (amid_poison(device, x) for x in case[:3])
     out = Guarded(device, np.zeros_like(case.q))
     logs = Guarded(device, np.zeros(case.q.shape[:-1], np.float32))
     lengths = None if case.lengths is None else amid_poison(device, case.lengths)
-    given = attention(
+    given = call(
         device, q, k, v, scale=case.scale, causal=case.causal, lengths=lengths,
         log_sums=logs.memory, out=out.memory,
     )  # fmt: skip
@@ -38,8 +38,10 @@ def run(device: AnyDevice, case: Case) -> tuple[Array, Array]:
     return out.array(), logs.array()
 
 
-def check(device: AnyDevice, case: Case, element: Type) -> None:
-    found, logs = run(device, case)
+def check(
+    device: AnyDevice, case: Case, element: Type, call: Callable[..., Any] = attention
+) -> None:
+    found, logs = run(device, case, call)
     wanted, wanted_logs = exact(case, element)
     error = np.abs(numbers(found, element) - wanted)
     allowed = bound(case, element)

@@ -16,10 +16,12 @@ from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor import gemm
+from quod.tensor.gemm_epilogue import FUNCTIONS
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_kernel import GEMM
 from quod.tensor.gemm_plan import GemmPlan, plan_gemm
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, amid_poison, numbers, stored
+from tests.tensor.test_activations import FORWARD
 
 EDGES = [1, 7, 63, 64, 65, 127, 128, 129]
 WAYS = list(product((False, True), repeat=2))
@@ -57,7 +59,10 @@ def multiply(device: AnyDevice, a: Array, b: Array, **options: Any) -> Array:
     return guarded[16:-16].reshape(shape)
 
 
-def check(device: AnyDevice, element: Type, sizes: tuple[int, int, int], ways: Any) -> None:
+def check(
+    device: AnyDevice, element: Type, sizes: tuple[int, int, int], ways: Any,
+    activation: str | None = None,
+) -> None:  # fmt: skip
     m, n, depth = sizes
     random = np.random.default_rng(sum(sizes))
     a, b, bias, residual = (
@@ -66,14 +71,20 @@ def check(device: AnyDevice, element: Type, sizes: tuple[int, int, int], ways: A
     )
     found = multiply(
         device, turned(a, ways[0]), turned(b, ways[1]), transpose_a=ways[0], transpose_b=ways[1],
-        bias=bias, residual=residual, scale=0.5,
+        bias=bias, residual=residual, scale=0.5, activation=activation,
     )  # fmt: skip
     a64, b64, bias64, residual64 = (numbers(x, element) for x in (a, b, bias, residual))
-    exact = 0.5 * (a64 @ b64) + bias64 + residual64
+    exact = 0.5 * (a64 @ b64) + bias64
+    slope, own = 1.0, 0.0
+    if activation is not None:
+        _, _, exact64, units = FORWARD[activation]
+        # No slope of these functions is above 1.13.
+        slope, own, exact = 1.13, units(exact) * UNIT[f32] * np.abs(exact64(exact)), exact64(exact)
+    exact = exact + residual64
     size = 0.5 * (np.abs(a64) @ np.abs(b64)) + np.abs(bias64) + np.abs(residual64)
     unit = UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * LEAST[element]
     error = np.abs(numbers(found, element) - exact)
-    bound = size * (depth + 3) * 2.0**-22 + unit
+    bound = slope * size * (depth + 3) * 2.0**-22 + own + unit
     worst = np.unravel_index(np.argmax(error - bound), error.shape)
     assert (error <= bound).all(), (sizes, ways, worst)
 
@@ -129,6 +140,42 @@ def test_the_large_tile(element: Type) -> None:
         found = np.zeros((130, 132), np.float32)
         device.download(memory[-1], found)
         assert np.array_equal(found, a @ b)
+
+
+# --- activations
+
+
+@pytest.mark.parametrize("activation", FUNCTIONS)
+def test_activations(device: AnyDevice, activation: str) -> None:
+    for element in (f32,) if device.kind == "webgpu" else TYPES:
+        check(device, element, (65, 36, 63), (False, True), activation)
+
+
+def test_activations_of_emulated_gpus() -> None:
+    with open_device("emulated:ptx") as device:
+        check(device, f32, (65, 33, 9), (False, False), "gelu")
+        check(device, bf16, (36, 40, 24), (False, True), "silu")
+        check(device, f16, (9, 7, 5), (False, True), "gelu")
+    with EmulatedDevice(executor="ptx", arch="sm_75") as device:
+        check(device, f32, (9, 7, 5), (False, False), "silu")
+
+
+@pytest.mark.parametrize("activation", FUNCTIONS)
+@pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
+def test_an_activation_is_the_function_of_that_name(where: str, activation: str) -> None:
+    """Bit for bit, and before the residual."""
+    a = np.random.default_rng(9).normal(0, 2, (9, 12)).astype(np.float32)
+    b, bias = a[:8, ::-1].copy(), np.linspace(-20, 20, 8, dtype=np.float32)
+    a[1, 0], a[2, 3], a[3] = np.nan, np.inf, 0
+    with open_device(where) as device:
+        options = {"transpose_b": True, "bias": bias, "scale": 0.75}
+        usual = FORWARD[activation][0](device, gemm(device, a, b, **options))
+        found = gemm(device, a, b, activation=activation, **options)
+        assert np.array_equal(found.view(np.uint32), usual.view(np.uint32))
+        both = gemm(device, a, b, activation=activation, residual=usual, **options)
+        assert np.array_equal(both, usual + usual, equal_nan=True)
+        nothing = gemm(device, a[:, :0].copy(), b[:, :0].copy(), activation=activation, **options)
+        assert np.array_equal(nothing[0], FORWARD[activation][0](device, bias))
 
 
 # --- exact results
@@ -209,6 +256,7 @@ A, B = np.zeros((4, 6), np.float32), np.zeros((6, 5), np.float32)
         (lambda: gemm("cpu", A, B, scale=10**400), "scale must be a number that f32 holds"),
         (lambda: gemm("cpu", A, B, scale=float("nan")), "scale must be a number that f32 holds"),
         (lambda: gemm("cpu", A, B, transpose_a=1), "transpose_a"),
+        (lambda: gemm("cpu", A, B, activation="relu"), "activation must be gelu or silu, not"),
     ],
 )
 def test_bad_input(call: Callable[[], Any], message: str) -> None:

@@ -16,10 +16,12 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.frozen import replace
-from quod.kernel import bf16, f16
+from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
 from quod.kernel.types import Type
+from quod.tensor import gemm
 from quod.tensor.gemm_call import tensor_maps
+from quod.tensor.gemm_epilogue import FUNCTIONS
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_kernel import GEMM
 from quod.tensor.gemm_plan import (
@@ -33,7 +35,8 @@ from quod.tensor.gemm_plan import (
 from quod.tensor.gemm_warpgroups import GEMM_TILES
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
-from tests.tensor.numbers import Guarded, amid_poison, numbers, stored
+from tests.tensor.numbers import UNIT, Guarded, amid_poison, numbers, stored
+from tests.tensor.test_activations import FORWARD, is_near
 
 WAYS = list(product((False, True), repeat=2))
 SMALL = CORE_PLANS[-1]
@@ -84,6 +87,14 @@ def check(
     device.launch(compiled, groups, *given_sizes, *memory, out.memory)
     exact = 0.5 * (a @ b)
     exact += bias if form.bias else 0
+    if form.activation is not None:
+        _, _, exact64, units = FORWARD[form.activation]
+        exact, own = exact64(exact.astype(np.float64)), units(exact) * UNIT[f32]
+        is_near(
+            numbers(out.array(), element), exact + (residual if form.residual else 0),
+            own * np.abs(exact), element,
+        )  # fmt: skip
+        return
     exact += residual if form.residual else 0
     expected = numbers(stored(exact, element), element)
     assert np.array_equal(numbers(out.array(), element), expected)
@@ -125,6 +136,11 @@ def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
     assert (np.delete(found, [3, 7], 0) == 40).all()
 
 
+@pytest.mark.parametrize("activation", FUNCTIONS)
+def test_activations(cores: AnyDevice, activation: str) -> None:
+    check(cores, SMALL, (72, 56, 24), GemmForm(False, True, True, True, activation), f16)
+
+
 # --- warpgroups
 
 TILES = [*TILE_PLANS, TilePlan((64, 128), 2, 4), TilePlan((128, 64), 8, 2)]
@@ -157,6 +173,42 @@ def test_every_edge_of_warpgroups(
 
 def test_batches_of_warpgroups(tiling: AnyDevice) -> None:
     check(tiling, TilePlan((64, 64), 4, 2), (40, 72, 40), GemmForm(), f16, batch=3)
+
+
+@pytest.mark.parametrize("activation", FUNCTIONS)
+def test_activations_of_warpgroups(tiling: AnyDevice, activation: str) -> None:
+    for columns, residual in ((56, False), (30, True)):
+        form = GemmForm(False, True, True, residual, activation)
+        check(tiling, TILE_PLANS[-1], (72, columns, 72), form)
+
+
+# --- f32 with ten bits behind the point
+
+
+def cut(x: np.ndarray) -> np.ndarray:
+    """What tensor cores see of f32."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+def test_tf32(cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that are not along k are turned if that is worth it, else all digits count."""
+    random = np.random.default_rng(7)
+    a, b = (random.normal(size=shape).astype(np.float32) for shape in ((2, 70, 36), (2, 36, 65)))
+    given = [
+        amid_poison(cores, np.ascontiguousarray(np.swapaxes(x, 1, 2)) if turned else x)
+        for x, turned in zip((a, b), ways, strict=True)
+    ]
+    own = ways == (False, True)
+    for least in (1 << 20, 32):
+        monkeypatch.setattr("quod.tensor.along_k.LEAST", least)
+        out = Guarded(cores, np.zeros((2, 70, 65), np.float32))
+        gemm(
+            cores, *given, transpose_a=ways[0], transpose_b=ways[1], tf32=True, out=out.memory
+        )  # fmt: skip
+        of = [cut(x) if own or least == 32 else x.astype(np.float64) for x in (a, b)]
+        bound = (np.abs(of[0]) @ np.abs(of[1])) * 40 * 2.0**-22
+        assert (np.abs(out.array() - of[0] @ of[1]) <= bound).all()
 
 
 # --- which plan
@@ -224,3 +276,16 @@ def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
         assert "C75" not in log
         assert not usage(log).spill_store_bytes
         assert opcodes(sass(cubin))["HGMMA"] == 4
+
+
+@pytest.mark.parametrize("plan", [CORE_PLANS[0], TILE_PLANS[0]], ids=str)
+def test_activations_spill_no_more(plan: CorePlan | TilePlan) -> None:
+    machine = ptx_machine(plan.lanes, "sm_90a")
+    tiled = isinstance(plan, TilePlan)
+    used, spilled = replace(plan, c_vector=8 if tiled else 2), []
+    for activation in (None, "gelu"):
+        form = GemmForm(bias=True, residual=True, activation=activation)
+        kernel = (GEMM_TILES if tiled else GEMM)[bf16]
+        text = ptx.emit(kernel.trace(machine, element=bf16, plan=used, form=form), machine)
+        spilled.append(usage(assemble(text, "sm_90a")[1]).spill_store_bytes)
+    assert spilled[1] <= spilled[0]

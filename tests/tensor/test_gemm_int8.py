@@ -176,6 +176,26 @@ def test_what_suits_tensor_cores() -> None:
         assert isinstance(plan(device), GemmPlan)
 
 
+@pytest.mark.parametrize("ways", WAYS, ids=str)
+def test_large_operands_are_turned(
+    cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By two products of one B, and of own ones; the result is that of tensor cores."""
+    monkeypatch.setattr("quod.tensor.along_k.LEAST", 32)
+    planned: list[object] = []
+
+    def plan(*given: Any, along_k: bool) -> Any:
+        planned.append(along_k)
+        return plan_gemm_int8(*given, along_k=along_k)
+
+    monkeypatch.setattr("quod.tensor.gemm_int8_call.plan_gemm_int8", plan)
+    a, b = integers(2, 33, 48), integers(2, 48, 40)
+    wide = a.astype(np.int32), b.astype(np.int32)
+    assert np.array_equal(multiply(cores, a, b, ways), wide[0] @ wide[1])
+    assert np.array_equal(multiply(cores, a, b[1], ways), wide[0] @ wide[1][1])
+    assert planned == [True, True]
+
+
 @pytest.mark.parametrize("plan", [TILE_PLANS[0], CORE_PLANS[0]], ids=str)
 def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)

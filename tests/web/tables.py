@@ -72,12 +72,12 @@ def table_graph(zkey: Zkey, sums: dict[str, object], device: ExportDevice) -> Pr
     )  # fmt: skip
 
 
-def export_table_site(folder: Path, *, symbols: bool = True) -> Site:
-    """The site of the example, for the example's witness."""
+def export_table_site(folder: Path, *, symbols: bool = True, calculator: bool = True) -> Site:
+    """The site of the example, for the example's witness; without a calculator it takes that."""
     sums = sums_of(Zkey.open(EXAMPLE / "circuit.zkey"), EXAMPLE / "witness.wtns")
     with patch.object(site, "record_proof", lambda zkey, device: table_graph(zkey, sums, device)):
         return site.export_site(
-            EXAMPLE / "circuit.zkey", EXAMPLE / "circuit.wasm", folder,
-            name="Membership", example=EXAMPLE / "input.json",
+            EXAMPLE / "circuit.zkey", EXAMPLE / "circuit.wasm" if calculator else None, folder,
+            name="Membership", example=EXAMPLE / "input.json" if calculator else None,
             symbols=EXAMPLE / "circuit.sym" if symbols else None,
         )  # fmt: skip

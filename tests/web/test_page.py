@@ -109,6 +109,42 @@ def test_a_stranger_proves_and_verifies(
         assert {url.split("/")[2] for url in page.requests} == {site.url.split("/")[2]}
 
 
+def test_a_witness_is_proven_where_there_is_no_calculator(browser: Browser, tmp_path: Path) -> None:
+    """As of a circuit in Python: what is chosen is the file of a witness."""
+    export_table_site(tmp_path / "site", calculator=False)
+    bad = tmp_path / "bad.wtns"
+    witness = (EXAMPLE / "witness.wtns").read_bytes()
+    with serve(tmp_path / "site", HEADERS) as site, browser.page() as page:
+        opened(page, site.url)
+        assert "stays secret" in page.text("label[for=witness]")
+        assert hidden(page, "#as-json")
+        assert hidden(page, "#example")
+        assert proved(page) == "Choose the file of a witness."
+        for content, said in (
+            (b"{}", "no witness file"),
+            (witness[:-1] + b"\xff", "is damaged"),
+            (witness + bytes(10**6), "check that it is the right file"),
+        ):
+            bad.write_bytes(content)
+            page.choose_files("#witness", bad)
+            assert said in proved(page)
+        page.choose_files("#witness", EXAMPLE / "witness.wtns")
+        assert proved(page) == ""
+        assert "Made and verified on this device" in page.text("#summary")
+        for which in ("proof", "public"):
+            (tmp_path / f"{which}.json").write_text(page.text(f"#{which}"))
+        # The table's sums are of one witness.
+        changed = bytearray(witness)
+        changed[-32] ^= 1
+        bad.write_bytes(changed)
+        page.choose_files("#witness", bad)
+        page.click("#prove")
+        page.wait_for(ENDED)
+        assert page.console == page.exceptions == []
+    files = [EXAMPLE / "verification_key.json", tmp_path / "public.json", tmp_path / "proof.json"]
+    assert entry.run(["groth16", "verify", *map(str, files), "--quiet"]) == 0
+
+
 def test_the_keyboard_suffices_and_the_dark_is_dark(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         page.prefer(prefers_color_scheme="dark")

@@ -16,11 +16,15 @@ import pytest
 
 from quod.cli import entry
 from quod.errors import InputError, MismatchError, OutputError
-from quod.formats import Zkey
+from quod.formats import Zkey, write_bellman_parameters
+from quod.groth16 import ProvingKey, VerifyingKey
 from quod.web.runtime_text import runtime_files
 from quod.web.serve import HEADERS, site_server
 from quod.web.signals import Signal, read_example, read_symbols
+from quod.web.site import export_site
 from quod.web.witness_wasm import read_calculator
+from tests.groth16.bellman_key import parameters
+from tests.groth16.circuits import recurrence
 from tests.web.tables import EXAMPLE, export_table_site
 
 
@@ -52,6 +56,38 @@ def test_a_site_says_what_the_circuit_is(exported: Path) -> None:
     assert signals["siblings"] == {"name": "siblings", "dims": [10], "public": False}
     assert signals["root"] == {"name": "root", "dims": [], "public": True}
     assert site["example"] == json.loads((EXAMPLE / "input.json").read_text())
+
+
+def test_a_site_without_a_calculator_takes_witnesses(tmp_path: Path) -> None:
+    export_table_site(tmp_path / "site", calculator=False)
+    site = json.loads((tmp_path / "site" / "site.json").read_text())
+    assert set(site["files"]) == {"graph.json", "verification_key.json"}
+    assert not (tmp_path / "site" / "witness.wasm").exists()
+    assert (site["signals"], site["example"]) == ([], None)
+    assert site["publics"] == ["nullifier", "root", "scope"]
+    with pytest.raises(InputError, match="an example of an input needs the calculator"):
+        export_site(EXAMPLE / "circuit.zkey", None, tmp_path / "x", example=EXAMPLE / "input.json")
+    words = ["export-web", str(EXAMPLE / "circuit.zkey"), "-o", str(tmp_path / "x")]
+    assert entry.run([*words, "--input", str(EXAMPLE / "input.json")]) == 2
+    assert not (tmp_path / "x").exists()
+
+
+def test_parameters_of_bellman_make_a_site(tmp_path: Path) -> None:
+    """What a browser is given is recorded as for every key; the verifying key is the file's."""
+    circuit = recurrence("bls12_381", 9)
+    write_bellman_parameters(tmp_path / "c.params", parameters(circuit))
+    r1cs = circuit.write_r1cs(tmp_path / "c.r1cs")
+    words = ["export-web", str(tmp_path / "c.params"), "-o", str(tmp_path / "site"), "-q"]
+    assert entry.run([*words, "--bellman", str(r1cs)]) == 0
+    site = json.loads((tmp_path / "site" / "site.json").read_text())
+    assert (site["curve"], site["public"], site["insecure"]) == ("bls12_381", 2, False)
+    key = VerifyingKey.from_json(tmp_path / "site" / "verification_key.json")
+    proof, public = ProvingKey.from_bellman(tmp_path / "c.params", r1cs).prove(
+        circuit.write_wtns(tmp_path / "c.wtns")
+    )
+    assert key.verify(public, proof)
+    assert entry.run(words) == 3
+    assert entry.run([*words, "--bellman", str(tmp_path / "c.params")]) == 3
 
 
 def test_the_page_has_nothing_inline_and_asks_for_nothing_elsewhere() -> None:

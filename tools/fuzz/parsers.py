@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
+
+import numpy as np
 
 from quod.ceremony.contribution import contributions_data, read_contributions
 from quod.circuit import CircuitBuilder, LayeredCircuit, Public, from_circuit6
@@ -25,6 +28,7 @@ from quod.curve import encoding
 from quod.curve.named import CURVES
 from quod.device.cache import CompileCache, key_of
 from quod.device.compiled_code import CompiledCode, KernelFacts
+from quod.device.cuda.prebuilt import Entry
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
@@ -56,6 +60,12 @@ from quod.gkr.files.proof import proof_writer
 from quod.groth16 import ProvingKey, arkworks
 from quod.groth16.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
 from quod.groth16.ceremony.contribution import Ceremony
+from quod.inference import VerifyingKey as InferenceKey
+from quod.inference.files.describe import describe_file as describe_inference
+from quod.inference.files.key import key_writer as inference_key_writer
+from quod.inference.files.key import parse_verifying_key as parse_inference_key
+from quod.inference.files.proof import parse_proof as parse_inference_proof
+from quod.inference.files.proof import proof_writer as inference_proof_writer
 from quod.kernel.parse import parse as parse_ir
 from quod.kernel.types import u32
 from quod.kernel.verify import verify
@@ -306,6 +316,16 @@ def _compiled() -> bytes:
     return CompiledCode(facts, b"\x7fELF code").pack()
 
 
+def _prebuilt() -> Parser:
+    """An entry of the manifest of kernels that are shipped."""
+    facts = KernelFacts(PointerUses((0, 2), ()), 64, "saxpy", 0, "0" * 64)
+    entry = Entry.of("examples.saxpy", 128, None, facts, b"\x7fELF code").document()
+    return Parser(
+        lambda data: Entry.parse(json.loads(data)), [json.dumps(entry).encode()], of_json,
+        (ValueError, RecursionError),
+    )  # fmt: skip
+
+
 def _cached() -> Parser:
     """An entry of the cache as others may have left it: it is the one that was put, or none."""
     folder = Path(_folder.name)
@@ -331,6 +351,25 @@ def _shader() -> bytes:
         (Field("value", 0, 0, u32),), "tint", (),
     )  # fmt: skip
     return KernelText(PointerUses((1,), ()), module).pack()
+
+
+def _inference_parsers() -> dict[str, Parser]:
+    """Readers of keys and proofs of inferences."""
+    key = InferenceKey((3, 2, 2), 8, ((-5, 7), (0, 0)), ((9, 1 << 20),), bytes(32), b"proof")
+    written = _written(inference_key_writer(key))
+    proof = _written(inference_proof_writer(key, np.array([[1, -2], [3, 4]]), b"proof"))
+    return {
+        "inference-key": Parser(
+            lambda data: parse_inference_key(memoryview(data), "key"), [written], of_container
+        ),
+        "inference-proof": Parser(
+            lambda data: parse_inference_proof(memoryview(data), "proof"), [proof], of_container
+        ),
+        "inference-inspect": Parser(
+            lambda data: describe_inference(memoryview(data), "file"), [written, proof],
+            of_container,
+        ),
+    }  # fmt: skip
 
 
 def _lookup_parser() -> Parser:
@@ -423,6 +462,7 @@ def all_parsers() -> dict[str, Parser]:
             (ValueError, KeyError, struct.error),
         ),
         "cached": _cached(),
+        "prebuilt": _prebuilt(),
         "shader": Parser(KernelText.unpack, [_shader()], of_json, (ValueError,)),
         "lookup": _lookup_parser(),
         "proofs": Parser(
@@ -433,5 +473,6 @@ def all_parsers() -> dict[str, Parser]:
         ),
         **_bellman_parsers(),
         **_gkr_parsers(),
+        **_inference_parsers(),
         **{name: _opening_parser(*scheme) for name, scheme in SCHEMES.items()},
     }

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 
 from quod.ceremony.ptau_layout import LAGRANGE, LagrangeSection
 from quod.ceremony.public_key import group_of
 from quod.ceremony.ratio import RANDOM_BITS, same_ratio, weighted_sum
-from quod.ceremony.windows import windows
+from quod.ceremony.verified_parts import VerifiedParts
+from quod.ceremony.windows import blocks, windows
 from quod.curve.affine import affine_group
 from quod.curve.array import Point, to_points
 from quod.curve.operations import first_bad_point
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline
 from quod.errors import VerificationError
-from quod.field.array import words_to_integers
+from quod.field.array import Words, words_to_integers
 from quod.field.kernels import field_add
 from quod.formats.ptau import PowersOfTau
 from quod.ntt import ntt
 
 
-def check_prepared(device: AnyDevice, file: PowersOfTau, timeline: Timeline) -> None:
+def check_prepared(
+    device: AnyDevice, file: PowersOfTau, timeline: Timeline, parts: VerifiedParts
+) -> None:
     """VerificationError unless every level is the inverse transform of the powers.
 
     With random r_i, the sum of r_i * L_i(tau) over the points of a level is that of c_k * tau**k
@@ -31,20 +35,38 @@ def check_prepared(device: AnyDevice, file: PowersOfTau, timeline: Timeline) -> 
     """
     for one in LAGRANGE:
         with timeline.stage(one.name):
-            _check(device, file, one)
+            _check(device, file, one, parts)
 
 
-def _check(device: AnyDevice, file: PowersOfTau, one: LagrangeSection) -> None:
+def _check(
+    device: AnyDevice, file: PowersOfTau, one: LagrangeSection, parts: VerifiedParts
+) -> None:
+    group = one.of.group(file.curve_parameters)
+    section, points = one.points(file)
+
+    def check_points(begin: int, end: int) -> None:
+        for first, last in windows(group, end - begin):
+            part = np.array(points[begin + first : begin + last])
+            bad = first_bad_point(device, group, part, subgroup=True)
+            if bad is not None:
+                place = begin + first + bad[0]
+                section.fail(f"point {place} of the {one.name} {bad[1]}; prepare the file again",
+                             section.offset + place * points[0].nbytes)  # fmt: skip
+
+    for begin, end in blocks(group, len(points)):
+        what = f"Lagrange points in {group.name}"
+        parts.once(what, partial(check_points, begin, end), points[begin:end])
+    powers, tau = one.of.points(file), file.tau_g2[1:2]
+    what = f"Lagrange bases in {group.name} of {file.power} of {file.ceremony_power}, {one.of.name}"
+    parts.once(what, lambda: _check_levels(device, file, one, points), points, powers, tau)
+
+
+def _check_levels(
+    device: AnyDevice, file: PowersOfTau, one: LagrangeSection, points: Words
+) -> None:
     curve, top = file.curve_parameters, one.levels(file.power)
     group = one.of.group(curve)
     law, fr = affine_group(group), group.scalars
-    section, points = one.points(file)
-    for first, last in windows(group, len(points)):
-        bad = first_bad_point(device, group, np.array(points[first:last]), subgroup=True)
-        if bad is not None:
-            place = first + bad[0]
-            section.fail(f"point {place} of the {one.name} {bad[1]}; prepare the file again",
-                         section.offset + place * points[0].nbytes)  # fmt: skip
     powers = one.of.points(file)
     total: Point = None
     coefficients = np.zeros((1 << top, fr.words), np.uint32)

@@ -6,6 +6,8 @@ the hash of the last response is made again from the points.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -28,12 +30,13 @@ from quod.ceremony.prepared import check_prepared
 from quod.ceremony.ptau_layout import SECTIONS, PointSection, results_of
 from quod.ceremony.random_points import hash_to_g2
 from quod.ceremony.ratio import consecutive_sums, same_ratio
-from quod.ceremony.windows import windows
+from quod.ceremony.verified_parts import VerifiedParts
+from quod.ceremony.windows import blocks, windows
 from quod.curve.array import to_points
 from quod.curve.parameters import G1Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
+from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import VerificationError
 from quod.field.array import Words
 from quod.formats.ptau import PowersOfTau
@@ -52,9 +55,17 @@ class Verified:
 
 
 def verify(
-    source: Path, *, device: DeviceChoice = "cpu", timeline: Timeline | None = None
+    source: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Verified:
     """Checks a file from its first contribution to its last point.
+
+    With `resume` it does not look again at points that an interrupted run has found good, of which
+    the user's cache tells, and `report` gets a line that says so.
 
     VerificationError, with the number of the contribution and what differs, for one that does not
     follow, for powers that are none of one tau, and for a file nobody contributed to; InputError
@@ -80,21 +91,19 @@ def verify(
             challenge = contribution.next_challenge
             stage.progress(number, len(contributions))
     _check_beginnings(file, before, len(contributions))
-    for section in SECTIONS:
-        with timeline.stage(f"points of {section.name}") as stage:
-            count = section.count(file.power)
-            for first, last in windows(section.group(curve), count):
-                section.checked(opened, file, first, last)
-                stage.progress(last, count)
-    for section in SECTIONS:
-        if not section.single:
-            with timeline.stage(f"powers of {section.name}"):
-                _check_powers(opened, file, section, before)
-    if file.power == file.ceremony_power:
-        with timeline.stage("hash of the last response"):
-            _check_last(host, file, answered, contributions)
-    if file.prepared:
-        check_prepared(opened, file, timeline)
+    with VerifiedParts(file.file, resume=resume, report=report) as parts:
+        for section in SECTIONS:
+            with timeline.stage(f"points of {section.name}") as stage:
+                _check_points(opened, file, section, parts, stage)
+        for section in SECTIONS:
+            if not section.single:
+                with timeline.stage(f"powers of {section.name}"):
+                    _check_powers(opened, file, section, before, parts)
+        if file.power == file.ceremony_power:
+            with timeline.stage("hash of the last response"):
+                _check_last(host, file, answered, contributions, parts)
+        if file.prepared:
+            check_prepared(opened, file, timeline, parts)
     file.file.check_unchanged()
     return Verified(curve.name, file.power, tuple(zip(contributions, responses)), challenge)
 
@@ -152,21 +161,50 @@ def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
             _refuse(file.path, f"contribution {number}: {what} of the file is not what it says")
 
 
+def _check_points(
+    device: AnyDevice, file: PowersOfTau, section: PointSection, parts: VerifiedParts, stage: Stage
+) -> None:
+    """InputError for a point that is infinity or outside its group."""
+    group, count = section.group(file.curve_parameters), section.count(file.power)
+
+    def check(begin: int, end: int) -> None:
+        for first, last in windows(group, end - begin):
+            section.checked(device, file, begin + first, begin + last)
+            stage.progress(begin + last, count)
+
+    for begin, end in blocks(group, count):
+        own = section.points(file)[begin:end]
+        parts.once(f"points in {group.name}", partial(check, begin, end), own)
+
+
 def _check_powers(
-    device: AnyDevice, file: PowersOfTau, section: PointSection, last: Results
+    device: AnyDevice,
+    file: PowersOfTau,
+    section: PointSection,
+    last: Results,
+    parts: VerifiedParts,
 ) -> None:
     """VerificationError unless each point is tau times the one before."""
     curve, group = file.curve_parameters, section.group(file.curve_parameters)
-    sums = consecutive_sums(device, group, section.points(file))
-    generators = curve.g1.generator, curve.g2.generator
-    if section.degree == 1:
-        follows = same_ratio(curve, sums, (generators[1], last.tau_g2))
-    else:
-        follows = same_ratio(curve, (generators[0], last.tau_g1), sums)
-    if not follows:
-        _refuse(
-            file.path, f"{section.name}: its points are not powers of the tau of its contributions"
-        )
+    all_points, generators = section.points(file), (curve.g1.generator, curve.g2.generator)
+    tau = last.tau_g2 if section.degree == 1 else last.tau_g1
+
+    def check(points: Words) -> None:
+        sums = consecutive_sums(device, group, points)
+        if section.degree == 1:
+            follows = same_ratio(curve, sums, (generators[1], last.tau_g2))
+        else:
+            follows = same_ratio(curve, (generators[0], last.tau_g1), sums)
+        if not follows:
+            _refuse(
+                file.path,
+                f"{section.name}: its points are not powers of the tau of its contributions",
+            )
+
+    # The last point of a block is the first one of the next.
+    for first, end in blocks(group, len(all_points) - 1):
+        points = all_points[first : end + 1]
+        parts.once(f"powers in {group.name} of {tau}", partial(check, points), points)
     _check_order(file, section)
 
 
@@ -180,29 +218,39 @@ def _check_order(file: PowersOfTau, section: PointSection) -> None:
 
 
 def _check_last(
-    host: AnyDevice, file: PowersOfTau, challenge: bytes, contributions: list[Contribution]
+    host: AnyDevice,
+    file: PowersOfTau,
+    challenge: bytes,
+    contributions: list[Contribution],
+    parts: VerifiedParts,
 ) -> None:
     """VerificationError unless the hashes of the last contribution are those of the points."""
-    curve, last = file.curve_parameters, contributions[-1]
+    curve, last, number = file.curve_parameters, contributions[-1], len(contributions)
 
-    def parts(section: PointSection) -> list[Words]:
+    def of_file(section: PointSection) -> list[Words]:
         return [
             section.points(file)[first:end]
             for first, end in windows(section.group(curve), section.count(file.power))
         ]
 
-    response = Blake2b(challenge)
-    for section in SECTIONS:
-        for window in parts(section):
-            response.update(compressed(host, section.group(curve), window))
-    number = len(contributions)
-    found = finished(response, keys_bytes(curve, last.keys))
-    if found != last.response_hash(curve):
-        _refuse(
-            file.path, f"contribution {number}: the hash of its response is not that of the points"
-        )
-    if challenge_after(host, curve, found, parts) != last.next_challenge:
-        _refuse(file.path, f"contribution {number}: its next challenge is not that of the points")
+    def check() -> None:
+        response = Blake2b(challenge)
+        for section in SECTIONS:
+            for window in of_file(section):
+                response.update(compressed(host, section.group(curve), window))
+        found = finished(response, keys_bytes(curve, last.keys))
+        if found != last.response_hash(curve):
+            _refuse(
+                file.path,
+                f"contribution {number}: the hash of its response is not that of the points",
+            )
+        if challenge_after(host, curve, found, of_file) != last.next_challenge:
+            _refuse(
+                file.path, f"contribution {number}: its next challenge is not that of the points"
+            )
+
+    given = (curve.name, challenge.hex(), last.data(curve).hex())
+    parts.once(f"the last response {given}", check, *(section.points(file) for section in SECTIONS))
 
 
 def _differs(path: str, number: int, what: str, name: str) -> NoReturn:

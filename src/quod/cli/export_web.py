@@ -14,13 +14,25 @@ from quod.cli.terminal import note, show, show_timings, warn
 
 def export_web(
     zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
-    wasm: Annotated[
-        Path,
-        typer.Option("--wasm", metavar="FILE", help="The witness calculator that circom made."),
-    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the site goes.")
     ],
+    wasm: Annotated[
+        Path | None,
+        typer.Option(
+            "--wasm",
+            metavar="FILE",
+            help="The witness calculator that circom made. Without one the page takes witnesses.",
+        ),
+    ] = None,
+    bellman: Annotated[
+        Path | None,
+        typer.Option(
+            "--bellman",
+            metavar="R1CS",
+            help="ZKEY is parameters of bellman for this constraint system.",
+        ),
+    ] = None,
     sym: Annotated[
         Path | None,
         typer.Option("--sym", metavar="FILE", help="circom's symbols, which name the inputs."),
@@ -61,6 +73,8 @@ def export_web(
     from quod.field.strategies.limb_choice import LimbChoice
     from quod.web.site import export_site
 
+    if wasm is None and example is not None:
+        raise typer.BadParameter("--input goes with --wasm, which takes it")
     if memory < 1:
         raise typer.BadParameter("--memory is at least 1 MiB")
     try:
@@ -71,12 +85,12 @@ def export_web(
     with followed_timeline(quiet=quiet) as timeline:
         site = export_site(
             zkey, wasm, out,
-            name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
+            bellman=bellman, name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
             memory_budget=memory << 20, timeline=timeline, allow_insecure=insecure_test_key,
         )  # fmt: skip
     if timings:
         show_timings(timeline)
-    if sym is None and example is None:
+    if wasm is not None and sym is None and example is None:
         warn("without --sym or --input the page has no form, only a field for the input as JSON")
     note(
         f"Wrote {site.files} files to {out} in {perf_counter() - begin:.1f} s: runtime "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from quod.cli.parameters import (
     InsecureTestKey,
     Option,
     Quiet,
+    Resume,
     Timings,
     Trace,
     WrongUsage,
@@ -212,6 +214,7 @@ def setup(
     ptau: Annotated[Path, Argument("PTAU", "Powers of tau, prepared for the second phase.")],
     zkey: Annotated[Path, Argument("ZKEY", "Where the key goes, to be contributed to.")],
     device: Device = "cpu",
+    resume: Resume = True,
     timings: Timings = False,
     quiet: Quiet = False,
 ) -> None:
@@ -226,7 +229,10 @@ def setup(
 
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
-        found = new_key(r1cs, ptau, zkey, device=device, timeline=timeline)
+        found = new_key(
+            r1cs, ptau, zkey, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet),
+        )  # fmt: skip
     if timings:
         show_timings(timeline)
     show_beside(zkey, f"Circuit hash: {in_words(found)}")

@@ -26,14 +26,16 @@ def inspect(
 
     Reads zkey, wtns, r1cs and ptau files and snarkjs's proofs, public inputs and verifying keys,
     bellman's keys, layered circuits, their keys, proofs and inputs, Expander's circuits and
-    witnesses, and models (gguf), and checks them as the other commands would.
+    witnesses, models (gguf), keys and proofs of inferences, and checks them as the other commands
+    would.
     """
     from quod.formats.inspect import contents, describe_bytes
     from quod.gkr.files.describe import describe_file
+    from quod.inference.files.describe import describe_file as describe_inference
 
     # Once, for a pipe can be read only once.
     data, name = contents(file), os.fspath(file)
-    found = describe_file(data, name)
+    found = describe_file(data, name) or describe_inference(data, name)
     if found is None:
         found = describe_bytes(data, name)
         found |= _weakness(data, name, str(found["kind"]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from quod.cli.options import AsJson, Device
-from quod.cli.terminal import show, show_json, show_table
+from quod.cli.options import AsJson, Device, Quiet
+from quod.cli.terminal import note, show, show_json, show_table
 
 app = typer.Typer(help="The kernels Quod is made of.", no_args_is_help=True)
 
@@ -99,6 +100,53 @@ def analyze(
         kernel_report.as_json(found)
     else:
         kernel_report.print_report(found)
+
+
+@app.command()
+def build(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="A folder that is not there yet.")
+    ],
+    architectures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arch",
+            metavar="NAME",
+            help="An NVIDIA architecture, may be repeated; sm_80, sm_89, sm_90a, sm_100a and "
+            "sm_120 if absent.",
+        ),
+    ] = None,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kernel",
+            metavar="PATTERN",
+            help="Names that `list` shows, with * and ?; may be repeated. If absent, all but those "
+            "for processors alone.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Assemble kernels ahead of time, for GPUs that are not here.
+
+    Devices whose QUOD_KERNELS names the folder take the code from there. Kernels that cannot be
+    made for an architecture are listed with the reason, and the exit code is 8 then. No GPU is
+    needed, but the extra `build`.
+    """
+    from quod.cli import kernel_build
+
+    built = kernel_build.build(
+        out,
+        architectures or kernel_build.ARCHITECTURES,
+        patterns or [],
+        lambda text: note(text, quiet=quiet),
+    )
+    if as_json:
+        kernel_build.as_json(built)
+    else:
+        kernel_build.print_built(built)
+    kernel_build.check_all_made(built)
 
 
 @app.command()

@@ -28,6 +28,7 @@ Device = Annotated[str, typer_form(parameters.DEVICE)]
 AsJson = Annotated[bool, typer_form(parameters.AS_JSON)]
 InsecureTestKey = Annotated[bool, typer_form(parameters.INSECURE_TEST_KEY)]
 Quiet = Annotated[bool, typer_form(parameters.QUIET)]
+Resume = Annotated[bool, typer_form(parameters.RESUME)]
 Timings = Annotated[bool, typer_form(parameters.TIMINGS)]
 Trace = Annotated[Path | None, typer_form(parameters.TRACE)]
 

@@ -45,11 +45,13 @@ INSECURE_TEST_KEY = Option(
     "--insecure-test-key", help="Take a key for which anyone can forge proofs. Only for tests."
 )
 QUIET = Option("--quiet", "-q", help="Print nothing but results, warnings and errors.")
+RESUME = Option(help="Go on where an earlier run was interrupted.")
 TIMINGS = Option("--timings", help="Print the stage table on standard error.")
 TRACE = Option("--trace", metavar="FILE", help="Write a Chrome trace (chrome://tracing).")
 
 Device = Annotated[str, DEVICE]
 InsecureTestKey = Annotated[bool, INSECURE_TEST_KEY]
 Quiet = Annotated[bool, QUIET]
+Resume = Annotated[bool, RESUME]
 Timings = Annotated[bool, TIMINGS]
 Trace = Annotated[Path | None, TRACE]

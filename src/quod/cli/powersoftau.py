@@ -17,7 +17,7 @@ from quod.cli.contributing import (
     in_words,
     show_contributions,
 )
-from quod.cli.options import AsJson, Device, Quiet, check_outputs
+from quod.cli.options import AsJson, Device, Quiet, Resume, check_outputs
 from quod.cli.terminal import note, show, show_beside, show_json
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def new(
     curve: Annotated[str, typer.Argument(metavar="CURVE", help="bn254 or bls12_381.")],
     power: Annotated[int, typer.Argument(metavar="POWER", help="2**POWER is the largest domain.")],
     out: Target,
+    resume: Resume = True,
     quiet: Quiet = False,
 ) -> None:
     """Begin a ceremony: write powers of 1, and show the hash that the first contributor signs."""
@@ -55,7 +56,10 @@ def new(
     known = curve_of_json_name(curve)
     with followed_timeline(quiet=quiet) as timeline:
         name = curve if known is None else known.name
-        challenge = new_powers(curve_named(name).name, power, out, timeline=timeline)
+        challenge = new_powers(
+            curve_named(name).name, power, out, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet),
+        )  # fmt: skip
     show_beside(out, f"First challenge: {in_words(challenge)}")
     note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
 
@@ -66,10 +70,7 @@ def prepare(
         list[Path], typer.Argument(metavar="[phase2] PTAU OUT", help="Powers of tau; new file.")
     ],
     device: Device = "cpu",
-    resume: Annotated[
-        bool,
-        typer.Option("--resume/--no-resume", help="Go on where an earlier run was interrupted."),
-    ] = True,
+    resume: Resume = True,
     quiet: Quiet = False,
 ) -> None:
     """Add what the second phase takes: the powers in Lagrange bases of all domains."""
@@ -150,14 +151,20 @@ def response(
 
 @app.command()
 def verify(
-    ptau: Source, device: Device = "cpu", as_json: AsJson = False, quiet: Quiet = False
+    ptau: Source,
+    device: Device = "cpu",
+    resume: Resume = True,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Check every contribution and every point. The exit code is 0 only if all is well."""
     from quod.ceremony.verification import verify as run
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        found = run(ptau, device=device, timeline=timeline)
+        found = run(
+            ptau, device=device, timeline=timeline, resume=resume, report=partial(note, quiet=quiet)
+        )
     if as_json:
         show_json(
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ import typer
 
 from quod.cli import groth16
 from quod.cli.contributing import (
+    Name,
+    Target,
     add_contributing,
     contributions_json,
     in_words,
@@ -20,6 +23,7 @@ from quod.cli.options import (
     Device,
     InsecureTestKey,
     Quiet,
+    Resume,
     check_outputs,
     typer_command,
 )
@@ -30,7 +34,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Proving keys.", no_args_is_help=True)
 export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
+imports = typer.Typer(help="Take what another program contributed.", no_args_is_help=True)
 app.add_typer(export, name="export")
+app.add_typer(imports, name="import")
+
+_Zkey = Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")]
+
 app.command("new")(typer_command(groth16.setup))
 
 
@@ -50,6 +59,7 @@ def verify(
         ),
     ],
     device: Device = "cpu",
+    resume: Resume = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,7 +76,10 @@ def verify(
     is_key = kind == "init" if kind else bytes(map_file(first)[:4]) == b"zkey"
     run = verify_from_init if is_key else verify_from_r1cs
     with followed_timeline(quiet=quiet) as timeline:
-        found = run(first, ptau, zkey, device=device, timeline=timeline)
+        found = run(
+            first, ptau, zkey, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet),
+        )  # fmt: skip
     if as_json:
         show_json(
             {
@@ -100,9 +113,35 @@ def _export() -> None:
     """Take a part out of a proving key."""
 
 
+@imports.callback()
+def _import() -> None:
+    """Take what another program contributed."""
+
+
+@imports.command("bellman")
+def import_bellman(
+    zkey: _Zkey,
+    parameters: Annotated[
+        Path, typer.Argument(metavar="PARAMS", help="MPC parameters, contributed to.")
+    ],
+    out: Target,
+    name: Name = "",
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Make a key of MPC parameters that were exported from ZKEY and contributed to."""
+    check_outputs([out], [zkey, parameters])
+    from quod.cli.progress import followed_timeline
+    from quod.groth16.ceremony import import_bellman as run
+
+    with followed_timeline(quiet=quiet) as timeline:
+        receipt = run(zkey, parameters, out, name=name, device=device, timeline=timeline)
+    _show_receipt(receipt, out, quiet)
+
+
 @export.command()
 def verificationkey(
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    zkey: _Zkey,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the key goes (JSON).")],
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
@@ -114,4 +153,35 @@ def verificationkey(
 
     key = VerifyingKey.from_zkey(zkey, allow_insecure=insecure_test_key)
     write_atomically(out, key.to_json().encode())
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@export.command()
+def bellman(
+    zkey: _Zkey,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the MPC parameters go.")],
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Write a key for bellman's tools to contribute to, as `snarkjs` does: MPC parameters."""
+    check_outputs([out], [zkey])
+    from quod.cli.progress import followed_timeline
+    from quod.groth16.ceremony import export_bellman
+
+    with followed_timeline(quiet=quiet) as timeline:
+        export_bellman(zkey, out, device=device, timeline=timeline)
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@export.command()
+def json(
+    zkey: _Zkey,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes (JSON).")],
+    quiet: Quiet = False,
+) -> None:
+    """Write all of a proving key as JSON, as `snarkjs zkey export json` does."""
+    check_outputs([out], [zkey])
+    from quod.groth16.key_json import export_json
+
+    export_json(zkey, out)
     note(f"Wrote {out}.", quiet=quiet)

@@ -26,7 +26,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from quod.device.own_folder import NotOwnError, is_own, open_base, open_within
+from quod.device.own_folder import NotOwnError, open_base, open_within, read_own
 
 _SCHEMA = b"quod-cache-3\n"
 _DIGEST_BYTES = 32
@@ -46,8 +46,6 @@ _TEMPORARY = re.compile(re.escape(_TEMPORARY_PREFIX) + r"[0-9a-f]{32}")
 _TEXT = re.compile(r".+-[0-9a-f]{32}\.[a-z]+")
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe must not wait for a writer.
-_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class CacheWarning(UserWarning):
@@ -257,19 +255,11 @@ def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str
 
 def _read(shard: int, name: str, most: int) -> bytes:
     """A file of the user or root and of a size that entries have; empty if it is none."""
-    handle = os.open(name, _OLD, dir_fd=shard)
-    try:
-        status = os.fstat(handle)
-        if not (stat.S_ISREG(status.st_mode) and is_own(status) and status.st_size <= most):
-            return b""
-        # One more: a file that grows is no entry, as is one that is not read at once.
-        data = os.read(handle, status.st_size + 1)
-        if time.time() - status.st_mtime > _SECONDS_OF_USE:
-            with contextlib.suppress(OSError):
-                os.utime(handle)
-        return data
-    finally:
-        os.close(handle)
+    data, changed = read_own(shard, name, most)
+    if data and time.time() - changed > _SECONDS_OF_USE:
+        with contextlib.suppress(OSError):
+            os.utime(name, dir_fd=shard, follow_symlinks=False)
+    return data
 
 
 def _write_new(name: str, data: bytes, folder: int | None = None) -> None:

@@ -13,6 +13,8 @@ import stat
 # Of the folders above, nothing is read: leave to pass through them is enough.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A pipe must not wait for a writer.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PRIVATE = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -71,6 +73,23 @@ def open_within(folder: int, name: str, *, create: bool = False) -> tuple[int, b
         os.close(found)
         raise
     return found, was_open
+
+
+def read_own(folder: int, name: str, most: int) -> tuple[bytes, float]:
+    """A file of the user or root in a folder, no link, and when it was changed.
+
+    Empty if it is none that nobody else may write, or longer than `most`; OSError if it is not
+    there.
+    """
+    handle = os.open(name, _FILE, dir_fd=folder)
+    try:
+        status = os.fstat(handle)
+        if not (stat.S_ISREG(status.st_mode) and is_own(status) and status.st_size <= most):
+            return b"", status.st_mtime
+        # One more: a file that grows is not what it was, as is one that is not read at once.
+        return os.read(handle, status.st_size + 1), status.st_mtime
+    finally:
+        os.close(handle)
 
 
 def is_own(status: os.stat_result) -> bool:

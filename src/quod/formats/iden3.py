@@ -32,6 +32,7 @@ _U32 = np.dtype("<u4")
 
 # No format has more than 20.
 _MOST_SECTIONS = 256
+_MOST_TEXT = 1 << 12
 
 
 class SectionReader:
@@ -85,6 +86,17 @@ class SectionReader:
     def u64(self, what: str) -> int:
         """The next 64-bit integer."""
         return int.from_bytes(self.take(8, what), "little")
+
+    def text(self, name: str) -> str:
+        """A u32 length and so many printable characters of ASCII, which are the `name`."""
+        start = self._position
+        length = self.u32(f"the length of the {name}")
+        if length > _MOST_TEXT:
+            self.fail(f"the {name} has {length} bytes, and at most {_MOST_TEXT} are read", start)
+        data = bytes(self.take(length, f"the {name}"))
+        if not data.isascii() or not data.decode().isprintable():
+            self.fail(f"the {name} is no text; the file is damaged, copy it again", start)
+        return data.decode()
 
     def modulus(self, what: str) -> int:
         """A u32 count of bytes and an integer of that length: how the formats state a prime."""
@@ -229,6 +241,16 @@ class Iden3File:
         """
         if self.identity is not None:
             self.identity.check()
+
+    def check_sections(self, *identifiers: int) -> None:
+        """InputError for a section of another number than these."""
+        for section in self.sections.values():
+            if section.id not in identifiers:
+                raise InputError(
+                    f"is none of a {self.kind} file of version {self.version}; the file is damaged "
+                    "or of another program, make it again",
+                    path=self.path, section=str(section.id), offset=section.offset,
+                )  # fmt: skip
 
     def section(self, identifier: int, name: str) -> SectionReader:
         """A reader at the start of a section; `name` says in errors what the section holds."""

@@ -27,6 +27,16 @@ class PlannedSection:
         return cls(identifier, sum(len(as_bytes(part)) for part in parts), lambda: iter(parts))
 
 
+def places(kind: str, version: int, sections: Sequence[PlannedSection]) -> dict[int, int]:
+    """Where in the file each section's bytes will begin, by its number."""
+    at, found = len(container_start(kind, version, len(sections))), {}
+    for section in sections:
+        at += len(section_start(section.identifier, section.length))
+        found[section.identifier] = at
+        at += section.length
+    return found
+
+
 def write_planned(
     file: BinaryIO, kind: str, version: int, sections: Sequence[PlannedSection]
 ) -> None:

@@ -148,6 +148,11 @@ class R1cs:
         )
 
     @property
+    def file(self) -> Iden3File:
+        """The open container."""
+        return self._file
+
+    @property
     def a(self) -> SparseMatrix:
         """The matrix of the left factors."""
         return self.matrices[0]

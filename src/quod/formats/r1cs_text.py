@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import BinaryIO, TypeAlias
 
+from quod.formats.json_text import write_json_list
 from quod.formats.r1cs import R1cs, SparseMatrix
 from quod.formats.wtns import Witness
 from quod.frozen import frozen
@@ -74,10 +75,10 @@ def r1cs_to_json(r1cs: R1cs, file: BinaryIO) -> None:
         [{str(wire): str(value) for wire, value in terms} for terms in (row.a, row.b, row.c)]
         for row in (constraint(r1cs, number) for number in range(r1cs.constraints))
     )
-    _write_list(file, "constraints", (json.dumps(row, indent=1) for row in rows))
-    _write_list(file, "map", map(str, r1cs.wire_labels.tolist()))
+    write_json_list(file, "constraints", (json.dumps(row, indent=1) for row in rows))
+    write_json_list(file, "map", map(str, r1cs.wire_labels.tolist()))
     for empty in ("customGates", "customGatesUses"):
-        _write_list(file, empty, iter(()))
+        write_json_list(file, empty, iter(()))
     file.write(b"\n}")
 
 
@@ -89,17 +90,6 @@ def witness_to_json(witness: Witness, file: BinaryIO) -> None:
         text = ",\n".join(f' "{value}"' for value in rows)
         file.write(("[\n" if not start else ",\n").encode() + text.encode())
     file.write(b"\n]")
-
-
-def _write_list(file: BinaryIO, name: str, items: Iterator[str]) -> None:
-    file.write(f',\n "{name}": ['.encode())
-    between = "\n  "
-    for item in items:
-        # An empty object has a line break in it, as in what snarkjs writes.
-        text = item.replace("{}", "{\n }").replace("\n", "\n  ")
-        file.write((between + text).encode())
-        between = ",\n  "
-    file.write(b"\n ]")
 
 
 def _terms(matrix: SparseMatrix, row: int) -> Terms:

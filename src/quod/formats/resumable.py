@@ -55,6 +55,10 @@ class Parts:
         """Whether these bytes are there from an earlier run."""
         return (at, length) in self._done
 
+    def found(self, at: int, length: int) -> bytes | None:
+        """These bytes, if they are there from an earlier run."""
+        return os.pread(self.file.fileno(), length, at) if self.is_done(at, length) else None
+
     def finish(self, at: int, length: int) -> None:
         """These bytes are written and stay; now and then, all such are put down in the journal."""
         self._pending.append((at, length))

@@ -320,9 +320,9 @@ def proof_to_json(proof: ProofJson) -> bytes:
     curve = curve_named(proof.curve)
     return _dump(
         {
-            "pi_a": _strings(proof.a, 1, "pi_a", curve.fq),
-            "pi_b": _strings(proof.b, 2, "pi_b", curve.fq),
-            "pi_c": _strings(proof.c, 1, "pi_c", curve.fq),
+            "pi_a": point_strings(proof.a, 1, "pi_a", curve.fq),
+            "pi_b": point_strings(proof.b, 2, "pi_b", curve.fq),
+            "pi_c": point_strings(proof.c, 1, "pi_c", curve.fq),
             "protocol": PROTOCOL,
             "curve": curve.snarkjs_name,
         }
@@ -351,19 +351,19 @@ def verification_key_to_json(key: VerifyingKeyJson) -> bytes:
             "protocol": PROTOCOL,
             "curve": curve.snarkjs_name,
             "nPublic": key.public,
-            "vk_alpha_1": _strings(key.alpha_g1, 1, "vk_alpha_1", fq),
-            "vk_beta_2": _strings(key.beta_g2, 2, "vk_beta_2", fq),
-            "vk_gamma_2": _strings(key.gamma_g2, 2, "vk_gamma_2", fq),
-            "vk_delta_2": _strings(key.delta_g2, 2, "vk_delta_2", fq),
+            "vk_alpha_1": point_strings(key.alpha_g1, 1, "vk_alpha_1", fq),
+            "vk_beta_2": point_strings(key.beta_g2, 2, "vk_beta_2", fq),
+            "vk_gamma_2": point_strings(key.gamma_g2, 2, "vk_gamma_2", fq),
+            "vk_delta_2": point_strings(key.delta_g2, 2, "vk_delta_2", fq),
             "vk_alphabeta_12": [
                 [[str(c0), str(c1)] for c0, c1 in coefficients] for coefficients in key.alphabeta
             ],
-            "IC": [_strings(point, 1, f"IC[{i}]", fq) for i, point in enumerate(key.ic)],
+            "IC": [point_strings(point, 1, f"IC[{i}]", fq) for i, point in enumerate(key.ic)],
         }
     )
 
 
-def _strings(point: G1 | G2, degree: int, name: str, fq: Modulus) -> list[Any]:
+def point_strings(point: G1 | G2, degree: int, name: str, fq: Modulus) -> list[Any]:
     """A point with its third coordinate, as decimal strings."""
     plain = plain_point(point, degree, name)
     if degree == 1:

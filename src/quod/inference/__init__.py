@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.inference.files.key import read_verifying_key as read_verifying_key
+    from quod.inference.files.key import write_verifying_key as write_verifying_key
+    from quod.inference.files.proof import read_proof as read_proof
+    from quod.inference.files.proof import write_proof as write_proof
     from quod.inference.network import Activations as Activations
     from quod.inference.network import run as run
     from quod.inference.perceptron import Layer as Layer
@@ -29,8 +33,12 @@ __all__ = [
     "Prover",
     "VerifyingKey",
     "error_terms",
+    "read_proof",
+    "read_verifying_key",
     "run",
     "verify",
+    "write_proof",
+    "write_verifying_key",
 ]
 
 _HOME = {
@@ -41,8 +49,12 @@ _HOME = {
     "Prover": "quod.inference.prover",
     "VerifyingKey": "quod.inference.statement",
     "error_terms": "quod.inference.statement",
+    "read_proof": "quod.inference.files.proof",
+    "read_verifying_key": "quod.inference.files.key",
     "run": "quod.inference.network",
     "verify": "quod.inference.verifier",
+    "write_proof": "quod.inference.files.proof",
+    "write_verifying_key": "quod.inference.files.key",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -12,10 +12,10 @@ from quod.commitment.scheme import Claim
 from quod.device.buffer import Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.errors import DeviceError, InputError, VerificationError
+from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import Words, to_montgomery
 from quod.field.plain_extension import scaled
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.inference.network import Activations, run
 from quod.inference.perceptron import HALF, Numbers, Perceptron, check_images, clamped
 from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
@@ -23,6 +23,7 @@ from quod.inference.protocol import PRODUCT, Conversation, Point, weighted
 from quod.inference.statement import (
     FIELD,
     LIMBS,
+    MAKE_A_KEY,
     SCHEME,
     WEIGHT_OFFSET,
     WEIGHTS,
@@ -58,10 +59,13 @@ class Prover:
     """Proves inferences of a perceptron, whose weights it has committed to, on a device.
 
     `key` is what verifiers need. It and proofs are checked before they are given away; DeviceError
-    for a device that made wrong ones.
+    for a device that made wrong ones. With the `key` that an earlier prover made it is not made
+    again: MismatchError for that of another perceptron.
     """
 
-    def __init__(self, device: DeviceChoice, perceptron: Perceptron) -> None:
+    def __init__(
+        self, device: DeviceChoice, perceptron: Perceptron, *, key: VerifyingKey | None = None
+    ) -> None:
         self.device = resolve_device(device)
         self.perceptron = instance(
             "the perceptron", perceptron, Perceptron, "Perceptron.open reads one"
@@ -85,15 +89,22 @@ class Prover:
         self._committed = self.device.upload(committed)
         writer = ProofWriter(Transcript())
         self._committer.commit(self._committed, writer)
-        shown = prove_committed(self.device, FIELD, [committed], WEIGHTS, scheme=SCHEME)
-        self.key = VerifyingKey(
+        made = VerifyingKey(
             widths,
             perceptron.table_bits,
             tuple(tuple(layer.biases.tolist()) for layer in layers),
             tuple(tuple(layer.multipliers.tolist()) for layer in perceptron.hidden),  # type: ignore[union-attr]
             writer.getvalue(),
-            shown,
+            b"",
         )
+        if key is not None:
+            if made.digest != instance("the key", key, VerifyingKey, MAKE_A_KEY).digest:
+                raise MismatchError("the key is of another perceptron")
+            key.check_weights()
+            self.key = key
+            return
+        shown = prove_committed(self.device, FIELD, [committed], WEIGHTS, scheme=SCHEME)
+        self.key = replace(made, weights_proof=shown)
         try:
             self.key.check_weights()
         except (VerificationError, InputError) as error:

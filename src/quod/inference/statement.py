@@ -51,7 +51,7 @@ WEIGHTS = Range(8)
 
 ROOT_BYTES = 32
 
-_MAKE_A_KEY = "make one: Prover(device, perceptron).key"
+MAKE_A_KEY = "make one: Prover(device, perceptron).key"
 
 
 @frozen
@@ -160,12 +160,24 @@ def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
 
 def check_public(key: object, images: object, logits: object) -> tuple[Numbers, Numbers]:
     """Images and their logits; InputError for what is none of the key's."""
-    checked = instance("the key", key, VerifyingKey, _MAKE_A_KEY)
+    checked = instance("the key", key, VerifyingKey, MAKE_A_KEY)
     values = check_images(images, checked.widths[0])
+    return values, check_logits(checked, logits, len(values))
+
+
+def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -> Numbers:
+    """Logits as int64; InputError for what is none of the key's, or of other than so many images,
+    of any if that is None."""
     array = plain_array("the logits", logits)
-    if array.dtype.kind not in "iu" or array.shape != (len(values), checked.widths[-1]):
+    rows = "images" if images is None else images
+    if (
+        array.dtype.kind not in "iu"
+        or array.ndim != 2
+        or not len(array)
+        or array.shape != (len(array) if images is None else images, key.widths[-1])
+    ):
         raise InputError(
-            f"the logits are whole numbers of shape {(len(values), checked.widths[-1])}, not "
+            f"the logits are whole numbers of shape ({rows}, {key.widths[-1]}), not "
             f"{array.dtype} of {array.shape}"
         )
     if array.dtype == np.uint64 and (array >= 1 << 31).any():
@@ -173,7 +185,7 @@ def check_public(key: object, images: object, logits: object) -> tuple[Numbers, 
     found = array.astype(np.int64)
     if (np.abs(found) >= 1 << 31).any() or (found == -(1 << 63)).any():
         raise InputError("a logit is not below 2^31 in absolute value")
-    return values, found
+    return found
 
 
 def pairs_statement(places: Places) -> Lookup:
@@ -192,7 +204,7 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
 
     What shows that the weights are of eight bits is among it.
     """
-    instance("the key", key, VerifyingKey, _MAKE_A_KEY)
+    instance("the key", key, VerifyingKey, MAKE_A_KEY)
     places, likely = key.places(whole_number("the images", images, 1)), most_likely(FIELD)
     layers = range(places.hidden + 1)
     rounds = 2 * sum(places.log_columns(each) for each in layers)

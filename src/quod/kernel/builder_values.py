@@ -74,6 +74,10 @@ class ValueBuilder(TileBuilder):
         """a * b + c, rounded once."""
         return self.emit("fma", (a, b, c))
 
+    def dot4(self, a: Value, b: Value, c: Value) -> Value:
+        """c, an i32, + the products of the four signed bytes of `a` with those of `b`, both u32."""
+        return self.emit("dot4", (a, b, c))
+
     def rcp(self, value: Value) -> Value:
         """1 / value of an f32."""
         return self.emit("rcp", (value,))

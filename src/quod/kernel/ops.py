@@ -136,6 +136,11 @@ _row(
     "c + (bits 52 to 103 of the product of the low 52 bits of a and b); operands c, a, b.",
     semantics.multiply_add_52_high, cost="high product", factors=(1, 2),
 )  # fmt: skip
+_row(
+    "dot4", "u32 u32 i32 -> i32",
+    "c + the products of the four signed bytes of a with those of b; the sum wraps.",
+    semantics.dot_of_bytes,
+)  # fmt: skip
 
 _row = partial(_define, "Comparison and choice", lanes="comparison")
 _row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)

@@ -159,9 +159,9 @@ def emit_kernel(found: RegisteredKernel, target: str = "ir", machine: Machine | 
     try:
         traced = found.trace(chosen)
     except KernelError as error:
-        if machine is not None and _traces(found, target):
+        if machine is not None and is_written_for(found, target):
             raise
-        others = [other for other in _TARGETS if other != target and _traces(found, other)]
+        others = [other for other in _TARGETS if other != target and is_written_for(found, other)]
         hint = f"take the target {' or '.join(others)}" if others else str(error)
         raise KernelError(
             f"the kernel {name} is not written for the machine of {target}; {hint}"
@@ -182,7 +182,8 @@ def _machine_of(kernel: RegisteredKernel, target: str) -> Machine:
     return machine if size is None else replace(machine, workgroup_size=size)
 
 
-def _traces(kernel: RegisteredKernel, target: str) -> bool:
+def is_written_for(kernel: RegisteredKernel, target: str) -> bool:
+    """Whether a target's own machine takes a kernel: some are for processors alone."""
     try:
         kernel.trace(_machine_of(kernel, target))
     except KernelError:

@@ -203,6 +203,14 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     return np.array([_fused_one(*row) for row in rows], np.float64)
 
 
+def dot_of_bytes(a: Array, b: Array, c: Array) -> Array:
+    total = c
+    for shift in map(np.uint32, (24, 16, 8, 0)):
+        x, y = (((word << shift).view(np.int32)) >> np.int32(24) for word in (a, b))
+        total = total + x * y
+    return total
+
+
 def inverse_square_root(a: Array) -> Array:
     result: Array = a.dtype.type(1) / np.sqrt(a)
     return result

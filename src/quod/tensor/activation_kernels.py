@@ -32,7 +32,7 @@ def _sigmoids(k: Builder, x: Value) -> tuple[Value, Value]:
     return k.select(positive, part, low), k.select(positive, low, part)
 
 
-def _silu(k: Builder, x: Value) -> list[Value]:
+def silu(k: Builder, x: Value) -> list[Value]:
     """y = x * sigmoid(x) (Elfwing, Uchibe and Doya, 2018)."""
     return [x * _sigmoids(k, x)[0]]
 
@@ -50,7 +50,7 @@ def _silu_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
 
 def _swiglu(k: Builder, gate: Value, up: Value) -> list[Value]:
     """y = silu(gate) * up (Shazeer, GLU variants improve transformer, 2020)."""
-    return [_silu(k, gate)[0] * up]
+    return [silu(k, gate)[0] * up]
 
 
 def _swiglu_backward(k: Builder, gradient: Value, gate: Value, up: Value) -> list[Value]:
@@ -75,7 +75,7 @@ def _normal(k: Builder, x: Value) -> tuple[Value, Value]:
     return k.select(x < 0.0, tail, 1.0 - tail), k.exp2(half)
 
 
-def _gelu(k: Builder, x: Value) -> list[Value]:
+def gelu(k: Builder, x: Value) -> list[Value]:
     """y = x * Phi(x) (Hendrycks and Gimpel, 2016)."""
     return [x * _normal(k, x)[0]]
 
@@ -105,9 +105,9 @@ def _gelu_tanh_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
 
 
 _ROWS: dict[str, tuple[Function, str, str]] = {
-    "silu": (_silu, "x", "y"),
+    "silu": (silu, "x", "y"),
     "silu_backward": (_silu_backward, "gradient x", "y"),
-    "gelu": (_gelu, "x", "y"),
+    "gelu": (gelu, "x", "y"),
     "gelu_backward": (_gelu_backward, "gradient x", "y"),
     "gelu_tanh": (_gelu_tanh, "x", "y"),
     "gelu_tanh_backward": (_gelu_tanh_backward, "gradient x", "y"),

@@ -15,12 +15,14 @@ from quod.device.foreign import in_place
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
-from quod.kernel.types import Type, bf16, f16, f32, i8, i32, u32
+from quod.kernel.types import Type, bf16, f16, f32, i8, i32, u8, u16, u32, u64
 from quod.validation import shown
 
 Given: TypeAlias = "Array | Buffer | ForeignArray"
 """A tensor of the caller's."""
 
+WORDS = {each.bytes: each for each in (u8, u16, u32, u64)}
+"""What kernels see of elements of so many bytes whose bits they move."""
 _MOST = (1 << 31) - 1
 """Rows, and elements of a row: what kernels count in words of 32 bits."""
 
@@ -79,6 +81,11 @@ def sums(device: AnyDevice, name: str, value: Given) -> Tensor:
         device, name, value, lambda dtype: i32 if dtype == np.int32 else _element(dtype),
         "results are of int32, float32, float16 or bfloat16",
     )  # fmt: skip
+
+
+def words(device: AnyDevice, name: str, value: Given) -> Tensor:
+    """The same of any elements of 1, 2, 4 or 8 bytes, of which kernels see the bits."""
+    return _described(device, name, value, _word, "elements have 1, 2, 4 or 8 bytes")
 
 
 def _described(
@@ -176,6 +183,11 @@ def _index(dtype: np.dtype[Any]) -> Type | None:
     return u32 if dtype in (np.int32, np.uint32) else None
 
 
+def _word(dtype: np.dtype[Any]) -> Type | None:
+    plain = dtype.kind in "biufcV" and not dtype.hasobject
+    return WORDS.get(dtype.itemsize) if plain else None
+
+
 def like(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
     """Another tensor of a tensor's type and shape; InputError if it is of another."""
     return _fitting(tensor(device, name, value), model, model.shape)
@@ -198,6 +210,14 @@ def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...
     found = tensor(device, name, value)
     if found.element is not f32 or found.shape != shape:
         raise InputError(f"{name} must be f32 of shape {shape}, not {found.text}")
+    return found
+
+
+def places_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of int32 or uint32 of a shape; InputError if it is of another."""
+    found = indices(device, name, value)
+    if found.shape != shape:
+        raise InputError(f"{name} must be of shape {shape}, not {found.shape}")
     return found
 
 
@@ -245,29 +265,34 @@ def result(device: AnyDevice, given: Given, model: Tensor) -> Any:
 
 def shaped(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """The same of another shape."""
-    make: Any = getattr(given, "new_empty", None)
-    if make is not None and not isinstance(given, (Buffer, np.ndarray)):
-        return make(shape)
-    return _made(device, model, shape, model.dtype)
+    make = _maker(given)
+    return _made(device, model, shape, model.dtype) if make is None else make(shape)
 
 
 def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Memory for f32 of a shape, where a tensor is; of its caller's library, if that makes f32."""
-    make: Any = getattr(given, "new_empty", None)
-    own = make is not None and not isinstance(given, (Buffer, np.ndarray))
-    if own and model.element is f32:
+    make = _maker(given)
+    if make is not None and model.element is f32:
         return make(shape)
-    if own and hasattr(given, "float"):
+    if make is not None and hasattr(given, "float"):
         return make(shape).float()
     return _made(device, model, shape, np.dtype(np.float32))
 
 
 def integers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Memory for int32 of a shape, where a tensor is; of its caller's library, if that makes it."""
-    make: Any = getattr(given, "new_empty", None)
-    if make is not None and not isinstance(given, (Buffer, np.ndarray)) and hasattr(given, "int"):
+    make = _maker(given)
+    if make is not None and hasattr(given, "int"):
         return make(shape).int()
     return _made(device, model, shape, np.dtype(np.int32))
+
+
+def _maker(given: Given) -> Callable[[tuple[int, ...]], Any] | None:
+    """What makes an array of the library that one is of, if that does."""
+    if isinstance(given, (Buffer, np.ndarray)):
+        return None
+    make: Callable[[tuple[int, ...]], Any] | None = getattr(given, "new_empty", None)
+    return make
 
 
 def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -280,6 +305,16 @@ def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dt
     found = device.allocate(math.prod(shape) * dtype.itemsize, zero=False)
     found.dtype, found.shape = dtype, shape
     return found
+
+
+def view(found: Tensor, shape: tuple[int, ...]) -> Any:
+    """The memory of a tensor as that of another shape."""
+    memory = found.memory
+    if not isinstance(memory, Buffer):
+        return memory.reshape(shape)
+    whole = memory.slice(0, memory.nbytes)
+    whole.dtype, whole.shape = found.dtype, shape
+    return whole
 
 
 def results(whose: str, number: int, out: object) -> None:

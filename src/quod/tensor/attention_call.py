@@ -7,8 +7,8 @@ from typing import Any
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.tensor_map import TiledMemory
-from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result
-from quod.tensor.attention_heads import Heads, heads_of
+from quod.tensor.arrays import Given, Tensor, reached
+from quod.tensor.attention_heads import Heads, heads_of, results_of
 from quod.tensor.attention_kernel import ATTENTION, AttentionForm
 from quod.tensor.attention_plan import WarpgroupPlan, heads_together, plan_attention
 from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
@@ -39,12 +39,7 @@ def attention(
     """
     device = resolve_device(device)
     given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    target = result(device, q, given.q) if out is None else out
-    made = like(device, "out", target, given.q)
-    sums = None if log_sums is None else given.of_queries(device, "log_sums", log_sums)
-    check_apart(made, *given.given, sums)
-    if sums is not None:
-        check_apart(sums, *given.given)
+    target, made, sums = results_of(device, q, given.q, given.given, log_sums, out)
     if not math.prod(given.q.shape):
         return target
     element, (queries, keys, head) = given.q.element, given.sizes

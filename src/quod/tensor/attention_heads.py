@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.tensor.arrays import Given, Tensor, indices, like, of_numbers, tensor
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    indices,
+    like,
+    of_numbers,
+    result,
+    tensor,
+)
 from quod.tensor.attention_plan import LARGEST_HEAD
 from quod.tensor.scalars import positive
 from quod.validation import flag
@@ -92,3 +102,19 @@ def heads_of(
             raise InputError(f"lengths must have the shape {leading or (1,)}, not {seen.shape}")
     by = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
     return Heads(queries, keys, values, seen, flag("causal", causal), by)
+
+
+def results_of(
+    device: AnyDevice, value: Given, q: Tensor, read: Sequence[Tensor | None],
+    log_sums: Given | None, out: Given | None,
+) -> tuple[Any, Tensor, Tensor | None]:  # fmt: skip
+    """`out` or what is made like `q`, its memory, and that of a number of each query if it is
+    asked for; InputError where they do not fit, or are in memory that is read."""
+    target = result(device, value, q) if out is None else out
+    made = like(device, "out", target, q)
+    sums = None
+    if log_sums is not None:
+        sums = of_numbers(device, "log_sums", log_sums, q.shape[:-1])
+        check_apart(sums, *read)
+    check_apart(made, *read, sums)
+    return target, made, sums

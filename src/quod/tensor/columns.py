@@ -67,9 +67,7 @@ class Columns:
         self, first: Value, count: Value, terms: Callable[[Value], Sequence[Values]], number: int
     ) -> list[Values]:
         """The sums of the `number` terms of `count` rows from `first` on, in their order."""
-        k = self._k
-        width = self._plan.batch * self._plan.vector
-        zeros = (k.constant(0.0, f32),) * (width * number)
+        zeros = (self._k.constant(0.0, f32),) * (self.width * number)
 
         def added(carried: Values, rows: list[Value]) -> Values:
             for found in [terms(row) for row in rows]:
@@ -77,14 +75,30 @@ class Columns:
                 carried = tuple(a + b for a, b in zip(carried, flat, strict=True))
             return carried
 
-        together = count // _AT_ONCE
-        with k.range(0, together, carry=zeros) as loop:
+        return self.split(self.fold(first, count, zeros, added))
+
+    def fold(
+        self, first: Value, count: Value, initial: Values,
+        step: Callable[[Values, list[Value]], Values],
+    ) -> Values:  # fmt: skip
+        """What `step` makes of what it carries and of some of `count` rows from `first` on."""
+        k, together = self._k, count // _AT_ONCE
+        with k.range(0, together, carry=initial) as loop:
             begin = first + loop.index * _AT_ONCE
-            loop.next(added(loop.carried, [begin + each for each in range(_AT_ONCE)]))
+            loop.next(step(loop.carried, [begin + each for each in range(_AT_ONCE)]))
         with k.range(together * _AT_ONCE, count, carry=loop.results) as rest:
-            rest.next(added(rest.carried, [first + rest.index]))
-        totals: Values = rest.results
-        return [totals[each * width : (each + 1) * width] for each in range(number)]
+            rest.next(step(rest.carried, [first + rest.index]))
+        found: Values = rest.results
+        return found
+
+    @property
+    def width(self) -> int:
+        """The instance's elements of a row."""
+        return self._plan.batch * self._plan.vector
+
+    def split(self, values: Values) -> list[Values]:
+        """Values by what they are, of which each has one for every element of a row."""
+        return [values[at : at + self.width] for at in range(0, len(values), self.width)]
 
     def store(self, matrix: Value, element: Type, row: Value, values: Values) -> None:
         """Stores the instance's elements of a row."""

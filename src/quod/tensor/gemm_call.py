@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,39 +14,47 @@ from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel.types import f32
+from quod.tensor.along_k import Turned, along_k, is_along_k
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
+from quod.tensor.gemm_epilogue import FUNCTIONS
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_kernel import GEMM
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan, plan_gemm
 from quod.tensor.gemm_warpgroups import GEMM_TILES
 from quod.tensor.scalars import real
-from quod.validation import flag
+from quod.validation import choice, flag
+
+Activation = Literal["gelu", "silu"]
 
 
 def gemm(
     device: DeviceChoice, a: Given, b: Given, *, bias: Given | None = None,
-    residual: Given | None = None, scale: float = 1.0, transpose_a: bool = False,
-    transpose_b: bool = False, tf32: bool = False, out: Given | None = None,
+    activation: Activation | None = None, residual: Given | None = None, scale: float = 1.0,
+    transpose_a: bool = False, transpose_b: bool = False, tf32: bool = False,
+    out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """scale * (A B) + bias + residual; gives `out`, or what is made for it.
+    """activation(scale * (A B) + bias) + residual; gives `out`, or what is made for it.
 
     `a` has the shape (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n), or (n, k) with
     `transpose_b`, for all products, or has the leading axes of `a`. `bias` is (n,), `residual` and
-    `out` are (..., m, n). All are of one type, f32, f16 or bf16, and contiguous in C order, as
-    `softmax` takes them; `out` may be `residual`, and no operand. Sums are f32, in a fixed order; a
-    result is rounded once to its type. A sum of nothing, where k is 0, is 0. With `tf32` elements
-    of f32 may be rounded toward zero to 10 bits behind the point, which is what tensor cores
-    multiply: they do if lines of both operands are along k, with `transpose_b` and without
-    `transpose_a`, and k is a multiple of 4. InputError, with the name of the argument, for what
-    does not fit; DeviceError for memory that the device does not reach.
+    `out` are (..., m, n). `activation`, "gelu" or "silu", is the function of that name, applied to
+    numbers of f32 before the residual is added. All are of one type, f32, f16 or bf16, and
+    contiguous in C order, as `softmax` takes them; `out` may be `residual`, and no operand. Sums
+    are f32, in a fixed order; a result is rounded once to its type. A sum of nothing, where k is 0,
+    is 0. With `tf32` elements of f32 may be rounded toward zero to 10 bits behind the point, which
+    is what tensor cores multiply: they do if k is a multiple of 4 and lines of both operands are
+    along k, with `transpose_b` and without `transpose_a`; others are turned first if the product is
+    large. InputError, with the name of the argument, for what does not fit; DeviceError for memory
+    that the device does not reach.
     """
     device = resolve_device(device)
     form = GemmForm(
         flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), bias is not None,
         residual is not None,
+        None if activation is None else choice("activation", activation, tuple(FUNCTIONS)),
     )  # fmt: skip
+    tf32 = flag("tf32", tf32)
     first, second = tensor(device, "a", a), tensor(device, "b", b)
-    tf32 = flag("tf32", tf32) and first.element is f32
     shape, depth = shape_of_product(first, second, form)
     model = Tensor("c", first.memory, first.element, first.dtype, shape)
     beside = {
@@ -65,14 +73,16 @@ def gemm(
     m, n = shape[-2:]
     batch = math.prod(shape[:-2])
     operands = [first.memory, second.memory]
+    tf32 = tf32 and first.element is f32
+    if tf32:
+        operands, form = along_k(device, (first, second), form, (m, n, depth))
     if depth == 0:
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
         operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
     own = int(len(second.shape) > 2)
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_gemm(
-        device, first.element, (m, n, depth), pitches, batch,
-        tf32=tf32 and form.transpose_b and not form.transpose_a,
+        device, first.element, (m, n, depth), pitches, batch, tf32=tf32 and is_along_k(form)
     )  # fmt: skip
     kernels = GEMM
     numbers: list[Any] = [m, n, depth, own, by]
@@ -111,16 +121,7 @@ def tensor_maps(
     return found
 
 
-class _Turned(Protocol):
-    """Whether operands are transposed."""
-
-    @property
-    def transpose_a(self) -> bool: ...
-    @property
-    def transpose_b(self) -> bool: ...
-
-
-def shape_of_product(a: Tensor, b: Tensor, form: _Turned) -> tuple[tuple[int, ...], int]:
+def shape_of_product(a: Tensor, b: Tensor, form: Turned) -> tuple[tuple[int, ...], int]:
     """The result's shape, and k, of the last two axes."""
     for one in (a, b):
         if len(one.shape) < 2:

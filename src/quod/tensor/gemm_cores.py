@@ -22,7 +22,7 @@ _MATRIX = 16
 """Rows and columns of what one load gives: four matrices of 8 by 8."""
 
 
-class _Ring:
+class Ring:
     """Tiles of an operand: `width` of the long axis and `depth` of K, `stages` of them.
 
     Lines are rows of K where the operand is `along` its long axis, else of that axis. Copies of
@@ -31,31 +31,39 @@ class _Ring:
     """
 
     def __init__(
-        self, k: Builder, operand: Edges, plan: CorePlan, width: int, own: Value, *, left: bool
-    ) -> None:
+        self, k: Builder, element: Type, operand: Edges, plan: CorePlan, width: int, own: Value, *,
+        left: bool,
+    ) -> None:  # fmt: skip
         """`own` is where the subgroup's part of the long axis begins; A is `left`, B is not."""
         self._k, self._operand, self._along = k, operand, operand.along
+        self._element, self._width = element, width
         lines, length = (plan.depth, width) if self._along else (width, plan.depth)
         self._pitch = length // 2
         self._places = length // _ELEMENTS
         self._size = lines * self._pitch
         self._room = k.shared(u32, self._size * plan.stages)
         self._stages, self._depth = plan.stages, plan.depth
+        self._share_out(plan.lanes)
+        self._starts = self._matrices(own, plan, left)
+
+    def _share_out(self, lanes: int) -> None:
+        """What an instance copies in each step."""
+        k = self._k
         # An instance copies the same place of lines that are `_apart` from one another.
-        self._apart = plan.lanes // self._places
-        self._count = lines // self._apart
+        self._apart = lanes // self._places
+        self._count = self._size // (self._pitch * self._apart)
         line, self._place = k.local_id() // self._places, k.local_id() % self._places
         self._lines = [line + number * self._apart for number in range(self._count)]
         self._targets = [
-            line * self._pitch + self._exchanged(line + number * self._apart % 8) * _WORDS
+            line * self._pitch
+            + self._exchanged(line + number * self._apart % 8, self._place) * _WORDS
             for number in range(self._count)
         ]
+        self._inside = self._operand.behind(self._place, _ELEMENTS)
         self._sources = [self._source(line) for line in self._lines]
-        self._starts = self._matrices(own, plan, left)
 
-    def _exchanged(self, line: Value, place: Value | None = None) -> Value:
+    def _exchanged(self, line: Value, place: Value) -> Value:
         """Where a place of a line is: eight lines that follow each other have eight banks."""
-        place = self._place if place is None else place
         if self._places >= 8:
             return place ^ line % 8
         return place ^ line // (8 // self._places) % self._places
@@ -68,19 +76,19 @@ class _Ring:
             beside = k.minimum(operand.first + self._place * _ELEMENTS, operand.extent - _ELEMENTS)
         else:
             line = k.minimum(operand.first + line, operand.extent - 1)
-            beside = self._place * _ELEMENTS
+            beside = self._inside * _ELEMENTS
         words = line.cast(u64) * (pitch // 2).cast(u64) + (beside // 2).cast(u64)
         return k.pointer_add(operand.pointer.cast(u32), words)
 
     def copy(self, step: Value) -> None:
         """Begins the copies of a step of K; beyond its end there are zeros."""
-        k, start = self._k, step * self._depth
+        k, start = self._k, self._operand.begin(step, self._depth)
         stage = step % self._stages * self._size
         pitch = (self._operand.extent // 2).cast(u64)
         for number, (line, target, source) in enumerate(
             zip(self._lines, self._targets, self._sources, strict=True)
         ):
-            at = start + (line if self._along else self._place * _ELEMENTS)
+            at = start + (line if self._along else self._inside * _ELEMENTS)
             from_ = start.cast(u64) * pitch if self._along else start // 2
             to = stage + target + number * self._apart * self._pitch
             inside = at < self._operand.depth
@@ -113,7 +121,7 @@ class _Ring:
 
 def multiply_in_cores(
     k: Builder, element: Type, plan: CorePlan, of_a: Edges, of_b: Edges,
-    store: Callable[[Value, Value, Sequence[Value]], None],
+    store: Callable[[Value, Value, Sequence[Value]], None], ring_of_b: Callable[..., Ring] = Ring,
 ) -> None:  # fmt: skip
     """The tile of C, of which each subgroup has a part in its registers.
 
@@ -124,8 +132,8 @@ def multiply_in_cores(
     rows, columns = plan.part
     across = plan.tile[1] // columns
     own_row, own_column = k.subgroup_id() // across * rows, k.subgroup_id() % across * columns
-    a = _Ring(k, of_a, plan, plan.tile[0], own_row, left=True)
-    b = _Ring(k, of_b, plan, plan.tile[1], own_column, left=False)
+    a = Ring(k, element, of_a, plan, plan.tile[0], own_row, left=True)
+    b = ring_of_b(k, element, of_b, plan, plan.tile[1], own_column, left=False)
     down, right, halves = rows // _MATRIX, columns // _MATRIX, columns // 8
 
     def load(stage: Value, at: int) -> list[Values]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from quod.kernel import Builder, Value, f32, u32
-from quod.tensor.gemm_fma_tiles import VECTOR, FmaRing, log2, pitch_of
+from quod.tensor.gemm_fma_tiles import VECTOR, FmaRing, pitch_of
 from quod.tensor.gemm_plan import FmaPlan
-from quod.tensor.gemm_tiles import Edges
+from quod.tensor.gemm_tiles import Edges, log2
 
 Store = Callable[[Value, Value, Sequence[Value]], None]
 

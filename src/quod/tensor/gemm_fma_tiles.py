@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from quod.kernel import Builder, Value, u64
 from quod.tensor.gemm_plan import FmaPlan
-from quod.tensor.gemm_tiles import Edges
+from quod.tensor.gemm_tiles import Edges, log2
 
 VECTOR = 4
 """Elements of an access to shared memory."""
@@ -19,11 +19,6 @@ _PAD = 4
 _Place = tuple[Value, int]
 """A place of an instance's copy, as what differs between instances and what between its copies."""
 _Copy = Callable[[Value, Value, Value], None]
-
-
-def log2(number: int) -> int:
-    """The logarithm of a power of two."""
-    return number.bit_length() - 1
 
 
 def pitch_of(width: int, *, along: bool) -> int:

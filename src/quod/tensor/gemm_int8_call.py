@@ -12,6 +12,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel.types import i32
+from quod.tensor.along_k import along_k, is_along_k
 from quod.tensor.arrays import (
     Given,
     Tensor,
@@ -46,10 +47,10 @@ def gemm_int8(
     float16 or bfloat16; float32 if none is given. That is a product of matrices quantised by rows
     and by columns (Dettmers et al., LLM.int8(), 2022, section 2.1).
 
-    Tensor cores take operands whose lines are along k and multiples of 16: `transpose_b` without
-    `transpose_a`. Others are multiplied without them, with the same result to the bit. InputError,
-    with the name of the argument, for what does not fit; DeviceError for memory that the device
-    does not reach.
+    Tensor cores take operands whose lines are along k, `transpose_b` without `transpose_a`, with k
+    a multiple of 16. Others are turned first if the product is large, or multiplied without them,
+    with the same result to the bit. InputError, with the name of the argument, for what does not
+    fit; DeviceError for memory that the device does not reach.
     """
     device = resolve_device(device)
     first, second = bytes_of(device, "a", a), bytes_of(device, "b", b)
@@ -72,8 +73,8 @@ def gemm_int8(
     check_apart(made, first, second, *beside.values())
     if not math.prod(shape):
         return out
-    operands = [first.memory, second.memory]
     m, n = shape[-2:]
+    operands, form = along_k(device, (first, second), form, (m, n, depth))
     batch, own = math.prod(shape[:-2]), int(len(second.shape) > 2)
     if depth == 0:
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
@@ -81,7 +82,7 @@ def gemm_int8(
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_gemm_int8(
         device, made.element, (m, n, depth), pitches, batch,
-        along_k=form.transpose_b and not form.transpose_a,
+        along_k=is_along_k(form),
     )  # fmt: skip
     kernels = GEMM_INT8
     sizes: list[Any] = [m, n, depth, own]

@@ -24,7 +24,7 @@ from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
-from quod.tensor.gemm_kernel import matrix_of, multiply, tile_of
+from quod.tensor.gemm_kernel import matrix_of, multiply_tile, tile_of
 from quod.tensor.gemm_plan import CorePlan, GemmPlan, TilePlan
 from quod.tensor.gemm_tiles import Edges
 from quod.tensor.gemm_warpgroups import Arrays, first_column, multiply_tiles
@@ -64,7 +64,7 @@ def _gemm(
     b = matrix_of(k, b, of_b, (n, depth) if form.transpose_b else (depth, n), vectors[1])
     # Tensor cores take two as one of 16 bits, with lines along K.
     depth = depth // 2 if in_cores else depth
-    multiply(
+    multiply_tile(
         k, i8, plan, Edges(a, row, m, depth, form.transpose_a),
         Edges(b, column, n, depth, not form.transpose_b), result.store,
     )  # fmt: skip

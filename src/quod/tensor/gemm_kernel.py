@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from quod.frozen import frozen
 from quod.kernel import (
     Builder,
     KernelDefinition,
@@ -21,7 +23,8 @@ from quod.kernel.registry import register
 from quod.kernel.types import Type, loaded_type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
-from quod.tensor.gemm_cores import multiply_in_cores
+from quod.tensor.gemm_cores import Ring, multiply_in_cores
+from quod.tensor.gemm_epilogue import completed
 from quod.tensor.gemm_fma import multiply_by_fma
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import CorePlan, FmaPlan, GemmKernelPlan, GemmPlan
@@ -42,12 +45,13 @@ def _gemm(
     b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmKernelPlan,
     form: GemmForm,
 ) -> None:  # fmt: skip
-    """C = scale * A B (+ bias, of each column) (+ residual), of some products beside each other.
+    """C = activation(scale * A B + bias of each column) + residual, of some products beside each
+    other; `form` says what there is of it.
 
     Tiles of C are the workgroups'; `batches_of_b` is 1 where each product has its own B, else 0.
     """
     row, column, batch = tile_of(k, m, n, plan)
-    result = _Result(
+    result = Result(
         k, element, plan, form, (m, n), scale, bias,
         matrix_of(k, residual, batch, (m, n), plan.c_vector),
         matrix_of(k, c, batch, (m, n), plan.c_vector),
@@ -64,7 +68,7 @@ def _gemm(
     if isinstance(plan, FmaPlan):
         multiply_by_fma(k, plan, of_a, of_b, result.store)
     else:
-        multiply(k, element, plan, of_a, of_b, result.store)
+        multiply_tile(k, element, plan, of_a, of_b, result.store)
 
 
 def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value, Value, Value]:
@@ -73,9 +77,7 @@ def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value
     right = (n + (columns - 1)) // columns
     down = (m + (rows - 1)) // rows
     tile, batch = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
-    block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
-    height = k.minimum(down - block * _GROUP, _GROUP)
-    return (block * _GROUP + inside % height) * rows, inside // height * columns, batch
+    return *corner(k, plan, tile, down, right), batch
 
 
 def matrix_of(
@@ -89,23 +91,47 @@ def matrix_of(
     return k.pointer_add(matrices, number.cast(word) * size)
 
 
+def corner(
+    k: Builder, plan: GemmKernelPlan, tile: Value, down: Value, right: Value
+) -> tuple[Value, Value]:
+    """The first row and column of a tile of C, of `down` by `right`."""
+    rows, columns = plan.tile
+    block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
+    height = k.minimum(down - block * _GROUP, _GROUP)
+    return (block * _GROUP + inside % height) * rows, inside // height * columns
+
+
+@frozen
+class Tiles:
+    """What keeps the tiles of an operand, in each of the ways of multiplying them."""
+
+    shared: Callable[..., SharedTile] = SharedTile
+    cached: Callable[..., CachedTile] = CachedTile
+    ring: Callable[..., Ring] = Ring
+
+
+PLAIN = Tiles()
+"""Of operands that are elements in memory."""
+
+
 Store = Callable[[Value, Value, Sequence[Value]], None]
 """Takes a row, a column, and sums of elements beside each other from there on."""
 
 
-def multiply(
-    k: Builder, element: Type, plan: GemmPlan | CorePlan, of_a: Edges, of_b: Edges, store: Store
-) -> None:
-    """The tile of the workgroup."""
+def multiply_tile(
+    k: Builder, element: Type, plan: GemmPlan | CorePlan, of_a: Edges, of_b: Edges, store: Store,
+    tiles_of_b: Tiles = PLAIN,
+) -> None:  # fmt: skip
+    """A tile of C, on tensor cores, in shared memory or in a processor's cache."""
     if isinstance(plan, CorePlan):
-        multiply_in_cores(k, element, plan, of_a, of_b, store)
+        multiply_in_cores(k, element, plan, of_a, of_b, store, tiles_of_b.ring)
     elif k.machine.has(Capability.VECTOR_LANES):
-        _in_cache(k, element, plan, of_a, of_b, store)
+        _in_cache(k, element, plan, of_a, of_b, store, tiles_of_b.cached)
     else:
-        _in_shared_memory(k, element, plan, of_a, of_b, store)
+        _in_shared_memory(k, element, plan, of_a, of_b, store, tiles_of_b.shared)
 
 
-class _Result:
+class Result:
     """The tile of C: what comes of sums, and where it goes."""
 
     def __init__(
@@ -130,16 +156,12 @@ class _Result:
                 place = row.cast(self._index) * pitch.cast(self._index)
                 source = k.pointer_add(self._residual, place * accesses.words)
                 target = k.pointer_add(self._c, place * accesses.words)
-                found = [value * self._scale for value in sums[start : start + self._vector]]
-                if self._form.bias:
-                    found = _plus(found, accesses.load(self._bias, access))
-                if self._form.residual:
-                    found = _plus(found, accesses.load(source, access))
+                scaled = [value * self._scale for value in sums[start : start + self._vector]]
+                found = completed(
+                    k, self._form, scaled, partial(accesses.load, self._bias, access),
+                    partial(accesses.load, source, access),
+                )  # fmt: skip
                 accesses.store(target, access, found)
-
-
-def _plus(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
-    return [x + y for x, y in zip(a, b, strict=True)]
 
 
 def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
@@ -156,12 +178,13 @@ def _added(k: Builder, x: Value, y: Value, total: Value) -> Value:
 
 
 def _in_shared_memory(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store
-) -> None:
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
+    tile_of_b: Callable[..., SharedTile],
+) -> None:  # fmt: skip
     """Sums stay in registers; the next tiles are on their way while these are multiplied."""
     rows, columns = plan.tile
     a = SharedTile(k, element, of_a, rows, plan.depth, plan.a_vector, plan.stages)
-    b = SharedTile(k, element, of_b, columns, plan.depth, plan.b_vector, plan.stages)
+    b = tile_of_b(k, element, of_b, columns, plan.depth, plan.b_vector, plan.stages)
     lane, group = k.local_id() % 32, k.local_id() // 32
     across = plan.across // _SUBGROUP_ACROSS
     own_column = group % across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
@@ -185,7 +208,8 @@ def _in_shared_memory(
     whole = of_a.depth // plan.depth
     with k.range(0, whole, carry=initial) as loop:
         following = loop.index + 1
-        next_a, next_b = a.read(following * plan.depth), b.read(following * plan.depth)
+        next_a = a.read(of_a.begin(following, plan.depth))
+        next_b = b.read(of_b.begin(following, plan.depth))
         stage = loop.index % plan.stages
         sums = tuple(loop.carried)
         if plan.unrolled:
@@ -199,7 +223,9 @@ def _in_shared_memory(
         b.write(next_b, following % plan.stages)
         k.barrier()
         loop.next(sums)
-    sums = steps(whole % plan.stages, of_a.depth % plan.depth, tuple(loop.results))
+    sums = tuple(loop.results)
+    if of_a.order is None:
+        sums = steps(whole % plan.stages, of_a.depth % plan.depth, sums)
     for row in range(plan.rows):
         below = (own_row + row // plan.vector * (plan.lanes // plan.across)) * plan.vector
         for column in range(0, plan.columns, plan.vector):
@@ -212,8 +238,9 @@ def _in_shared_memory(
 
 
 def _in_cache(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store
-) -> None:
+    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
+    tile_of_b: Callable[..., CachedTile],
+) -> None:  # fmt: skip
     """Register tiles one after the other, of operands and sums that a processor's cache keeps.
 
     Sums of integers are whole numbers of f32 for each part of K, which makes them exact.
@@ -222,7 +249,7 @@ def _in_cache(
     # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
     filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
     a = CachedTile(k, element, of_a, filled, plan.depth, filled, kept=not of_a.along)
-    b = CachedTile(k, element, of_b, columns, plan.depth, plan.panel[1], kept=False)
+    b = tile_of_b(k, element, of_b, columns, plan.depth, plan.panel[1], kept=False)
     size = plan.rows * plan.columns * plan.lanes
     held = loaded_type(element)
     room, lane = k.shared(held, size * plan.down * plan.right), k.local_id()

@@ -242,13 +242,22 @@ def plan_gemm(
     copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
     if copied and (element in HALVES or tf32):
         halves = *sizes[:2], sizes[2] * element.bytes // 2
-        found = _of_cores(device, halves, (element, pitches[2]), batch)
-        if found is not None:
-            return found
+        cores = _of_cores(device, halves, (element, pitches[2]), batch)
+        if cores is not None:
+            return cores
     if machine.has(Capability.ASYNC_COPIES) and element is f32:
         found = _of_fma_units(device, sizes, pitches, batch)
         if found is not None:
             return found
+    return plan_of_tiles(device, sizes, pitches, element, batch)
+
+
+def plan_of_tiles(
+    device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], element: Type,
+    batch: int = 1,
+) -> GemmPlan:  # fmt: skip
+    """The same where sums are made by ordinary instructions, and tiles go through registers."""
+    machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     vectors = [widest(element, pitch, _TOGETHER) for pitch in pitches]
@@ -286,10 +295,10 @@ def _of_cores(
     if not machine.has(Capability.TENSOR_CORES):
         return None
     if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
-        tiled = _largest(device, TILE_PLANS, sizes, batch)
+        tiled = largest(device, TILE_PLANS, sizes, batch)
         if tiled.shared_bytes < machine.shared_bytes_limit:
             return replace(tiled, c_vector=widest(*stored, most))
-    return replace(_largest(device, CORE_PLANS, sizes, batch), c_vector=widest(*stored, 2))
+    return replace(largest(device, CORE_PLANS, sizes, batch), c_vector=widest(*stored, 2))
 
 
 def _of_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
@@ -311,7 +320,7 @@ def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
     return plan
 
 
-def _largest(
+def largest(
     device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
 ) -> _OfCores:
     """The largest tile that leaves few multiprocessors without one, and lies in the matrix."""

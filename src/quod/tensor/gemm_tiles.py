@@ -15,15 +15,56 @@ from quod.tensor.accesses import Accesses
 Staged = list[tuple[Value, ...]]
 
 
+def log2(number: int) -> int:
+    """The logarithm of a power of two."""
+    return number.bit_length() - 1
+
+
+@frozen
+class DepthOrder:
+    """Steps over K that take pieces of `width` elements, each of which begins `apart` after the
+    piece before; `pieces` of them are a step, and the next step takes what follows each piece. All
+    are powers of two."""
+
+    width: int
+    apart: int
+    pieces: int
+
+    def first(self, step: Value) -> Value:
+        """The element of K at which a step begins."""
+        steps = self.apart // self.width
+        # By shifts: an assembler writes divisions out.
+        group, inside = step >> log2(steps), step & (steps - 1)
+        return group * (self.apart * self.pieces) + inside * self.width
+
+    def behind(self, at: Value) -> Value:
+        """How far behind the step's first element its element `at` is."""
+        return (at >> log2(self.width)) * self.apart + (at & (self.width - 1))
+
+
 @frozen(eq=False)
 class Edges:
-    """An operand: where its tile begins on the long axis, and its extents."""
+    """An operand: where its tile begins on the long axis, and its extents.
+
+    Steps take K as it is, or in an `order`, of which K is then a whole number of steps.
+    """
 
     pointer: Value
     first: Value
     extent: Value
     depth: Value
     along: bool
+    order: DepthOrder | None = None
+
+    def begin(self, step: Value, depth: int) -> Value:
+        """The element of K at which a step of so many begins."""
+        return step * depth if self.order is None else self.order.first(step)
+
+    def behind(self, access: Value, vector: int) -> Value:
+        """How many accesses of `vector` elements an access of a step is behind the first one."""
+        if self.order is None:
+            return access
+        return self.order.behind(access * vector) // vector
 
 
 class _Tile:
@@ -42,26 +83,50 @@ class _Tile:
         return line.cast(self._index) * pitch.cast(self._index) + at.cast(self._index)
 
 
-class SharedTile(_Tile):
-    """A tile that all instances fill, K by the long axis, through registers."""
+class SharedRoom:
+    """Shared memory for tiles, K by the long axis, and what an instance takes of them."""
 
     _PAD = 4
     """Elements after a line, so that elements of a column that are stored together lie in
     different banks."""
 
     def __init__(
+        self, k: Builder, width: int, depth: int, stages: int, *, along: bool, held: Type = f32
+    ) -> None:
+        self._k = k
+        self._pitch = width + (0 if along else self._PAD)
+        self._size = self._pitch * depth
+        self._room = k.shared(held, self._size * stages)
+
+    def fragment(
+        self, stage: Value, at: Value, own: Value, count: int, apart: int, vector: int
+    ) -> list[Value]:
+        """An instance's `count` elements at one of K: `vector` from `own * vector` on, the next
+        `apart * vector` further."""
+        first = stage * self._size + at * self._pitch + own * vector
+        found: list[Value] = []
+        for start in range(0, count, vector):
+            found += self._k.load(self._room, first + start * apart, vector)
+        return found
+
+
+class SharedTile(_Tile, SharedRoom):
+    """A tile that all instances fill through registers."""
+
+    def __init__(
         self, k: Builder, element: Type, operand: Edges, width: int, depth: int, vector: int,
         stages: int,
     ) -> None:  # fmt: skip
-        super().__init__(k, element, operand, width, depth, vector)
-        self._pitch = self._width + (0 if self._along else self._PAD)
-        self._size = self._pitch * self._at_once
-        self._room = k.shared(loaded_type(element), self._size * stages)
+        _Tile.__init__(self, k, element, operand, width, depth, vector)
+        SharedRoom.__init__(
+            self, k, width, depth, stages, along=operand.along, held=loaded_type(element)
+        )
         accesses = self._width * self._at_once // self._vector
         per_line = (self._width if self._along else self._at_once) // self._vector
         own = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
         self._lines = [access // per_line for access in own]
         self._places = [access % per_line for access in own]
+        self._sources = [operand.behind(place, vector) for place in self._places]
         self._source = self._accesses.of(self._pointer)
 
     def read(self, start: Value) -> Staged:
@@ -70,7 +135,7 @@ class SharedTile(_Tile):
         What is beyond the matrix is an element at its end instead: it is part of no result.
         """
         k, found = self._k, []
-        for line, place in zip(self._lines, self._places, strict=True):
+        for line, place in zip(self._lines, self._sources, strict=True):
             if self._along:
                 most = self._extent // self._vector - 1
                 at = k.minimum(self._first // self._vector + place, most)
@@ -92,17 +157,6 @@ class SharedTile(_Tile):
             for number, value in enumerate(values):
                 at = place * self._vector + number
                 self._room[first + at * self._pitch + line] = value
-
-    def fragment(
-        self, stage: Value, at: Value, own: Value, count: int, apart: int, vector: int
-    ) -> list[Value]:
-        """An instance's `count` elements at one of K: `vector` from `own * vector` on, the next
-        `apart * vector` further."""
-        first = stage * self._size + at * self._pitch + own * vector
-        found: list[Value] = []
-        for start in range(0, count, vector):
-            found += self._k.load(self._room, first + start * apart, vector)
-        return found
 
 
 class CachedTile(_Tile):

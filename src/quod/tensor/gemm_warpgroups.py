@@ -9,6 +9,7 @@ loop for Hopper of CUTLASS ("Efficient GEMM in CUDA"), without its warps that on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from quod.device.tensor_map import MAP_BYTES
@@ -28,7 +29,8 @@ from quod.kernel.builder_tiles import TiledArray, TileOperand
 from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
 from quod.kernel.types import Type, loaded_type
 from quod.kernel.value import ParameterType
-from quod.tensor.accesses import Accesses
+from quod.tensor.accesses import Accesses, Values
+from quod.tensor.gemm_epilogue import completed
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan
 from quod.tensor.quads import QUAD, lane_of, transposed
@@ -46,7 +48,8 @@ def _gemm(
     maps: Value, a: Value, b: Value, bias: Value, residual: Value, c: Value, *, element: Type,
     plan: TilePlan, form: GemmForm,
 ) -> None:  # fmt: skip
-    """C = scale * A B (+ bias, of each column) (+ residual), of some products beside each other.
+    """C = activation(scale * A B + bias of each column) + residual, of some products beside each
+    other; `form` says what there is of it.
 
     `maps` are the tensor maps of A and of B; `batches_of_b` is 1 where each product has its own B.
     """
@@ -262,18 +265,18 @@ class _Result:
         k, found = self._k, [value * self._scale for value in sums]
         for at in range(0, 2, self._least):
             place = k.minimum(column + at, self._columns - self._least) // self._least
-            if self._form.bias:
-                self._add(found, at, self._pairs.load(self._bias, place))
-            if self._form.residual:
-                line = self._line(k.minimum(row, self._rows - 1), self._least)
-                memory = k.pointer_add(self._residual, line * self._pairs.words)
-                self._add(found, at, self._pairs.load(memory, place))
+            found[at : at + self._least] = completed(
+                k, self._form, found[at : at + self._least],
+                partial(self._pairs.load, self._bias, place),
+                partial(self._beside, row, place),
+            )  # fmt: skip
         return found
 
-    @staticmethod
-    def _add(found: list[Value], at: int, more: Sequence[Value]) -> None:
-        for number, value in enumerate(more):
-            found[at + number] += value
+    def _beside(self, row: Value, place: Value) -> Values:
+        """The residual's elements of an access of a row."""
+        line = self._line(self._k.minimum(row, self._rows - 1), self._least)
+        memory = self._k.pointer_add(self._residual, line * self._pairs.words)
+        return self._pairs.load(memory, place)
 
     def _store(self, row: Value, column: Value, values: Sequence[Value]) -> None:
         k = self._k

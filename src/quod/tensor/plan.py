@@ -33,6 +33,10 @@ _STEPS_OF_A_PROCESSOR = 64
 """Steps of a workgroup through a tensor: 2048 elements, which hide what a workgroup costs."""
 _ROWS_OF_A_PROCESSOR = 16
 """Rows of a workgroup, where a few accesses are a row."""
+_MANY_ROWS = 256
+"""Rows of a workgroup each that keep a GPU busy,"""
+_LONGEST = 1 << 17
+"""and the longest, of which an instance adds up at most 64 terms one after the other."""
 _MOST_PARTS = 4096
 """Parts of a sum over a tensor, which one workgroup adds up."""
 _IN_FLIGHT = 32
@@ -142,6 +146,20 @@ def plan_sum(device: AnyDevice, element: Type, elements: int) -> tuple[RowPlan, 
     size, accesses = lanes * batch, elements // vector
     width = max(fewest, -(-accesses // (size * _MOST_PARTS))) * size
     return RowPlan(lanes, lanes, vector, batch, whole=False), width, -(-accesses // width)
+
+
+def plan_parts(
+    device: AnyDevice, element: Type, rows: int, columns: int
+) -> tuple[RowPlan, int, int]:
+    """The plan for what is one number of each row; the accesses of a part of a row, and how many
+    parts there are: rows that are long, or few, are cut."""
+    processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+    whole = plan_rows(device, element, columns, 2)  # not kept anywhere: each element is read once
+    if processor or not (whole.whole or (rows >= _MANY_ROWS and columns <= _LONGEST)):
+        plan, width, parts = plan_sum(device, element, columns)
+        if parts > 1:
+            return plan, width, parts
+    return whole, columns // whole.vector, 1
 
 
 @frozen

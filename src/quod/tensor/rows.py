@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
 from quod.kernel.types import Type
 from quod.tensor.accesses import Accesses, Values
 from quod.tensor.plan import RowPlan
+
+T = TypeVar("T")
 
 LOG2_E = 1.4426950408889634
 
@@ -43,9 +47,11 @@ class Row:
 
     def __init__(
         self, k: Builder, element: Type, plan: RowPlan, rows: Value, width: Value, *,
-        count: Value | None = None,
+        count: Value | None = None, parts: Value | None = None, shared: Sequence[Type] = (f32,),
     ) -> None:  # fmt: skip
-        """With `count`, accesses of all rows together, the last one has what the others leave."""
+        """With `count`, accesses of all rows together, the last one has what the others leave; with
+        `parts`, rows are that many parts each of longer ones, of `count` accesses. Instances have
+        numbers of the `shared` types in common."""
         self._k = k
         self._accesses = Accesses(k, element, plan.vector)
         self._width = width
@@ -62,13 +68,20 @@ class Row:
             self._inside = row < rows
             row = k.minimum(row, rows - 1)
         self._number = row
+        self.before = k.constant(0, u32) if parts is None else row % parts * width
+        """Elements before the row in the longer one."""
         self._first = row.cast(u64) * width.cast(u64)
-        if count is not None:
+        if count is not None and parts is not None:
+            self._first = (row // parts).cast(u64) * count.cast(u64) + self.before.cast(u64)
+            self._width = k.minimum(count - self.before, width)
+            self.before *= self._vector
+        elif count is not None:
             left = count.cast(u64) - self._first
             self._width = k.minimum(left, width.cast(u64)).cast(u32)
         self._copies = self._rooms(plan.copied)
         several = plan.threads > k.subgroup_size
-        self._room = k.shared(f32, -(-k.workgroup_size // k.subgroup_size)) if several else None
+        count_of = -(-k.workgroup_size // k.subgroup_size) if several else 0
+        self._shared = [k.shared(each, count_of) for each in shared] if several else []
 
     @property
     def length(self) -> Value:
@@ -213,23 +226,29 @@ class Row:
 
     def combined(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """One f32 of those of the row's instances, the same in each: in pairs, in a fixed order."""
+        return self.all_combined((value,), lambda a, b: (combine(*a, *b),))[0]
+
+    def all_combined(self, values: Values, combine: Callable[[Values, Values], Values]) -> Values:
+        """The same of several numbers at once, of the shared types."""
         k = self._k
         distance = min(self._threads, k.subgroup_size) // 2
         while distance:
-            value = combine(value, k.shuffle(value, k.lane_id() ^ distance))
+            other = k.lane_id() ^ distance
+            values = combine(values, tuple(k.shuffle(value, other) for value in values))
             distance //= 2
-        if self._room is None:
-            return value
+        if not self._shared:
+            return values
         with k.if_(k.lane_id() == 0):
-            self._room[k.subgroup_id()] = value
+            for room, value in zip(self._shared, values, strict=True):
+                room[k.subgroup_id()] = value
         k.barrier()
         parts = self._threads // k.subgroup_size
         first = k.subgroup_id() // parts * parts
-        value = self._room[first]
+        values = tuple(room[first] for room in self._shared)
         for part in range(1, parts):
-            value = combine(value, self._room[first + part])
+            values = combine(values, tuple(room[first + part] for room in self._shared))
         k.barrier()
-        return value
+        return values
 
     def total(self, value: Value) -> Value:
         """The sum over the row's instances."""
@@ -254,9 +273,13 @@ def counted(
 
 def summed(terms: Iterator[Value], total: Value) -> Value:
     """The sum of some terms in pairs, added to a total."""
-    left = list(terms)
+    return total + in_pairs(list(terms), operator.add)
+
+
+def in_pairs(left: list[T], combine: Callable[[T, T], T]) -> T:
+    """One of some, of which neighbours are combined, and then what comes of them."""
     while len(left) > 1:
-        left = [a + b for a, b in zip(left[::2], left[1::2], strict=False)] + (
+        left = [combine(a, b) for a, b in zip(left[::2], left[1::2], strict=False)] + (
             left[-1:] if len(left) % 2 else []
         )
-    return total + left[0]
+    return left[0]

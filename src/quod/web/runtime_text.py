@@ -8,7 +8,7 @@ from importlib.resources import files
 
 MODULES = (
     "quod.js", "site.js", "errors.js", "field.js", "curve.js", "curves.js", "verify.js",
-    "witness.js", "files.js", "device.js", "graph.js",
+    "witness.js", "witness_file.js", "files.js", "device.js", "graph.js",
 )  # fmt: skip
 """What a program imports; ``quod.d.ts`` has the types."""
 

@@ -16,6 +16,7 @@ from quod import __version__
 from quod.codegen.wgsl.machine import DEFAULT_LIMBS
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
+from quod.device.discovery import resolve_device
 from quod.device.export.device import DEFAULT_MEMORY_BUDGET, ExportDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
@@ -23,6 +24,7 @@ from quod.formats import Zkey, write_all_atomically
 from quod.formats.names import circuit_name
 from quod.formats.output import Content, advice_on, reported
 from quod.frozen import frozen
+from quod.groth16.bellman_key import zkey_of
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
@@ -50,9 +52,10 @@ class Site:
 
 def export_site(
     zkey: str | PathLike[str],
-    wasm: str | PathLike[str],
+    wasm: str | PathLike[str] | None,
     folder: str | PathLike[str],
     *,
+    bellman: str | PathLike[str] | None = None,
     name: str | None = None,
     symbols: str | PathLike[str] | None = None,
     example: str | PathLike[str] | None = None,
@@ -62,6 +65,10 @@ def export_site(
     allow_insecure: bool = False,
 ) -> Site:
     """Writes the site of a key and circom's witness calculator to a folder, which is made.
+
+    Without a calculator, None, as for a circuit in Python, the page takes a witness (.wtns) in
+    place of an input; `symbols` then names the public signals only, and there is no `example`.
+    With `bellman`, a constraint system, `zkey` is parameters of bellman for it.
 
     `name` is what the page calls the circuit, by default what `circuit_name` makes of the key's
     path. `symbols` (a .sym file) or `example` (an input, which the page offers to everyone who
@@ -75,16 +82,22 @@ def export_site(
     """
     timeline = or_null(timeline)
     _check_text(name, "the name of the circuit")
+    if wasm is None and example is not None:
+        raise InputError("an example of an input needs the calculator that takes it", path=example)
     target = Path(folder)
     _check_folder(target)
     with timeline.stage("read key"):
-        key = Zkey.open(Path(zkey))
-        key.check_points_below_modulus()
+        if bellman is None:
+            key = Zkey.open(Path(zkey))
+            key.check_points_below_modulus()
+        else:
+            key = zkey_of(zkey, bellman, resolve_device("cpu"), timeline, checked=True)
         weakness = weakness_of(key)
         if weakness is not None and not allow_insecure:
             raise weakness.error(key.path)
-        calculator = read_calculator(wasm)
-        calculator.check(key)
+        calculator = None if wasm is None else read_calculator(wasm)
+        if calculator is not None:
+            calculator.check(key)
     found = read_symbols(symbols, key.public) if symbols is not None else None
     document, signals = read_example(example) if example is not None else (None, ())
     _check_text(document, "the example", example)
@@ -96,7 +109,9 @@ def export_site(
     with timeline.stage("verifying key"):
         verifying = VerifyingKey.from_zkey(key, allow_insecure=True).to_json().encode()
     contents: dict[str, Content] = {**made.files}
-    contents |= {"witness.wasm": calculator.content, "verification_key.json": verifying}
+    contents["verification_key.json"] = verifying
+    if calculator is not None:
+        contents["witness.wasm"] = calculator.content
     small = {name: content for name, content in contents.items() if isinstance(content, bytes)}
     site = {
         "schema": SCHEMA,
@@ -108,7 +123,7 @@ def export_site(
         "constraints": key.constraints,
         "points": _points(key),
         "insecure": weakness is not None,
-        "signals": [signal.to_json() for signal in merged(found, signals)],
+        "signals": [signal.to_json() for signal in merged(found, signals)] if calculator else [],
         "publics": list(found.publics) if found is not None else [],
         "example": document,
         "needs": {"limits": dict(made.limits), "features": [], "memory": made.memory},
@@ -116,6 +131,7 @@ def export_site(
         "files": {
             name: listed(small[name])
             for name in ("graph.json", "witness.wasm", "verification_key.json")
+            if name in small
         },
     }
     # The name of a file may have bytes that are no text.

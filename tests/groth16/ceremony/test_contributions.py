@@ -240,7 +240,7 @@ POINTS: dict[str, tuple[Change, str]] = {
     "b_g1": (lambda s: _swap(s[6], 64, 2, 3), f"b_g1 {_FIRST}"),
     "b_g2": (lambda s: _swap(s[7], 128, 2, 3), f"b_g2 {_FIRST}"),
     "c": (lambda s: _swap(s[8], 64, 0, 1), f"c {_DIVIDED}"),
-    "h": (lambda s: _swap(s[9], 64, 30, 31), f"h {_DIVIDED}"),
+    "h": (lambda s: _swap(s[9], 64, 30, 31), f"h {_POWERS}, divided by delta"),
     "off the curve": (_change(9, 64 * 5, b"\x01"), "point 5 of h is not on the curve"),
     "alpha": (_change(2, -_HEADER_END, _generator_twice()), f"alpha_g1 {_POWERS}"),
     "gamma": (_gamma_of_delta, f"gamma_g2 {_POWERS}"),

@@ -19,32 +19,15 @@ from quod.tensor.quantised import (
     dequantise,
     quantise,
 )
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.product import multiply_blocks
+from tests.tensor.quantised.blocks import bits, random_blocks, weights
 
+OF_GGUF = [name for name in BLOCK_TYPES if name in GGUF_TYPES]
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures" / "gguf"
 
 
-def random_blocks(name: str, rows: int, blocks: int, seed: int = 1) -> np.ndarray[Any, Any]:
-    """Blocks of any bits, whose f16 scales are finite, subnormal ones and zeros among them."""
-    generator, kind = np.random.default_rng(seed), GGUF_TYPES[name]
-    made = generator.integers(0, 256, (rows * blocks, kind.bytes), dtype=np.uint8)
-    scales = generator.integers(0, 0x7C00, (rows * blocks, 2), dtype=np.uint16)
-    scales |= generator.integers(0, 2, scales.shape, dtype=np.uint16) << 15
-    scales[::5] &= 0x83FF
-    scales[7::9] = 0x8000
-    stored = scales.view(np.uint8)
-    if name == "Q6_K":
-        made[:, 208:] = stored[:, :2]
-    else:
-        count = 2 if name in ("Q4_0", "Q8_0") else 4
-        made[:, :count] = stored[:, :count]
-    return made.reshape(rows, -1)
-
-
-def bits(values: np.ndarray[Any, Any]) -> Any:
-    return values.view(np.uint32)
-
-
-@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.parametrize("name", OF_GGUF)
 def test_values_are_those_of_the_gguf_package(name: str) -> None:
     kind = peer.GGMLQuantizationType[name]
     blocks = random_blocks(name, 40, 6)
@@ -60,7 +43,7 @@ def test_values_are_those_of_the_gguf_package(name: str) -> None:
     assert np.array_equal(found, expected, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", BLOCK_TYPES)
+@pytest.mark.parametrize("name", OF_GGUF)
 @pytest.mark.fixtures
 def test_values_are_those_of_ggml(name: str) -> None:
     if not FIXTURES.is_dir():
@@ -119,7 +102,7 @@ def test_quantising_is_that_of_the_gguf_package(name: str) -> None:
         (lambda: dequantise("Q4_0", np.zeros(18, np.int8)), "must be uint8, not int8"),
         (lambda: dequantise("Q4_0", np.zeros(17, np.uint8)), "whole blocks of 18 bytes"),
         (lambda: dequantise("BF16", np.zeros(3, np.float32)), "must be uint16, not float32"),
-        (lambda: quantise("Q4_K", np.zeros(256, np.float32)), "must be Q4_0 or Q8_0"),
+        (lambda: quantise("Q4_K", np.zeros(256, np.float32)), "must be Q4_0, Q8_0 or NF4"),
         (lambda: quantise("Q8_0", np.zeros(33, np.float32)), "whole blocks of 32"),
         (lambda: quantise("Q8_0", np.zeros(32)), "must be float32, not float64"),
         (lambda: quantise("Q8_0", np.full(32, np.nan, np.float32)), "must be finite"),
@@ -138,7 +121,7 @@ def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> Non
     # A number of blocks that fills no workgroup.
     blocks = random_blocks(name, 3, 5)
     found = QuantisedMatrix(device, name, blocks).dequantise()
-    assert found.shape == (3, 5 * GGUF_TYPES[name].elements)
+    assert found.shape == (3, 5 * BLOCKS[name].elements)
     assert np.array_equal(bits(found), bits(dequantise(name, blocks)))
 
 
@@ -151,16 +134,6 @@ def test_kernels_of_gpus_give_the_values_to_the_bit(gpu_device: AnyDevice, name:
     found = np.zeros(matrix.columns, np.float32)
     gpu_device.download(out, found)
     assert np.array_equal(bits(found), bits(dequantise(name, blocks)[0]))
-
-
-def weights(name: str, rows: int, blocks: int, seed: int = 1) -> np.ndarray[Any, Any]:
-    """Blocks whose scales are of one size, so that no row is one block."""
-    made = random_blocks(name, rows, blocks, seed).reshape(rows * blocks, -1)
-    at = 208 if name == "Q6_K" else 0
-    scales = np.random.default_rng(seed).uniform(0.5, 2, (rows * blocks, 2)).astype(np.float16)
-    count = 4 if name in ("Q4_K", "Q5_K") else 2
-    made[:, at : at + count] = scales.view(np.uint8)[:, :count]
-    return made.reshape(rows, -1)
 
 
 def check_product(device: AnyDevice, name: str, rows: int, blocks: int, **layout: int) -> None:
@@ -200,6 +173,38 @@ def test_products_in_other_layouts(name: str, lanes: int, width: int, at_once: i
 
     device = open_device("cpu")
     check_product(device, name, 4, 2, lanes=lanes, width=width, at_once=at_once)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "blocks", "layout"),
+    [
+        ("emulated:ptx", "Q4_K", 17, (256, 32, 2, 4)), ("emulated:ptx", "Q5_K", 3, (64, 16, 1, 2)),
+        ("emulated:ptx", "Q6_K", 2, (32, 8, 3, 16)), ("emulated:ptx", "Q8_0", 17, (64, 4, 2, 8)),
+        ("emulated:ptx", "NF4", 5, (32, 2, 1, 4)), ("emulated:ptx", "Q4_0", 9, (96, 1, 2, 2)),
+        ("cpu", "Q4_0", 9, (32, 2, 1, 4)),
+    ],
+)  # fmt: skip
+def test_products_of_parts_of_subgroups(
+    where: str, name: str, blocks: int, layout: tuple[int, ...]
+) -> None:
+    """More units than instances of a row, and rows that fill no workgroup."""
+    from quod.device import open_device
+
+    lanes, width, at_once, together = layout
+    with open_device(where) as device:
+        check_product(
+            device, name, 11, blocks, lanes=lanes, width=width, at_once=at_once, together=together
+        )
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q5_K"])
+def test_two_workgroups_fit_a_multiprocessor(name: str) -> None:
+    usage = multiply_blocks.usage(
+        "sm_90a", workgroup=256, form=name, width=32, at_once=2, together=4
+    )
+    assert usage.registers is not None
+    assert usage.registers <= 128
+    assert not usage.spilled_bytes
 
 
 def test_a_matrix_of_a_mapped_file_and_buffers(device: AnyDevice, tmp_path: Path) -> None:
@@ -275,6 +280,13 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
             "lanes * width * at_once at most 4096",
         ),
         (lambda m: ProductLayout(8, 3, 1), "width must be a power of two"),
+        (lambda m: ProductLayout(64, 4, 1, 3), "together must be a power of two"),
+        (
+            lambda m: QuantisedMatrix(
+                m.device, "Q8_0", np.zeros((1, 34), np.uint8), layout=ProductLayout(16, 1, 1, 2)
+            ),
+            "layout.together must be 1 where 16 lanes are no subgroups of 32",
+        ),
         (lambda m: m.multiply(np.zeros(31, np.float32)), "x must be float32 of shape (32,)"),
         # What is launched reads and stores as much, whoever launches it.
         (lambda m: m.launched(np.zeros(31, np.float32), None), "x must be float32 of shape (32,)"),

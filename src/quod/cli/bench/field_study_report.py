@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from quod.cli.bench.field_study import StudyRow, adapter_name, study
+from quod.cli.bench.gate import read_gate
 from quod.cli.bench.harness import Measurement, command_line, current_commit
 from quod.cli.bench.plot import check_plot
 from quod.cli.bench.report import shown_number
@@ -34,13 +35,15 @@ _OTHER_OPTIONS = ("against", "stages", "trace", "only_stale")
 def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
     """Studies the limbs of some fields on a device of WebGPU, shows the figures, writes the files.
 
-    `typer.BadParameter` for options that the study does not have.
+    `RegressionError` where the gate does not let them pass, `typer.BadParameter` for options that
+    the study does not have.
     """
     for name in _OTHER_OPTIONS:
         if getattr(settings, name):
             option = name.replace("_", "-")
             raise typer.BadParameter(f"--{option} is nothing that the study of limbs on WebGPU has")
     settings.known_rows()
+    gate = read_gate(settings.gate, settings.device, settings.gate_tolerance)
     if settings.plot is not None:
         check_plot(settings.plot)
     device = settings.device
@@ -52,6 +55,8 @@ def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
     show(rows, as_json=settings.as_json)
     if settings.plot is not None:
         draw(rows, settings.plot, f"quod bench field: {adapter_name(device)}")
+    if gate is not None:
+        gate.check(measurements(rows, device))
 
 
 def show(rows: Sequence[StudyRow], *, as_json: bool) -> None:

@@ -104,7 +104,7 @@ def identity(
     return subject, json.dumps(parameters, sort_keys=True), device, peer or ""
 
 
-_WRITTEN = ("--record", "--plot", "--trace")
+_OF_FILES = ("--record", "--plot", "--trace", "--gate", "--gate-tolerance")
 _LEFT_OUT = ("--only-stale",)
 
 # The clock of a GPU that has rested, while kernels were compiled perhaps, takes a moment to rise.
@@ -264,14 +264,14 @@ def _git(directory: Path, *arguments: str) -> str:
 def command_line(arguments: Sequence[str] | None = None) -> str:
     """The command that is running, to be repeated by a reader.
 
-    Without the options that name files to write or keep rows of one, and without the folders of
-    this machine: of an absolute path only the last part is kept.
+    Without the options that name files to write, keep rows of one or compare with one, and without
+    the folders of this machine: of an absolute path only the last part is kept.
     """
     words = ["quod"]
     given = iter(sys.argv[1:] if arguments is None else arguments)
     for word in given:
-        if word in _WRITTEN:
+        if word in _OF_FILES:
             next(given, None)
-        elif word not in _LEFT_OUT and word.partition("=")[0] not in _WRITTEN:
+        elif word not in _LEFT_OUT and word.partition("=")[0] not in _OF_FILES:
             words.append(Path(word).name if os.path.isabs(word) else word)
     return shlex.join(words)

@@ -52,7 +52,7 @@ _FIGURES: tuple[tuple[str, str, _Figure], ...] = (
     ("latency less the worker's, p50", "ms", lambda one: 1e3 * one.overhead(50)),
     ("latency less the worker's, p99", "ms", lambda one: 1e3 * one.overhead(99)),
     ("proofs", "1/s", lambda one: len(one.latencies) / one.seconds),
-    ("refused", "1/s", lambda one: one.refused / one.seconds),
+    ("refused", "refusals/s", lambda one: one.refused / one.seconds),
     ("devices busy", "%", lambda one: 100 * (one.busy or 0.0)),
 )
 """What is read of a load."""

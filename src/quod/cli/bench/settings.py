@@ -34,6 +34,12 @@ def _finite_seconds(value: float) -> float:
     return value
 
 
+def _finite_percent(value: float | None) -> float | None:
+    if value is not None and not 0 <= value < math.inf:
+        raise typer.BadParameter(f"{value} is no percentage from 0 on")
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Where and how long to measure, and what to make of the figures; each field is an option."""
@@ -60,6 +66,21 @@ class Settings:
             "measure the others.",
         ),
     ] = False
+    gate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Fail where a figure is worse than in this results file, or not in it.",
+        ),
+    ] = None
+    gate_tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="What --gate lets a figure be worse; 5 if absent.",
+            callback=_finite_percent,
+        ),
+    ] = None
     quiet: Quiet = False
 
     # Options of `StagedSettings` only.
@@ -76,7 +97,10 @@ class Settings:
 
         if self.only_stale and self.record is None:
             raise typer.BadParameter("--only-stale is about the rows of --record FILE")
-        check_outputs([path for path in (self.record, self.plot, self.trace) if path], [])
+        if self.only_stale and self.gate is not None:
+            raise typer.BadParameter("--gate compares what is measured now: leave out --only-stale")
+        outputs = [path for path in (self.record, self.plot, self.trace) if path]
+        check_outputs(outputs, [self.gate] if self.gate else [])
         known = {} if self.record is None else known_rows(self.record, self.device)
         return known if self.only_stale else {}
 
@@ -84,17 +108,20 @@ class Settings:
         self, subject: str, cases: Iterable[Case], *, warm_up: float | None = None,
         floats: str | None = None,
     ) -> None:  # fmt: skip
-        """Measures the cases of a subject, shows the rows and writes the files.
+        """Measures the cases of a subject, shows the rows and writes the files; `RegressionError`
+        where the gate does not let them pass.
 
         The device is warmed up for `warm_up` seconds, as long as it takes if that is None. With
         `floats` the multiply-adds of stages are of floats of this type.
         """
         from quod.cli.bench import harness, results
+        from quod.cli.bench.gate import read_gate
         from quod.cli.bench.report import report, shown_parameters
         from quod.cli.bench.traced import Traced
         from quod.cli.terminal import note
 
         known = self.known_rows()
+        gate = read_gate(self.gate, self.device, self.gate_tolerance)
         traced = Traced(self.plot, self.trace, stages=self.stages, floats=floats)
         rows = harness.measure(
             subject,
@@ -122,6 +149,8 @@ class Settings:
             results.record(self.record, rows)
         report(rows, as_json=self.as_json)
         traced.show(subject, self.device)
+        if gate is not None:
+            gate.check(rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -319,6 +319,8 @@ def porep_like(
     if plan:
         if streamed is not None:
             raise typer.BadParameter("--plan is of a key that stays whole; leave out --streamed")
+        if settings.gate is not None:
+            raise typer.BadParameter("--plan measures nothing that --gate could compare")
         porep.plan(domain, bits, as_json=settings.as_json)
         return
     if streamed is not None:
@@ -430,20 +432,25 @@ def verify(
 def quant(
     settings: StagedSettings,
     type_name: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help="Q4_0, Q8_0, Q4_K, Q5_K or Q6_K.")
+        str, typer.Option("--type", metavar="TYPE", help="Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4.")
     ] = "Q4_K",
     size: Annotated[int, typer.Option(min=32, max=1 << 16, help="Rows and columns.")] = 4096,
     matrices: Annotated[int, typer.Option(min=1, help="Different ones, in a chain.")] = 32,
     lanes: Annotated[int | None, typer.Option(help="Instances of a workgroup.")] = None,
     width: Annotated[int | None, typer.Option(help="Places of a block an instance.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows of a workgroup.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows of an instance.")] = None,
+    together: Annotated[
+        int | None, typer.Option(help="Parts of a subgroup with rows of their own.")
+    ] = None,
+    activations: Annotated[str, typer.Option(help="exact or int8.")] = "exact",
 ) -> None:
     """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
     from quod.cli.bench.quant import cases
 
-    given = {"lanes": lanes, "width": width, "at_once": rows}
+    given = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
     layout = {name: value for name, value in given.items() if value is not None}
-    settings.measure("quant", cases(settings.device, type_name, size, matrices, layout))
+    found = cases(settings.device, type_name, size, matrices, layout, activations)
+    settings.measure("quant", found)
 
 
 def _key_or_chain(

@@ -16,11 +16,13 @@ import numpy as np
 from quod.tensor import (
     adamw,
     attention,
+    attention_decode,
     cross_entropy,
     gelu,
     gemm,
     gemm_int8,
     layer_norm,
+    paged_attention,
     rms_norm,
     silu,
     softmax,
@@ -43,7 +45,8 @@ class Operation:
     stranger to the function.
 
     Tensors are numbers of the type that is asked for, unless `kinds` says for each that they are
-    "f32", "squares", of f32 as well, or "classes" of the last axis. Those whose places are `stored`
+    "f32", "squares", of f32 as well, "classes" of the last axis, an "order" of all numbers from 0
+    on, or "lengths", which are the axis before the last. Those whose places are `stored`
     are changed in place: the first is the result, and `run` takes no ``out=``. `f32_alone` is why
     PyTorch is no peer for other types. A function of one type has it as its `own`: "tf32", f32 of
     which 10 bits behind the point count, or "int8", whose result is int32.
@@ -169,6 +172,63 @@ def _attention(*, causal: bool) -> Operation:
     )  # fmt: skip
 
 
+_PAGE = 16
+"""Keys of a page."""
+
+
+def _decode(rows: Any, q: Any, k: Any, v: Any, *, sizes: bool = False) -> Any:
+    """One query of each head; with `sizes` what weights its values' sizes give."""
+    found, shared_by = [], q.shape[1] // k.shape[1]
+    for row in rows:
+        sequence, head = divmod(int(row), q.shape[1])
+        own = k[sequence, head // shared_by], v[sequence, head // shared_by]
+        logits = own[0] @ q[sequence, head, 0] / math.sqrt(q.shape[-1])
+        powers = np.exp(logits - logits.max())
+        found.append(powers @ (np.abs(own[1]) if sizes else own[1]) / powers.sum())
+    return np.array(found).reshape(-1, q.shape[-1])
+
+
+def _in_order(pages: Any, table: Any, lengths: Any) -> Any:
+    """The keys of all sequences, one after the other."""
+    found = pages[table[:].astype(np.int64)].swapaxes(1, 2)
+    keys = found.reshape(*found.shape[:2], -1, found.shape[-1])
+    return keys[:, :, : int(lengths[:].max())]
+
+
+def _decode_of_torch(torch: Any, q: Any, k: Any, v: Any) -> Any:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+def _paged_of_torch(torch: Any, *given: Any) -> Any:
+    raise TypeError("it has no attention of keys in pages")
+
+
+def _decoding(*, paged: bool) -> Operation:
+    def in_order(q: Any, k: Any, v: Any, *pages: Any) -> Any:
+        return (q, _in_order(k, *pages), _in_order(v, *pages)) if pages else (q, k, v)
+
+    def exact(rows: Any, *given: Any, sizes: bool = False) -> Any:
+        return _decode(rows, *in_order(*given), sizes=sizes)
+
+    def error(rows: Any, *given: Any) -> Any:
+        q, k, _ = in_order(*given)
+        terms = exact(rows, *given, sizes=True)
+        return terms * (16 + 8 * math.log2(k.shape[-2] + 1) + 4 * q.shape[-1])
+
+    def inputs(s: Shape) -> list[Shape]:
+        pages = -(-s[3] // _PAGE)
+        keys = (s[0] * pages, s[2], _PAGE, s[4]) if paged else (s[0], s[2], s[3], s[4])
+        return [(*s[:2], 1, s[4]), keys, keys, *([(s[0], pages), s[:1]] if paged else [])]
+
+    return Operation(
+        axes=5, inputs=inputs, output=lambda s: (*s[:2], 1, s[4]),
+        run=paged_attention if paged else attention_decode,
+        torch=_paged_of_torch if paged else _decode_of_torch, exact=exact, error=error,
+        between=partial(exact, sizes=True), numpy=False,
+        kinds=("numbers",) * 3 + ("order", "lengths") if paged else (),
+    )  # fmt: skip
+
+
 def _softmax(rows: Any, x: Any) -> Any:
     powers = np.exp(x[rows] - x[rows].max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
@@ -269,6 +329,7 @@ def _adamw_error(rows: Any, p: Any, gradient: Any, first: Any, second: Any) -> A
 OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
     "gemm": {kind: _gemm(kind) for kind in ("nn", "nt", "tn", "tt")} | _SHORT_PRODUCTS,
     "attention": {"full": _attention(causal=False), "causal": _attention(causal=True)},
+    "decode": {"plain": _decoding(paged=False), "paged": _decoding(paged=True)},
     "softmax": {
         "softmax": _by_rows(
             0, run=softmax, exact=_softmax, error=lambda rows, x: 16 * _softmax(rows, x),

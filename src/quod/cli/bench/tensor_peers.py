@@ -1,7 +1,8 @@
 """What functions of tensors are measured against, with the same data and as many calls.
 
 PyTorch's calls are a CUDA graph on a GPU, f32 without TF32, and plain calls on a processor. NumPy's
-are on as many threads as Quod's. The limit is what the chip's memory or its units would take.
+are on as many threads as Quod's. A copy moves as many bytes within the device's memory, and the
+limit is what the chip's memory or its units would take.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.cli.bench.ceilings import cpu_limits
+from quod.cli.bench.copies import copied
 from quod.cli.bench.harness import Seconds
 from quod.cli.bench.tensor_operations import Operation
 from quod.device.protocol import AnyDevice, in_host_memory
@@ -44,6 +46,8 @@ def peer_of(
         return _torch(device, operation, data, calls, dtype, check)
     if name == "numpy":
         return _numpy(device, operation, data, calls, dtype, check)
+    if name == "copy":
+        return Peer({"copy": copied(device, work[0] * calls)}, "moves as many bytes")
     return _limit(device, calls, dtype, work) if name == "limit" else Peer()
 
 

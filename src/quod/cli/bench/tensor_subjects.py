@@ -47,7 +47,8 @@ def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
         settings.measure(name, found, floats=dtype)
 
     subject.__name__ = name
-    subject.__doc__ = f"{text}\n\nThe peers are torch, numpy, and limit: what the chip allows."
+    peers = "torch, numpy, copy: as many bytes, and limit: what the chip allows"
+    subject.__doc__ = f"{text}\n\nThe peers are {peers}."
     return subject
 
 
@@ -81,6 +82,7 @@ TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
         for row in (
             ("gemm", "1024", "Matrix products, MxNxK: nn, nt, tn, tt (t: transposed), tf32, int8."),
             ("attention", "1x8x1024x64", "Attention, BxHxTxD: full, causal; T queries and keys."),
+            ("decode", "4x32x8x4096x128", "Attention of a query, BxHxGxKxD: plain, paged; K keys."),
             ("softmax", "4096x4096", "Softmax along rows."),
             ("norm", "4096x4096", "Normalisation of rows: layer, rms."),
             ("activation", "4096x4096", "Element by element: silu, gelu, gelu-tanh, swiglu."),

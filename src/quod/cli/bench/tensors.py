@@ -145,6 +145,10 @@ class _Random:
     def _tensor(self, kind: str, of: Shape) -> Array:
         if kind == "classes":
             return self._generator.integers(self._classes, size=of, dtype=np.int32)
+        if kind == "order":
+            return self._generator.permutation(math.prod(of)).astype(np.int32).reshape(of)
+        if kind == "lengths":
+            return np.full(of, self._shape[-2], np.int32)
         pool, first = self._pools[kind], -int(self._generator.integers(_POOL)) % _POOL
         if math.prod(of) <= _POOL:
             # A part of what is rolled would keep all of it.

@@ -359,6 +359,25 @@ def _unpack_f16(high: bool) -> Rule:
     return rule
 
 
+def _dot4(body: BodyEmitter, op: Op) -> None:
+    """Bytes are signed where they are moved to the top, and back."""
+    result = op.results[0]
+    kind, varying = body.type_of(result), body.is_varying(result)
+    first, second, total = (body.get(operand, varying=varying) for operand in op.operands)
+
+    def by(bits: int) -> str:
+        return f"splat (i32 {bits})" if "<" in kind else str(bits)
+
+    def signed(word: str, byte: int) -> str:
+        top = body.fresh(f"shl {kind} {word}, {by(24 - 8 * byte)}") if byte < 3 else word
+        return body.fresh(f"ashr {kind} {top}, {by(24)}")
+
+    for byte in range(4):
+        product = body.fresh(f"mul {kind} {signed(first, byte)}, {signed(second, byte)}")
+        total = body.fresh(f"add {kind} {total}, {product}")
+    body.names[result] = total
+
+
 def _f16_bits(body: BodyEmitter, kind: str, text: str) -> str:
     """The bits of the f16 nearest to an f32, in words of a type."""
 
@@ -431,6 +450,7 @@ RULES: dict[str, Rule] = {
     "shr": _shift(_LOGICAL),
     "mul_hi": _mul_hi,
     "mul_wide": _mul_wide,
+    "dot4": _dot4,
     "madd52_lo": _madd52("l"),
     "madd52_hi": _madd52("h"),
     "eq": _compare({"unsigned": "eq", "signed": "eq", "bool": "eq", "float": "oeq"}),

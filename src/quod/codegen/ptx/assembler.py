@@ -1,6 +1,7 @@
 """PTX assembled with no GPU, through nvJitLink: machine code, and what the assembler says of it.
 
-For reports and tests; a CUDA device has the driver assemble what it runs.
+For reports, tests and kernels that are shipped as machine code; a CUDA device has the driver
+assemble what it runs.
 """
 
 from __future__ import annotations
@@ -36,13 +37,11 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
 
     AssemblyError if the text is refused, AssemblerMissing if there is no assembler.
     """
+    nvjitlink = _nvjitlink()
     try:
-        nvjitlink: Any = importlib.import_module("cuda.bindings.nvjitlink")
         handle = nvjitlink.create(2, [f"-arch={arch}", "-verbose"])
-    except (ImportError, RuntimeError) as error:
-        raise AssemblerMissing(
-            f"there is no nvJitLink ({error}); pip install cuda-bindings nvidia-nvjitlink"
-        ) from None
+    except nvjitlink.nvJitLinkError as error:
+        raise AssemblyError(f"nvJitLink refuses {arch} ({error})") from None
     try:
         text = ptx.encode() + b"\0"
         nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "kernel.ptx")
@@ -54,6 +53,22 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
         raise AssemblyError(_log(nvjitlink, handle, "error") or str(error)) from None
     finally:
         nvjitlink.destroy(handle)
+
+
+def assembler_version() -> str:
+    """Which assembler `assemble` asks; AssemblerMissing if there is none."""
+    return "nvJitLink {}.{}".format(*_nvjitlink().version())
+
+
+def _nvjitlink() -> Any:
+    try:
+        found: Any = importlib.import_module("cuda.bindings.nvjitlink")
+        found.version()
+    except (ImportError, RuntimeError) as error:
+        raise AssemblerMissing(
+            f"there is no nvJitLink ({error}); pip install quod[build]"
+        ) from None
+    return found
 
 
 def _log(nvjitlink: Any, handle: int, kind: str) -> str:

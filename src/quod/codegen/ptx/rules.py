@@ -333,6 +333,11 @@ def _pack(instruction: str) -> Rule:
     return rule
 
 
+def _dot4(body: BodyEmitter, op: Op) -> None:
+    operands = ", ".join([body.register(operand) for operand in op.operands])
+    body.define(op.results[0], "dp4a.s32.s32", operands)
+
+
 RULES: dict[str, Rule] = {
     "add": _simple("add", "add.rn"),
     "sub": _simple("sub", "sub.rn"),
@@ -359,6 +364,7 @@ RULES: dict[str, Rule] = {
     "shr": _shift(left=False),
     "mul_hi": _simple("mul.hi"),
     "mul_wide": _mul_wide,
+    "dot4": _dot4,
     "madd52_lo": _madd52(high=False),
     "madd52_hi": _madd52(high=True),
     "eq": _compare("eq"),

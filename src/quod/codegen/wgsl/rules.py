@@ -227,6 +227,18 @@ def _bitcast(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"bitcast<{target}>({body.text_of(op.operands[0])})", _ATOM
 
 
+def _dot4(body: BodyEmitter, op: Op) -> tuple[str, int]:
+    """Not dot4I8Packed: implementations need not have it, and wgpu does not say whether it does."""
+    terms = " + ".join(
+        f"(bitcast<i32>(a << {shift}u) >> 24u) * (bitcast<i32>(b << {shift}u) >> 24u)"
+        for shift in (24, 16, 8, 0)
+    )
+    helper = body.module.helper(
+        "dot4", f"fn dot4(a: u32, b: u32, c: i32) -> i32 {{\n  return c + {terms};\n}}"
+    )
+    return f"{helper}({_arguments([body.text_of(o) for o in op.operands])})", _ATOM
+
+
 def _reciprocal(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"1.0f / {body.text_of(op.operands[0], _ATOM)}", _PRODUCT
 
@@ -246,6 +258,7 @@ _EXPRESSIONS: dict[str, Expression] = {
     "max": _extreme("max"),
     "neg": _negation,
     "fma": function("fma"),
+    "dot4": _dot4,
     "sqrt": function("sqrt"),
     "rsqrt": function("inverseSqrt"),
     "rcp": _reciprocal,

@@ -24,6 +24,7 @@ from quod.device.compiled_code import (
 )
 from quod.device.cuda.driver import CudaError, Driver, version_text
 from quod.device.cuda.kernel import LoadedCode
+from quod.device.cuda.prebuilt import PrebuiltKernels
 from quod.device.outcome import Dropped, Outcome
 from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
@@ -46,7 +47,7 @@ def toolchain(driver_version: int, arch: str) -> str:
 
 
 class KernelCode:
-    """The machine code of a kernel: from the cache, or on its way from the assembler.
+    """The machine code of a kernel: from the cache, shipped, or on its way from the assembler.
 
     Making it takes until the text is known; the rest is left to `background`. `facts` are known
     then. KernelError if the kernel cannot be traced.
@@ -54,48 +55,63 @@ class KernelCode:
 
     def __init__(
         self, driver: Driver, definition: KernelDefinition, machine: Machine,
-        static: Mapping[str, Any], cache: CompileCache, tools: str, background: Assembling,
+        static: Mapping[str, Any], cache: CompileCache, prebuilt: PrebuiltKernels, tools: str,
+        background: Assembling,
     ) -> None:  # fmt: skip
-        self._driver = driver
+        self._driver, self._prebuilt = driver, prebuilt
         self._definition, self._machine, self._static = definition, machine, static
         self._cache, self._tools, self._background = cache, tools, background
         self._trace_key = trace_key(definition, machine, static, tools)
+        # The cache first: it has what was compiled in the place of code that the driver refused.
         if not self._take(look_up(cache, self._trace_key)):
-            self._translate()
+            shipped = prebuilt.traced(definition, machine, static)
+            if shipped is None:
+                self._translate()
+            else:
+                self._use(shipped, shipped=True)
 
     def _take(self, stored: bytes | None) -> bool:
         """Whether an entry of the cache is what is looked for; it is used then."""
         if stored is None:
             return False
         try:
-            found = CompiledCode.unpack(stored)
+            self._use(CompiledCode.unpack(stored))
         except (ValueError, KeyError, struct.error):
             return False
-        self.facts = found.facts
-        self._code = Outcome.of(found.code)
-        self._is_stored = True
         return True
 
+    def _use(self, found: CompiledCode, *, shipped: bool = False) -> None:
+        self.facts = found.facts
+        self._code = Outcome.of(found.code)
+        self._is_stored, self._is_shipped = True, shipped
+
     def _translate(self, *, anew: bool = False) -> None:
-        """From the kernel's text, whose code is looked for in the cache unless told not to."""
+        """From the kernel's text, whose code is looked for in the cache and in what is shipped
+        unless told not to."""
         traced, module = emit(self._definition, self._machine, self._static)
         key = key_of("ptx text", module.text, self._tools)
-        if anew or not self._take(self._cache.get(key)):
-            self._is_stored = False
-            facts = self.facts = KernelFacts(
-                pointer_uses(traced), traced.shared_bytes, module.entry,
-                module.dynamic_shared_bytes, text_digest(module.text),
-            )  # fmt: skip
-
-            def assembled() -> bytes:
-                code = _assembled(self._driver, traced, module, key, self._cache)
-                self._cache.put(key, CompiledCode(facts, code).pack())
-                self._remember(key)
-                return code
-
-            self._code = self._background(assembled)
-        else:
+        if not anew and self._take(self._cache.get(key)):
             self._remember(key)
+            return
+        facts = facts_of(traced, module)
+        shipped = None if anew else self._prebuilt.code_of(facts.digest)
+        if shipped is not None:
+            self._use(CompiledCode(facts, shipped), shipped=True)
+            # The next process need not trace it.
+            self._keep(key, facts, shipped)
+            return
+        self.facts, self._is_stored = facts, False
+
+        def assembled() -> bytes:
+            code = _assembled(self._driver, traced, module, key, self._cache)
+            self._keep(key, facts, code)
+            return code
+
+        self._code = self._background(assembled)
+
+    def _keep(self, key: str, facts: KernelFacts, code: bytes) -> None:
+        self._cache.put(key, CompiledCode(facts, code).pack())
+        self._remember(key)
 
     def _remember(self, key: str) -> None:
         if self._trace_key is not None:
@@ -117,6 +133,8 @@ class KernelCode:
             # Code that is not what it should be is built anew; a failed device cannot be helped.
             if not self._is_stored or error.is_sticky or error.is_out_of_memory:
                 raise
+            if self._is_shipped:
+                self._prebuilt.warn(f"the driver refuses {self._definition.name} ({error})")
         self._translate(anew=True)
         return LoadedCode(self._driver, self.facts, self._code.result())
 
@@ -130,6 +148,14 @@ def emit(
 
     kernel = definition.trace(machine, **static)
     return kernel, ptx.translate(kernel, machine)
+
+
+def facts_of(kernel: Kernel, module: PtxModule) -> KernelFacts:
+    """What a launch must know of a kernel and its PTX."""
+    return KernelFacts(
+        pointer_uses(kernel), kernel.shared_bytes, module.entry, module.dynamic_shared_bytes,
+        text_digest(module.text),
+    )  # fmt: skip
 
 
 def assemble(driver: Driver, text: str) -> bytes:

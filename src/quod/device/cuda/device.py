@@ -30,6 +30,7 @@ from quod.device.cuda.kernel import ADDRESS_ALIGNMENT, CudaKernel, LoadedCode
 from quod.device.cuda.limits import limits_of
 from quod.device.cuda.memory import MemoryPool, PoolStatistics
 from quod.device.cuda.pinned import PinnedMemory
+from quod.device.cuda.prebuilt import PrebuiltKernels
 from quod.device.cuda.properties import properties_of
 from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
@@ -65,7 +66,8 @@ class CudaDevice(OpenedDevice):
     `ordinal` is its number among those that the process sees. `lanes` is how many instances a
     workgroup has by default, and `memory_budget` how many bytes buffers may use, by default 92% of
     what is free now. With `synchronous`, or with ``QUOD_CUDA_SYNCHRONOUS=1`` in the environment,
-    recorded steps run one by one, so that an error names its kernel.
+    recorded steps run one by one, so that an error names its kernel. Machine code that the `cache`
+    does not have is looked for in `prebuilt`, by default what is installed, before it is compiled.
 
     The device is the process's primary context, which other libraries may use beside it. Calls may
     come from several threads at once. After a kernel has failed the GPU refuses everything: every
@@ -88,6 +90,7 @@ class CudaDevice(OpenedDevice):
         memory_budget: int | None = None,
         synchronous: bool | None = None,
         cache: CompileCache | None = None,
+        prebuilt: PrebuiltKernels | None = None,
         bindings: Any = None,
     ) -> None:
         ordinal = whole_number("the number of a GPU", ordinal, 0, error=DeviceError)
@@ -108,6 +111,7 @@ class CudaDevice(OpenedDevice):
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._cache = cache or CompileCache()
+        self._prebuilt = prebuilt or PrebuiltKernels.installed(self.properties.arch)
         self._toolchain = cuda_compiler.toolchain(
             self.properties.driver_version, self.properties.arch
         )
@@ -231,8 +235,8 @@ class CudaDevice(OpenedDevice):
         def build() -> CudaKernel:
             machine = self.machine(lanes)
             code = cuda_compiler.KernelCode(
-                self.driver, definition, machine, static, self._cache, self._toolchain,
-                self._assemble,
+                self.driver, definition, machine, static, self._cache, self._prebuilt,
+                self._toolchain, self._assemble,
             )  # fmt: skip
             return CudaKernel(
                 definition, machine, static, code.facts, self.space, partial(self._load, code)

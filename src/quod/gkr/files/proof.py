@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from quod.errors import InputError, MismatchError
-from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer
+from quod.formats.iden3 import Buffer, Iden3File, iden3_writer
 from quod.formats.output import write_atomically
 from quod.formats.source import Path, read_file
 from quod.frozen import frozen
@@ -28,7 +28,6 @@ VERSION = 2
 
 _DIGEST_BYTES = 32
 _KEY = "VerifyingKey.of(circuit, field) gives one"
-_MOST_TEXT = 1 << 12
 _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
 
@@ -104,7 +103,7 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
     digest = bytes(header.take(_DIGEST_BYTES, "the circuit's digest"))
     start = header.offset
     instances = header.u64("the number of instances")
-    kind = {name: _text(header, name) for name in _TEXTS}
+    kind = {name: header.text(name) for name in _TEXTS}
     header.finish()
     if not 1 <= instances <= 1 << MOST_LOG_INSTANCES:
         header.fail(
@@ -115,14 +114,3 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
     section = file.section(2, "proof")
     proof = bytes(section.take(section.length, "the proof"))
     return ProofFile(name, digest, instances, kind, proof)
-
-
-def _text(header: SectionReader, name: str) -> str:
-    start = header.offset
-    length = header.u32(f"the length of the {name}")
-    if length > _MOST_TEXT:
-        header.fail(f"the {name} has {length} bytes, and at most {_MOST_TEXT} are read", start)
-    data = bytes(header.take(length, f"the {name}"))
-    if not data.isascii() or not data.decode().isprintable():
-        header.fail(f"the {name} is no text; the file is damaged, copy it again", start)
-    return data.decode()

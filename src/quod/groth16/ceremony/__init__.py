@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from quod.groth16.ceremony.contributing import KeyReceipt as KeyReceipt
     from quod.groth16.ceremony.contributing import add_beacon as add_beacon
     from quod.groth16.ceremony.contributing import contribute as contribute
+    from quod.groth16.ceremony.exchange import export_bellman as export_bellman
+    from quod.groth16.ceremony.imported import import_bellman as import_bellman
     from quod.groth16.ceremony.initial_key import new_key as new_key
     from quod.groth16.ceremony.known_powers import write_known_powers as write_known_powers
     from quod.groth16.ceremony.verification import VerifiedKey as VerifiedKey
@@ -25,6 +27,8 @@ __all__ = [
     "VerifiedKey",
     "add_beacon",
     "contribute",
+    "export_bellman",
+    "import_bellman",
     "new_key",
     "verify_from_init",
     "verify_from_r1cs",
@@ -36,6 +40,8 @@ _HOME = {
     "VerifiedKey": "quod.groth16.ceremony.verification",
     "add_beacon": "quod.groth16.ceremony.contributing",
     "contribute": "quod.groth16.ceremony.contributing",
+    "export_bellman": "quod.groth16.ceremony.exchange",
+    "import_bellman": "quod.groth16.ceremony.imported",
     "new_key": "quod.groth16.ceremony.initial_key",
     "verify_from_init": "quod.groth16.ceremony.verification",
     "verify_from_r1cs": "quod.groth16.ceremony.verification",

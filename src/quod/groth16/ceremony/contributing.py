@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -63,7 +63,7 @@ def contribute(
     """
     details = Details(name)
     with no_core_dumps():
-        key = _Key(source)
+        key = ContributedKey(source)
         with Secret.drawn(key.curve.fr, text) as secret:
             first = random_g1(key.curve)
             return key.extend(
@@ -84,22 +84,22 @@ def add_beacon(
     timeline = or_null(timeline)
     instance("the beacon", beacon, Beacon, "Beacon.from_hex makes one")
     details = Details(name, beacon)
-    key = _Key(source)
+    key = ContributedKey(source)
     stream = beacon.followed_stream(timeline)
     secret, first = beacon_secret(key.curve, stream)
     return key.extend(resolve_device(device), target, secret, first, details, timeline)
 
 
-class _Key:
-    """A key that is contributed to."""
+class ContributedKey:
+    """A key that is contributed to; its deltas are in their groups."""
 
     def __init__(self, source: Path) -> None:
-        self._file = Iden3File.open(source, KIND, VERSION)
-        self._zkey = Zkey.of(self._file)
-        self._zkey.check_points_below_modulus()
-        self.curve = CURVES[self._zkey.curve]
-        self._ceremony = Ceremony.read(self._file, self.curve)
-        check_deltas(self._zkey)
+        self.file = Iden3File.open(source, KIND, VERSION)
+        self.zkey = Zkey.of(self.file)
+        self.zkey.check_points_below_modulus()
+        self.curve = CURVES[self.zkey.curve]
+        self.ceremony = Ceremony.read(self.file, self.curve)
+        check_deltas(self.zkey)
 
     def extend(
         self,
@@ -111,15 +111,15 @@ class _Key:
         timeline: Timeline,
     ) -> KeyReceipt:
         """Writes the key with one contribution more, whose public key begins with `first`."""
-        zkey, curve = self._zkey, self.curve
+        zkey, curve = self.zkey, self.curve
         deltas = [
-            multiple_of(curve, degree, self._plain(degree), secret) for degree in (1, 2)
+            multiple_of(curve, degree, self.plain(degree), secret) for degree in (1, 2)
         ]  # fmt: skip
-        digest = self._ceremony.digest()
+        digest = self.ceremony.digest()
         public = PublicKey.of(curve, secret, first, digest)
         transcript = digest(public.first_bytes(curve))
         added = KeyContribution(deltas[0], public, transcript, details)
-        after = self._ceremony.with_one_more(added)
+        after = self.ceremony.with_one_more(added)
         with secret.inverse() as inverse:
 
             def divided(identifier: int, name: str) -> PlannedSection:
@@ -130,38 +130,50 @@ class _Key:
                     lambda: self._divided(device, name, points, inverse, timeline),
                 )
 
-            sections = [
-                self._copied(1),
-                PlannedSection.of(2, *self._header(deltas[0], deltas[1])),
-                *map(self._copied, (3, 4, 5, 6, 7)),
-                divided(8, "c"),
-                divided(9, "h"),
-                PlannedSection.of(10, after.data()),
-            ]
-
-            def write(file: BinaryIO) -> None:
-                write_planned(file, KIND, VERSION, sections)
-                zkey.check_unchanged()
-
-            write_atomically(target, write)
+            self.write(target, deltas, divided(8, "c"), divided(9, "h"), after)
         return KeyReceipt(
             len(after.contributions), after.circuit_hash, added.hash(curve)
         )  # fmt: skip
 
-    def _plain(self, degree: int) -> Point:
-        points: Words = getattr(self._zkey, f"delta_g{degree}")
+    def write(
+        self,
+        target: Path,
+        deltas: Sequence[Point],
+        c: PlannedSection,
+        h: PlannedSection,
+        after: Ceremony,
+    ) -> None:
+        """Writes the key with other deltas, in G1 and G2, points and contributions."""
+        sections = [
+            self._copied(1),
+            PlannedSection.of(2, *self._header(deltas[0], deltas[1])),
+            *map(self._copied, (3, 4, 5, 6, 7)),
+            c,
+            h,
+            PlannedSection.of(10, after.data()),
+        ]
+
+        def write(file: BinaryIO) -> None:
+            write_planned(file, KIND, VERSION, sections)
+            self.zkey.check_unchanged()
+
+        write_atomically(target, write)
+
+    def plain(self, degree: int) -> Point:
+        """Its delta in G1 or G2."""
+        points: Words = getattr(self.zkey, f"delta_g{degree}")
         return to_points(group_of(self.curve, degree), points[None])[0]
 
     def _copied(self, identifier: int) -> PlannedSection:
-        place = self._file.sections[identifier]
-        data = self._file.data[place.offset : place.offset + place.length]
+        place = self.file.sections[identifier]
+        data = self.file.data[place.offset : place.offset + place.length]
         return PlannedSection.of(identifier, np.frombuffer(data, np.uint8))
 
     def _header(self, delta_g1: Point, delta_g2: Point) -> list[Buffer]:
         """Section 2 with other deltas, with which it ends."""
-        place = self._file.sections[2]
+        place = self.file.sections[2]
         new = point_data(self.curve, 1, delta_g1) + point_data(self.curve, 2, delta_g2)
-        kept = self._file.data[place.offset : place.offset + place.length - len(new)]
+        kept = self.file.data[place.offset : place.offset + place.length - len(new)]
         return [bytes(kept), new]
 
     def _divided(
@@ -179,4 +191,4 @@ class _Key:
         # A point of small order would come back with what the secret is modulo that order.
         bad = first_bad_point(device, group_of(self.curve, 1), points, subgroup=True)
         if bad is not None:
-            self._zkey.refuse(name, first + bad[0], bad[1])
+            self.zkey.refuse(name, first + bad[0], bad[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from quod.ceremony.blake2b import blake2b
 from quod.ceremony.chacha import ChaChaStream
@@ -25,11 +25,14 @@ from quod.ceremony.public_key import (
     point_data,
     take_point,
 )
-from quod.ceremony.random_points import next_g1
+from quod.ceremony.random_points import hash_to_g2, next_g1
+from quod.ceremony.ratio import same_ratio
 from quod.ceremony.secret import Secret
 from quod.curve.named import CURVES
 from quod.curve.parameters import G1Point, PairingCurve
 from quod.device.discovery import resolve_device
+from quod.device.timeline import Timeline
+from quod.errors import VerificationError
 from quod.field.array import Words
 from quod.formats.iden3 import Iden3File, SectionReader, little_u32
 from quod.formats.zkey import Zkey
@@ -74,6 +77,38 @@ class KeyContribution:
                 self.key.first_bytes(curve), self.key.second_bytes(curve), self.transcript,
             ]
         )  # fmt: skip
+
+    def check(
+        self,
+        path: str,
+        number: int,
+        curve: PairingCurve,
+        digest: Digest,
+        before: G1Point,
+        timeline: Timeline,
+    ) -> None:
+        """VerificationError unless it follows from what the transcript has and the delta before.
+
+        `path` is the key's and `number` that of the contribution, from 1 on, for messages.
+        """
+        key = self.key
+
+        def refuse(why: str) -> NoReturn:
+            raise VerificationError(f"{path}: contribution {number} does not follow: {why}")
+
+        if digest(key.first_bytes(curve)) != self.transcript:
+            refuse("its transcript is not that of the circuit and the contributions before it")
+        ratio = (hash_to_g2(curve, self.transcript), key.g2_spx)
+        if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
+            refuse("its key proves no secret: g1_sx and g2_spx are not of the same one")
+        if not same_ratio(curve, (before, self.delta_g1), ratio):
+            refuse("its delta is not the one before times the secret of its key")
+        if self.delta_g1 is not None and before is not None and self.delta_g1[0] == before[0]:
+            refuse("its secret is 1 or -1, which is none")
+        if self.details.beacon is not None:
+            secret, first = beacon_secret(curve, self.details.beacon.followed_stream(timeline))
+            if PublicKey.of(curve, secret, first, digest) != key:
+                refuse("its key is not that of its beacon")
 
     def hash(self, curve: PairingCurve) -> bytes:
         """The 64 bytes that a contributor tells the world."""

@@ -8,13 +8,15 @@ The file is the one that ``snarkjs groth16 setup`` writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from os import PathLike
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quod import __version__
 from quod.curve.array import from_points
 from quod.curve.named import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -22,20 +24,25 @@ from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words
-from quod.formats import R1cs, coefficient_dtype, write_atomically
+from quod.formats import R1cs, coefficient_dtype
 from quod.formats.iden3 import Buffer, little_u32
-from quod.formats.iden3_stream import PlannedSection, write_planned
+from quod.formats.iden3_stream import PlannedSection, places, write_planned
 from quod.formats.ptau import PowersOfTau
+from quod.formats.resumable import Parts, write_resumably
 from quod.formats.zkey import GROTH16, KIND, VERSION
 from quod.groth16.ceremony.circuit_hash import CircuitHash
+from quod.groth16.ceremony.kept_points import KeptInFile, KeptPoints, NothingKept
 from quod.groth16.ceremony.powers import LagrangePowers
 from quod.groth16.ceremony.wires import WireTerms, wire_points
 from quod.groth16.lagrange import scaled
 
-Parts = list[tuple[WireTerms, Words]]
+Combined = list[tuple[WireTerms, Words]]
 
 # Constraints whose entries are written at a time.
 _ROWS = 1 << 16
+
+WINDOW = 1 << 16
+"""Wires whose points are made together, and stay if the run is interrupted."""
 
 
 def new_key(
@@ -45,8 +52,13 @@ def new_key(
     *,
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
 ) -> bytes:
     """Write the key of a circuit before any contribution, and give its circuit hash, 64 bytes.
+
+    With `resume` it goes on where an earlier run was interrupted, of which files beside `zkey`
+    tell, and `report` gets a line that says so. What is there is hashed again.
 
     Raises `InputError` for damaged files, powers that are not prepared, cut short or too few for
     the circuit, and points that are not on their curves; `MismatchError` for powers over another
@@ -61,11 +73,14 @@ def new_key(
         _ = system.matrices
     made = NewKey(chosen, system, powers, timeline)
 
-    def write(file: BinaryIO) -> None:
-        made.write(file)
-        powers.ptau.file.check_unchanged()
+    def write(parts: Parts) -> None:
+        made.write(parts)
+        for file in (system.file, powers.ptau.file):
+            file.check_unchanged()
 
-    write_atomically(zkey, write)
+    given = ("setup", __version__, system.file.identity, powers.ptau.file.identity)
+    identity = hashlib.blake2b(repr(given).encode()).hexdigest()
+    write_resumably(zkey, identity, write, resume=resume, report=report)
     return made.hash.digest()
 
 
@@ -99,10 +114,17 @@ class NewKey:
     """A key that is made while it is written."""
 
     def __init__(
-        self, device: AnyDevice, system: R1cs, powers: LagrangePowers, timeline: Timeline
+        self,
+        device: AnyDevice,
+        system: R1cs,
+        powers: LagrangePowers,
+        timeline: Timeline,
+        kept: KeptPoints | None = None,
     ) -> None:
+        """`kept` is what an earlier run has made of it."""
         self._device, self._system, self._powers = device, system, powers
         self._timeline = timeline
+        self._kept: KeptPoints = NothingKept() if kept is None else kept
         self._curve = CURVES[system.curve]
         self._tied = system.public + 1
         self._domain_size = 1 << powers.power
@@ -112,9 +134,11 @@ class NewKey:
             self._a = WireTerms.of(fr, a, system.wires, self._tied)
             self._b, self._c = (WireTerms.of(fr, matrix, system.wires) for matrix in (b, c))
 
-    def write(self, file: BinaryIO) -> None:
+    def write(self, parts: Parts) -> None:
         """Writes the file, from its first byte to its last."""
-        write_planned(file, KIND, VERSION, self.sections())
+        sections = self.sections()
+        self._kept = KeptInFile(parts, places(KIND, VERSION, sections))
+        write_planned(parts.file, KIND, VERSION, sections)
 
     def sections(self) -> list[PlannedSection]:
         """Those of the file, to be made in this order, in which they are hashed as well."""
@@ -129,13 +153,13 @@ class NewKey:
         plain, plain_g2 = [(self._a, powers.tau_g1)], [(self._b, powers.tau_g2)]
 
         def points(
-            identifier: int, name: str, parts: Parts, first: int, last: int, degree: int = 1
+            identifier: int, name: str, parts: Combined, first: int, last: int, degree: int = 1
         ) -> PlannedSection:
             size = g1 if degree == 1 else g2
             return PlannedSection(
                 identifier,
                 (last - first) * size,
-                lambda: self._points(name, degree, parts, first, last),
+                lambda: self._points(identifier, name, degree, parts, first, last),
             )
 
         # snarkjs's order.
@@ -224,14 +248,22 @@ class NewKey:
             self.hash.powers(self._device, powers.ptau, self._domain_size, stage.progress)
 
     def _points(
-        self, name: str, degree: int, parts: Parts, first: int, last: int
+        self, identifier: int, name: str, degree: int, parts: Combined, first: int, last: int
     ) -> Iterator[Buffer]:
         group = self._powers.group(degree)
+        size = 8 * group.point_words
         self.hash.count(last - first)
         with self._timeline.stage(name) as stage:
-            done = 0
-            for points in wire_points(self._device, group, parts, first, last):
+            for start in range(first, last, WINDOW):
+                stop = min(start + WINDOW, last)
+                place = (identifier, (start - first) * size, (stop - start) * size)
+                data = self._kept.find(*place)
+                if data is None:
+                    made = wire_points(self._device, group, parts, start, stop)
+                    points = np.concatenate([*made])
+                else:
+                    points = np.frombuffer(data, "<u4").reshape(-1, *group.shape)
                 self.hash.points(degree, points)
-                done += len(points)
-                stage.progress(done, last - first)
+                stage.progress(stop - first, last - first)
                 yield points
+                self._kept.keep(*place)

@@ -60,9 +60,8 @@ class LagrangePowers:
 
     def check(self, device: AnyDevice) -> None:
         """InputError unless every point is on its curve."""
-        for name in (*_SECTIONS, "h"):
+        for name, points in self.arrays().items():
             group = self.group(2 if name == "tau_g2" else 1)
-            points: Words = getattr(self, name)
             for start in range(0, len(points), _CHUNK):
                 part = np.ascontiguousarray(points[start : start + _CHUNK])
                 bad = first_bad_point(device, group, part, subgroup=False)
@@ -72,6 +71,10 @@ class LagrangePowers:
                         f"{bad[1]}; the file is damaged or forged, get it again from its source",
                         path=self.ptau.path,
                     )
+
+    def arrays(self) -> dict[str, Words]:
+        """All of them by name."""
+        return {name: getattr(self, name) for name in (*_SECTIONS, "h")}
 
     def group(self, degree: int) -> Group:
         """G1 or G2."""

@@ -3,29 +3,30 @@
 What no contribution touches is made again from the circuit and the powers and compared byte for
 byte, the circuit hash with it; or is compared with a key before its first contribution. What
 contributions divide, c and h, is compared by random sums with coefficients of 128 bits and
-pairings, and h with the powers themselves as well. Every point is looked at, whether it is in its
-group.
+pairings, h with the powers themselves: keys that were contributed to as MPC parameters lack what no
+quotient has of it (`quod.groth16.ceremony.exchange`). Every point is looked at, whether it is in
+its group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
-from quod.ceremony.public_key import Digest, PublicKey, group_of
-from quod.ceremony.random_points import hash_to_g2
+from quod.ceremony.public_key import group_of
 from quod.ceremony.ratio import random_sums, same_ratio
-from quod.ceremony.windows import windows
-from quod.curve.affine import affine_group
+from quod.ceremony.verified_parts import VerifiedParts
+from quod.ceremony.windows import blocks, windows
 from quod.curve.array import Point, to_points
 from quod.curve.named import CURVES
 from quod.curve.operations import first_bad_point
 from quod.curve.parameters import G1Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
+from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.field.array import Words
 from quod.formats.iden3 import Iden3File, as_bytes
@@ -36,15 +37,16 @@ from quod.frozen import frozen
 from quod.groth16.ceremony.contribution import (
     Ceremony,
     KeyContribution,
-    beacon_secret,
     check_deltas,
 )
 from quod.groth16.ceremony.initial_key import NewKey, open_inputs
+from quod.groth16.ceremony.kept_points import KeptInKey
 from quod.groth16.ceremony.quotient_points import quotient_sums
 
 # What no contribution touches, by section.
 _KEPT = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
-_DIVIDED = {8: "c", 9: "h"}
+_PRIVATE = 8
+_DIVIDED = ("c", "h")
 
 
 @frozen
@@ -63,8 +65,13 @@ def verify_from_r1cs(
     *,
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
 ) -> VerifiedKey:
     """Check a key against its circuit and prepared powers of tau.
+
+    With `resume` it does not look again at what an interrupted run has found good, of which the
+    user's cache tells, and `report` gets a line that says so.
 
     Whether the powers are any good is for `quod.ceremony.verify`. VerificationError, with the
     number of the contribution and what differs, for a key that does not follow; InputError for
@@ -76,20 +83,22 @@ def verify_from_r1cs(
     checked.check_curve(system.curve, system.path)
     checked.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
     checked.check_contributions()
-    checked.check_points()
-    with timeline.stage("check powers"):
-        powers.check(resolve_device("cpu"))
-    made = NewKey(opened, system, powers, timeline)
-    for section in made.sections():
-        parts = (np.frombuffer(as_bytes(part), np.uint8) for part in section.parts())
-        if section.identifier == 2:
-            checked.check_header(b"".join(part.tobytes() for part in parts))
-        elif section.identifier == 10:
-            checked.check_circuit_hash(next(iter(parts)).tobytes()[:64])
-        else:
-            checked.compare(section.identifier, parts)
-    checked.check_quotient(powers.ptau)
-    checked.check_unchanged(powers.ptau.file)
+    with checked.in_parts(powers.ptau.file, system.file, resume=resume, report=report) as parts:
+        checked.check_points(parts)
+        with timeline.stage("check powers"):
+            powers.check(resolve_device("cpu"))
+        kept = KeptInKey(parts, checked.file, system.file, powers.arrays(), _KEPT)
+        made = NewKey(opened, system, powers, timeline, kept)
+        for section in made.sections():
+            pieces = (np.frombuffer(as_bytes(piece), np.uint8) for piece in section.parts())
+            if section.identifier == 2:
+                checked.check_header(b"".join(piece.tobytes() for piece in pieces))
+            elif section.identifier == 10:
+                checked.check_circuit_hash(next(iter(pieces)).tobytes()[:64])
+            else:
+                checked.compare(section.identifier, pieces, parts)
+        checked.check_quotient(powers.ptau, parts)
+    checked.check_unchanged(powers.ptau.file, system.file)
     return checked.verified
 
 
@@ -100,10 +109,12 @@ def verify_from_init(
     *,
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
 ) -> VerifiedKey:
     """Check a key against the one before its first contribution, and the powers of tau of both.
 
-    That one is taken as it is: whoever made it from the circuit can say so. Raises as
+    That one is taken as it is: whoever made it from the circuit can say so. Goes on and raises as
     `verify_from_r1cs`.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
@@ -117,12 +128,13 @@ def verify_from_init(
     if ceremony.contributions:
         raise InputError("was contributed to; take the key before the first one", path=first.path)
     checked.check_contributions()
-    checked.check_points()
-    checked.check_header(_section(file, 2).tobytes())
-    checked.check_circuit_hash(ceremony.circuit_hash)
-    for identifier in (*_KEPT, *_DIVIDED):
-        checked.compare(identifier, _in_parts(_section(file, identifier)))
-    checked.check_quotient(powers)
+    with checked.in_parts(powers.file, file, resume=resume, report=report) as parts:
+        checked.check_points(parts)
+        checked.check_header(_section(file, 2).tobytes())
+        checked.check_circuit_hash(ceremony.circuit_hash)
+        for identifier in (*_KEPT, _PRIVATE):
+            checked.compare(identifier, _in_parts(_section(file, identifier)), parts)
+        checked.check_quotient(powers, parts)
     checked.check_unchanged(powers.file, file)
     return checked.verified
 
@@ -143,11 +155,11 @@ class _Checked:
 
     def __init__(self, path: Path, device: AnyDevice, timeline: Timeline) -> None:
         self._device, self._timeline = device, timeline
-        self._file = Iden3File.open(path, KIND, VERSION)
-        self._zkey = Zkey.of(self._file)
+        self.file = Iden3File.open(path, KIND, VERSION)
+        self._zkey = Zkey.of(self.file)
         self._zkey.check_points_below_modulus()
         self._curve: PairingCurve = CURVES[self._zkey.curve]
-        self._ceremony = Ceremony.read(self._file, self._curve)
+        self._ceremony = Ceremony.read(self.file, self._curve)
         self._hashes: list[bytes] = []
 
     @property
@@ -156,13 +168,19 @@ class _Checked:
         pairs = zip(self._ceremony.contributions, self._hashes, strict=True)
         return VerifiedKey(self._curve.name, self._ceremony.circuit_hash, tuple(pairs))
 
+    def in_parts(
+        self, *others: Iden3File, resume: bool, report: Callable[[str], None]
+    ) -> VerifiedParts:
+        """What is known of the key and other files from an interrupted run."""
+        return VerifiedParts(self.file, *others, resume=resume, report=report)
+
     def _refuse(self, why: str) -> NoReturn:
         raise VerificationError(f"{self._zkey.path}: {why}")
 
     def check_unchanged(self, *others: Iden3File) -> None:
         """InputError if the key or another file was written to meanwhile: files are read more than
         once."""
-        for file in (self._file, *others):
+        for file in (self.file, *others):
             file.check_unchanged()
 
     def check_curve(self, curve: str, path: str) -> None:
@@ -190,7 +208,7 @@ class _Checked:
         digests = self._ceremony.digests()
         with self._timeline.stage("contributions") as stage:
             for number, one in enumerate(self._ceremony.contributions):
-                self._check_contribution(number, next(digests), before, one)
+                one.check(self.file.path, number + 1, curve, next(digests), before, self._timeline)
                 self._hashes.append(one.hash(curve))
                 before = one.delta_g1
                 stage.progress(number + 1, len(self._ceremony.contributions))
@@ -205,50 +223,32 @@ class _Checked:
         if not same_ratio(curve, (curve.g1.generator, delta_g1), (curve.g2.generator, delta_g2)):
             self._refuse("delta_g2 is not of the same delta as delta_g1")
 
-    def _check_contribution(
-        self, number: int, digest: Digest, before: G1Point, one: KeyContribution
-    ) -> None:
-        curve, key = self._curve, one.key
-
-        def refuse(why: str) -> NoReturn:
-            self._refuse(f"contribution {number + 1} does not follow: {why}")
-
-        if digest(key.first_bytes(curve)) != one.transcript:
-            refuse("its transcript is not that of the circuit and the contributions before it")
-        second = hash_to_g2(curve, one.transcript)
-        ratio = (second, key.g2_spx)
-        if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
-            refuse("its key proves no secret: g1_sx and g2_spx are not of the same one")
-        if not same_ratio(curve, (before, one.delta_g1), ratio):
-            refuse("its delta is not the one before times the secret of its key")
-        if one.delta_g1 is not None and before is not None and one.delta_g1[0] == before[0]:
-            refuse("its secret is 1 or -1, which is none")
-        if one.details.beacon is not None:
-            secret, first = beacon_secret(curve, one.details.beacon.followed_stream(self._timeline))
-            if PublicKey.of(curve, secret, first, digest) != key:
-                refuse("its key is not that of its beacon")
-
-    def check_points(self) -> None:
+    def check_points(self, parts: VerifiedParts) -> None:
         """InputError for a point of c or h that is not in its group.
 
         The others are compared with those of a key that is known.
         """
         group = group_of(self._curve, 1)
-        for name in _DIVIDED.values():
+        for name in _DIVIDED:
             points: Words = getattr(self._zkey, name)
             with self._timeline.stage(f"points of {name}") as stage:
-                for first, last in windows(group, len(points)):
-                    bad = first_bad_point(
-                        self._device, group, np.array(points[first:last]), subgroup=True
-                    )
-                    if bad is not None:
-                        self._zkey.refuse(name, first + bad[0], bad[1])
-                    stage.progress(last, len(points))
+                for begin, end in blocks(group, len(points)):
+                    look = partial(self._check_block, name, points, begin, end, stage)
+                    parts.once(f"points in {group.name}", look, points[begin:end])
+
+    def _check_block(self, name: str, points: Words, begin: int, end: int, stage: Stage) -> None:
+        group = group_of(self._curve, 1)
+        for first, last in windows(group, end - begin):
+            own = np.array(points[begin + first : begin + last])
+            bad = first_bad_point(self._device, group, own, subgroup=True)
+            if bad is not None:
+                self._zkey.refuse(name, begin + first + bad[0], bad[1])
+            stage.progress(begin + last, len(points))
 
     def check_header(self, data: bytes) -> None:
         """VerificationError unless alpha, beta and gamma are those of a header before."""
         deltas = self._zkey.delta_g1.nbytes + self._zkey.delta_g2.nbytes
-        own = _section(self._file, 2).tobytes()
+        own = _section(self.file, 2).tobytes()
         if own[:-deltas] == data[:-deltas]:
             return
         at = len(own) - deltas
@@ -263,41 +263,42 @@ class _Checked:
         if found != self._ceremony.circuit_hash:
             self._refuse("its circuit hash is not that of the circuit and the powers of tau")
 
-    def compare(self, identifier: int, parts: Iterator[Any]) -> None:
-        """VerificationError unless a section follows from that of the key before contributions."""
-        if identifier == 1:
+    def compare(self, identifier: int, pieces: Iterator[Any], parts: VerifiedParts) -> None:
+        """VerificationError unless a section follows from that of the key before contributions.
+
+        Of h, which `check_quotient` looks at, the pieces are made and nothing else.
+        """
+        own, at = _section(self.file, identifier), 0
+        for piece in pieces:
+            mine = own[at : at + len(piece)]
+            if identifier in _KEPT:
+                self._check_same(identifier, mine, piece, at)
+            elif identifier == _PRIVATE and len(piece):
+                check = partial(self._check_divided, mine, piece)
+                parts.once(
+                    f"divided over {self._curve.name}", check, mine, piece, self._zkey.delta_g2
+                )
+            at += len(piece)
+
+    def _check_same(self, identifier: int, mine: Any, piece: Any, at: int) -> None:
+        if np.array_equal(mine, piece):
             return
-        own, at = _section(self._file, identifier), 0
-        if identifier in _KEPT:
-            name = _KEPT[identifier]
-            for part in parts:
-                mine = own[at : at + len(part)]
-                if not np.array_equal(mine, part):
-                    differs = mine != part[: len(mine)]
-                    where = int(np.argmax(differs)) if differs.any() else len(mine)
-                    self._refuse(
-                        f"{name} of the key is not that of the circuit and the powers of tau "
-                        f"(section {identifier}, byte {at + where})"
-                    )
-                at += len(part)
-            return
+        differs = mine != piece[: len(mine)]
+        where = int(np.argmax(differs)) if differs.any() else len(mine)
+        self._refuse(
+            f"{_KEPT[identifier]} of the key is not that of the circuit and the powers of tau "
+            f"(section {identifier}, byte {at + where})"
+        )
+
+    def _check_divided(self, mine: Any, piece: Any) -> None:
         group = group_of(self._curve, 1)
-        law = affine_group(group)
-        totals: list[Point] = [None, None]
-        for part in parts:
-            both = [
-                np.ascontiguousarray(data).view("<u4").reshape(-1, *group.shape)
-                for data in (own[at : at + len(part)], part)
-            ]
-            at += len(part)
-            if len(part):
-                sums = random_sums(self._device, group, *both)
-                totals = [law.add(total, one) for total, one in zip(totals, sums, strict=True)]
-        if not self._is_divided(totals[0], totals[1]):
-            self._refuse(
-                f"{_DIVIDED[identifier]} is not that of the key before contributions, divided by "
-                "delta"
-            )
+        both = [
+            np.ascontiguousarray(data).view("<u4").reshape(-1, *group.shape)
+            for data in (mine, piece)
+        ]
+        own, before = random_sums(self._device, group, *both)
+        if not self._is_divided(own, before):
+            self._refuse("c is not that of the key before contributions, divided by delta")
 
     def _is_divided(self, own: Point, before: Point) -> bool:
         """Whether delta * own is what was there before."""
@@ -306,9 +307,14 @@ class _Checked:
         (delta_g2,) = to_points(group_of(self._curve, 2), self._zkey.delta_g2[None])
         return same_ratio(self._curve, (own, before), (self._curve.g2.generator, delta_g2))
 
-    def check_quotient(self, powers: PowersOfTau) -> None:
+    def check_quotient(self, powers: PowersOfTau, parts: VerifiedParts) -> None:
         """VerificationError unless h is that of the powers of tau, whatever is prepared of them."""
+
+        def check() -> None:
+            if not self._is_divided(*quotient_sums(self._device, self._zkey, powers)):
+                self._refuse("h is not that of the powers of tau, divided by delta")
+
+        zkey = self._zkey
+        given = powers.tau_g1[: 2 * zkey.domain_size - 1]
         with self._timeline.stage("h of the powers"):
-            sums = quotient_sums(self._device, self._zkey, powers)
-        if not self._is_divided(*sums):
-            self._refuse("h is not that of the powers of tau, divided by delta")
+            parts.once(f"h over {zkey.curve}", check, zkey.h, given, zkey.delta_g2)

@@ -13,17 +13,24 @@ from quod.lazy import lazy_names
 if TYPE_CHECKING:
     from quod.tensor.quantised.matrix import ProductLayout as ProductLayout
     from quod.tensor.quantised.matrix import QuantisedMatrix as QuantisedMatrix
+    from quod.tensor.quantised.nf4 import NF4_LEVELS as NF4_LEVELS
+    from quod.tensor.quantised.nf4 import nf4_blocks as nf4_blocks
     from quod.tensor.quantised.reference import BLOCK_TYPES as BLOCK_TYPES
     from quod.tensor.quantised.reference import dequantise as dequantise
     from quod.tensor.quantised.reference import quantise as quantise
 
-__all__ = ["BLOCK_TYPES", "dequantise", "quantise", "QuantisedMatrix", "ProductLayout"]
+__all__ = [
+    "BLOCK_TYPES", "NF4_LEVELS", "dequantise", "nf4_blocks", "quantise", "QuantisedMatrix",
+    "ProductLayout",
+]  # fmt: skip
 
 _REFERENCE, _MATRIX = "quod.tensor.quantised.reference", "quod.tensor.quantised.matrix"
 _HOME = {
     "BLOCK_TYPES": _REFERENCE,
     "dequantise": _REFERENCE,
     "quantise": _REFERENCE,
+    "NF4_LEVELS": "quod.tensor.quantised.nf4",
+    "nf4_blocks": "quod.tensor.quantised.nf4",
     "QuantisedMatrix": _MATRIX,
     "ProductLayout": _MATRIX,
 }

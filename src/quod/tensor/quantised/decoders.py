@@ -8,12 +8,17 @@ is taken off. What neighbouring instances read of neighbouring places lies side 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
-from quod.formats.gguf_types import GGUF_TYPES
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel import Builder, Value, f16, f32, i32, u16, u32
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.nf4 import NF4_LEVELS
 
 Index = Value | int
+
+MAGIC = 0x4B000000
+"""The bits of 2^23, of which an f32 has 23 below its exponent: they are a number's."""
 
 
 @frozen(eq=False)
@@ -21,7 +26,7 @@ class Place:
     """Where in the matrix: a block, a group in it, and the first of `width` places in the group.
 
     `sixteen` is which 16 places of the group they are of, known while tracing if all instances are
-    at the same ones.
+    at the same ones. `magic` is `MAGIC`, from where the assembler does not see that it is.
     """
 
     block: Value
@@ -29,59 +34,100 @@ class Place:
     position: Value
     sixteen: Index
     width: int
+    magic: Index = MAGIC
 
 
 @frozen(eq=False)
 class Run:
     """Elements of a block that lie side by side, from `start` on: scale * integer - minimum.
 
-    `minimum` is None where nothing is taken off; `integers` are whole numbers as f32.
+    `minimum` is None where nothing is taken off; `integers` are whole numbers as f32, or levels.
+    Those of several bytes of a word are still `shifts` bits above where they begin.
     """
 
     start: Value
     integers: list[Value]
     scale: Value
     minimum: Value | None
+    shifts: tuple[int, ...] = ()
+
+    def shift(self, number: int) -> int:
+        """By how many bits an integer is too high."""
+        return self.shifts[number % len(self.shifts)] if self.shifts else 0
 
     def values(self) -> list[Value]:
         """The elements. Products are exact (see `reference`): fusing would not change them."""
-        products = [self.scale * number for number in self.integers]
+        products = [scale * number for scale, number in self._scaled()]
         if self.minimum is None:
             return products
         return [product - self.minimum for product in products]
+
+    def fused(self, k: Builder) -> list[Value]:
+        """The same numbers, by an instruction each."""
+        if self.minimum is None:
+            return self.values()
+        less = -self.minimum
+        return [k.fma(scale, number, less) for scale, number in self._scaled()]
+
+    def _scaled(self) -> list[tuple[Value, Value]]:
+        scales = {0: self.scale}
+        for by in self.shifts:
+            if by:
+                scales[by] = self.scale * 2.0**-by
+        return [(scales[self.shift(at)], number) for at, number in enumerate(self.integers)]
 
 
 @frozen
 class BlockDecoder:
     """A format: how a block is divided, and what gives the runs at a place of a group.
 
+    Elements of a group are its runs one after the other, of `positions` each.
     `decode` takes the builder, the blocks as u8 and the place. `width` is the most places at a time
-    for which it loads as wide as the format allows; others divide it.
+    for which it loads as wide as the format allows; others divide it. `levels` are what numbers of
+    the format stand for, if not for themselves: `decode` takes a table of them last.
     """
 
     name: str
     groups: int
     positions: int
     width: int
-    decode: Callable[[Builder, Value, Place], list[Run]]
+    decode: Callable[..., list[Run]]
+    levels: tuple[float, ...] = ()
+
+    def begun(self, k: Builder) -> BlockDecoder:
+        """The decoder within a kernel, at whose begin this stands."""
+        if not self.levels:
+            return self
+        table = k.table(f32, self.levels)
+        return replace(self, decode=lambda *given: self.decode(*given, table), levels=())
 
     @property
     def elements(self) -> int:
         """Values of a block."""
-        return GGUF_TYPES[self.name].elements
+        return BLOCKS[self.name].elements
+
+    @property
+    def runs(self) -> int:
+        """Elements of a place."""
+        return self.elements // (self.groups * self.positions)
 
     @property
     def bytes(self) -> int:
         """Bytes of a block."""
-        return GGUF_TYPES[self.name].bytes
+        return BLOCKS[self.name].bytes
 
 
-class _Packed:
+def each_byte(byte: int) -> int:
+    """A word of four of them."""
+    return byte * 0x01010101
+
+
+class Packed:
     """Bytes side by side, as words of one, two or four of them."""
 
-    def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: bool) -> None:
-        """`aligned` says that `at` is a multiple of 16, or of `count` where that is less."""
-        self._bytes = 1 if count == 1 else 4 if aligned and count % 4 == 0 else 2
+    def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: int) -> None:
+        """`at` is a multiple of `aligned`, 2, 4 or 16, or of `count` where that is less."""
+        self._bytes = 1 if count == 1 else 4 if aligned > 2 and count % 4 == 0 else 2
         if self._bytes == 1:
             self._words = [data[at]]
         elif self._bytes == 2:
@@ -89,35 +135,59 @@ class _Packed:
             self._words = [halves[(at >> 1) + number] for number in range(count // 2)]
         else:
             # Shown to be whole accesses, so that they are one load each.
-            words = min(count, 16) // 4
+            words = min(count, aligned) // 4
+            bits = (4 * words).bit_length() - 1
+            wide = k.pointer_add(data.cast(u32), at >> bits << (bits - 2))
             self._words = [
                 word
-                for number in range(0, count, 16)
-                for word in k.load(data.cast(u32), (at + number) // (4 * words) * words, words)
+                for number in range(0, count, 4 * words)
+                for word in k.load(wide, number // 4, words)
             ]
         self._k = k
 
-    def floats(self, shift: int, bits: int, *, flip: int = 0, less: int = 0) -> list[Value]:
-        """Of each byte so many bits from `shift` on, some of them turned, as f32, less an offset.
+    def words(self) -> list[Value]:
+        """Four bytes a word, of several words or halves of them."""
+        if self._bytes == 4:
+            return self._words
+        pairs = zip(self._words[::2], self._words[1::2], strict=True)
+        return [low | high << 16 for low, high in pairs]
+
+    def joined(self, shift: int, tops: Packed, top: Index, bits: int) -> Packed:
+        """Bytes whose four lower bits are here, from `shift` on, and whose `bits` upper ones are in
+        others, from `top` on."""
+        found = copy(self)
+        whole = len(self._words) * self._bytes % 4 == 0
+        low, high = ((each.words() if whole else each._words) for each in (self, tops))
+        found._bytes = 4 if whole else self._bytes
+        found._words = [
+            (a >> shift) & each_byte(15) | ((b >> top) & each_byte((1 << bits) - 1)) << 4
+            for a, b in zip(low, high, strict=True)
+        ]
+        return found
+
+    def floats(
+        self, magic: Index, shift: int, bits: int, *, flip: int = 0, less: int = 0
+    ) -> tuple[list[Value], tuple[int, ...]]:
+        """Of each byte so many bits from `shift` on, some of them turned, as f32, less an offset;
+        and how far above their place they are, in turn.
 
         Where several bytes are in a word, none is moved to its end: below the exponent of 2^23 its
-        bits are a number of that size, and what it is above is one multiply-add, exactly.
+        bits are a number of that size, and what it is above is taken off, exactly. So there is one
+        constant in each instruction, which is in it: an assembler loads others again and again.
         """
         if self._bytes == 1:
             found = self.bits(shift, (1 << bits) - 1)
-            return _floats([number ^ flip for number in found] if flip else found, less)
+            return _floats([number ^ flip for number in found] if flip else found, less), ()
         k, floats = self._k, []
         for word in self._words:
-            turned = word ^ (flip << shift) * 0x01010101 if flip else word
+            turned = word ^ each_byte(flip << shift) if flip else word
             upper = turned >> 16
             for byte in range(self._bytes):
-                low = byte < 2
-                at = shift + 8 * (byte if low else byte - 2)
-                part = (turned if low else upper) & ((1 << bits) - 1) << at
-                above = k.constant(-(2.0 ** (23 - at)) - less, f32)
-                step = k.constant(2.0**-at, f32)
-                floats.append(k.fma(k.bitcast(part | 0x4B000000, f32), step, above))
-        return floats
+                at = shift + 8 * (byte & 1)
+                part = (turned if byte < 2 else upper) & ((1 << bits) - 1) << at
+                above = k.constant(2.0**23 + less * 2.0**at, f32)
+                floats.append(k.bitcast(part | magic, f32) - above)
+        return floats, (shift, shift + 8)
 
     def bits(self, shift: Index, mask: int) -> list[Value]:
         """Of each byte the bits from `shift` on that the mask leaves."""
@@ -141,18 +211,20 @@ def _joined(low: list[Value], high: list[Value]) -> list[Value]:
 def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 18, place.position
     scale = data.cast(f16)[start >> 1]
-    packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
-    return [
-        Run(position + 16 * high, packed.floats(4 * high, 4, less=8), scale, None)
-        for high in range(2)
-    ]
+    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
+    runs = []
+    for high in range(2):
+        numbers, shifts = packed.floats(place.magic, 4 * high, 4, less=8)
+        runs.append(Run(position + 16 * high, numbers, scale, None, shifts))
+    return runs
 
 
 def _q8_0(k: Builder, data: Value, place: Place) -> list[Run]:
     start, position = place.block * 34, place.position
     scale = data.cast(f16)[start >> 1]
-    packed = _Packed(k, data, start + 2 + position, place.width, aligned=False)
-    return [Run(position, packed.floats(0, 8, flip=128, less=128), scale, None)]
+    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
+    numbers, shifts = packed.floats(place.magic, 0, 8, flip=128, less=128)
+    return [Run(position, numbers, scale, None, shifts)]
 
 
 def _choose(
@@ -164,14 +236,22 @@ def _choose(
     return k.select(first < 2, below(), above())
 
 
-def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[Value, Value]]:
-    """The two scales and minima of a group of Q4_K or Q5_K."""
-    head, *packed = k.load(data.cast(u32), start // 16 * 4, 4)
+def scale_words(
+    k: Builder, data: Value, start: Value, group: Index
+) -> tuple[Value, Value, Value, Value]:
+    """The scale and the minimum of a block of Q4_K or Q5_K, and what a group takes of each: two
+    numbers, the six lower bits of a word and those eight higher."""
+    head, *packed = k.load(data.cast(u32), start >> 4 << 2, 4)
     shift = (group & 1) * 16
     a, b, c = (word >> shift for word in packed)
     scales = _choose(k, group, lambda: a & 0x3F3F, lambda: c & 0x0F0F | (a >> 2) & 0x3030)
     minima = _choose(k, group, lambda: b & 0x3F3F, lambda: (c >> 4) & 0x0F0F | (b >> 2) & 0x3030)
-    d, m = k.unpack_f16(head)
+    return *k.unpack_f16(head), scales, minima
+
+
+def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[Value, Value]]:
+    """The two scales and minima of a group of Q4_K or Q5_K."""
+    d, m, scales, minima = scale_words(k, data, start, group)
     return [
         (d * _floats([(scales >> at) & 63])[0], m * _floats([(minima >> at) & 63])[0])
         for at in (0, 8)
@@ -180,45 +260,68 @@ def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[V
 
 def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 144, place.group, place.position
-    packed = _Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=True)
-    return [
-        Run(position + (64 * group + 32 * high), packed.floats(4 * high, 4), scale, least)
-        for high, (scale, least) in enumerate(_scales(k, data, start, group))
-    ]
+    packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
+    runs = []
+    for high, (scale, least) in enumerate(_scales(k, data, start, group)):
+        numbers, shifts = packed.floats(place.magic, 4 * high, 4)
+        at = position + (64 * group + 32 * high)
+        runs.append(Run(at, numbers, scale, least, shifts))
+    return runs
 
 
 def _q5_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 176, place.group, place.position
-    tops = _Packed(k, data, start + 16 + position, place.width, aligned=True)
-    packed = _Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=True)
-    return [
-        Run(
-            position + (64 * group + 32 * high),
-            _floats(_joined(packed.bits(4 * high, 15), tops.bits(2 * group + high, 1))),
-            scale,
-            least,
-        )
-        for high, (scale, least) in enumerate(_scales(k, data, start, group))
-    ]
+    tops = Packed(k, data, start + 16 + position, place.width, aligned=16)
+    packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=16)
+    runs = []
+    for high, (scale, least) in enumerate(_scales(k, data, start, group)):
+        at = position + (64 * group + 32 * high)
+        shifts: tuple[int, ...] = ()
+        if place.width == 1:
+            numbers = _floats(_joined(packed.bits(4 * high, 15), tops.bits(2 * group + high, 1)))
+        else:
+            whole = packed.joined(4 * high, tops, 2 * group + high, 1)
+            numbers, shifts = whole.floats(place.magic, 0, 5)
+        runs.append(Run(at, numbers, scale, least, shifts))
+    return runs
 
 
 def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
     start, group, position = place.block * 210, place.group, place.position
     d = data.cast(f16)[(start + 208) >> 1]
     low = [
-        _Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=False)
+        Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=2)
         for odd in range(2)
     ]
-    tops = _Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=False)
+    tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=2)
     runs = []
     for quarter in range(4):
         # Of 16 elements each, which no width crosses.
         at = start + (192 + 8 * group + 2 * quarter) + place.sixteen
         scale = _floats([data[at] ^ 128], 128)[0]
-        numbers = _joined(low[quarter & 1].bits(4 * (quarter >> 1), 15), tops.bits(2 * quarter, 3))
+        half, shift = low[quarter & 1], 4 * (quarter >> 1)
+        shifts: tuple[int, ...] = ()
+        if place.width == 1:
+            numbers = _floats(_joined(half.bits(shift, 15), tops.bits(2 * quarter, 3)), 32)
+        else:
+            whole = half.joined(shift, tops, 2 * quarter, 2)
+            numbers, shifts = whole.floats(place.magic, 0, 6, less=32)
         begin = position + (128 * group + 32 * quarter)
-        runs.append(Run(begin, _floats(numbers, 32), d * scale, None))
+        runs.append(Run(begin, numbers, d * scale, None, shifts))
     return runs
+
+
+def _nf4(k: Builder, data: Value, place: Place, levels: Value) -> list[Run]:
+    start, position = place.block * 36, place.position
+    largest = data.cast(f32)[start >> 2]
+    packed = Packed(k, data, start + 4 + position, place.width, aligned=4)
+    return [
+        Run(
+            position + 32 * high, [levels[number] for number in packed.bits(4 * high, 15)], largest,
+            None,
+        )
+        for high in range(2)
+    ]  # fmt: skip
 
 
 DECODERS = {
@@ -226,8 +329,9 @@ DECODERS = {
     for row in (
         BlockDecoder("Q4_0", 1, 16, 16, _q4_0),
         BlockDecoder("Q8_0", 1, 32, 16, _q8_0),
-        BlockDecoder("Q4_K", 4, 32, 16, _q4_k),
-        BlockDecoder("Q5_K", 4, 32, 16, _q5_k),
+        BlockDecoder("Q4_K", 4, 32, 32, _q4_k),
+        BlockDecoder("Q5_K", 4, 32, 32, _q5_k),
         BlockDecoder("Q6_K", 2, 32, 8, _q6_k),
+        BlockDecoder("NF4", 1, 32, 16, _nf4, tuple(NF4_LEVELS.tolist())),
     )
 }

@@ -14,7 +14,7 @@ def dequantise_blocks(
 
     An instance has a place of a group; `n` is how many there are in all blocks.
     """
-    decoder, i = DECODERS[form], k.global_id()
+    decoder, i = DECODERS[form].begun(k), k.global_id()
     with k.if_(i < n):
         position, rest = i % decoder.positions, i // decoder.positions
         block, group = rest // decoder.groups, rest % decoder.groups

@@ -12,9 +12,12 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.kernel.machine import Capability
+from quod.tensor.arrays import Given
+from quod.tensor.quantised.batch import EXACT, INT8, Batch, is_batch
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
-from quod.tensor.quantised.product import multiply_blocks
+from quod.tensor.quantised.packed import PACKED
+from quod.tensor.quantised.product import SUBGROUP, multiply_blocks
 from quod.tensor.quantised.reference import Bytes, Floats
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
 
@@ -26,27 +29,38 @@ _MOST_OF_A_VECTOR, _MOST_VALUES = 64, 1 << 12
 _LANES = 64
 """Instances of a workgroup where no subgroup of 32 can add up what they found."""
 _ROWS = 2
-"""Rows of a workgroup on a GPU, which share what is loaded of the vector."""
+"""Rows of an instance on a GPU, which share what is loaded of the vector."""
+_SHORT_WIDTH = 16
+"""Places that an instance takes at a time where drivers take long over large kernels."""
 
 
 @frozen
 class ProductLayout:
-    """How a product is shared out: `lanes` instances a workgroup, which takes `at_once` rows, each
-    instance `width` places of blocks at a time: 1, 2, 4, 8 or 16. InputError for other numbers.
+    """How a product is shared out: `lanes` instances a workgroup, of which each has `at_once` rows
+    and takes `width` places of blocks at a time, a power of two up to 32. `together` parts of each
+    subgroup of 32, a power of two up to 16, have rows of their own: 1 where a device has no such
+    subgroups, or `lanes` are no whole number of them. InputError for other numbers.
 
     On a processor at most 64 lanes, and 4096 of lanes * width * at_once."""
 
     lanes: int
     width: int
     at_once: int
+    together: int = 1
 
     def __post_init__(self) -> None:
         lanes = whole_number("lanes", self.lanes, 1, 1024)
         at_once = whole_number("at_once", self.at_once, 1, 16)
-        width = whole_number("width", self.width, 1, 16)
-        self.__dict__.update(lanes=lanes, width=width, at_once=at_once)
-        if width.bit_count() != 1:
-            raise InputError(f"width must be a power of two, not {self.width}")
+        width = whole_number("width", self.width, 1, 32)
+        together = whole_number("together", self.together, 1, 16)
+        self.__dict__.update(lanes=lanes, width=width, at_once=at_once, together=together)
+        for name, number in (("width", width), ("together", together)):
+            if number.bit_count() != 1:
+                raise InputError(f"{name} must be a power of two, not {number}")
+
+
+_WIDE = ProductLayout(256, 32, 2, 4)
+"""For formats of 32 places in a group: a row of 4096 is a step of 64 instances."""
 
 
 def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
@@ -55,8 +69,12 @@ def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
         return ProductLayout(_VECTOR, 1, 1)
     machine = device.machine(device.lanes)
     alone = machine.has(Capability.SUBGROUPS) and machine.subgroup_size >= 32
-    lanes = machine.subgroup_size if alone else _LANES
-    return ProductLayout(lanes, DECODERS[type_name].width, _ROWS)
+    lanes, width = machine.subgroup_size if alone else _LANES, DECODERS[type_name].width
+    if machine.has(Capability.SHORT_KERNELS):
+        return ProductLayout(lanes, min(width, _SHORT_WIDTH), _ROWS)
+    if lanes == SUBGROUP and width == 2 * _SHORT_WIDTH:
+        return _WIDE
+    return ProductLayout(lanes, width, _ROWS)
 
 
 class QuantisedMatrix:
@@ -71,9 +89,9 @@ class QuantisedMatrix:
     ) -> None:  # fmt: skip
         """`blocks` is uint8 of shape (rows, bytes of a row), as `GgufTensor.array` gives it.
 
-        `type_name` is Q4_0, Q8_0, Q4_K, Q5_K or Q6_K; `layout` is chosen for the device if it is
-        not given. Raises `InputError` for another type, for rows that are no whole blocks, for a
-        matrix without values and for 2^32 values or more; `DeviceError` for want of memory.
+        `type_name` is Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4; `layout` is chosen for the device if
+        it is not given. Raises `InputError` for another type, for rows that are no whole blocks,
+        for a matrix without values and for 2^32 values or more; `DeviceError` for want of memory.
         """
         self.device = resolve_device(device)
         self.type_name = choice("the type", type_name, tuple(DECODERS))
@@ -110,6 +128,13 @@ class QuantisedMatrix:
                 f"layout.width must be at most {self._decoder.width} for {self.type_name}, not "
                 f"{found.width}"
             )
+        machine = self.device.machine(found.lanes)
+        whole = machine.has(Capability.SUBGROUPS) and machine.subgroup_size == SUBGROUP
+        if found.together > 1 and (found.lanes % SUBGROUP or not whole):
+            raise InputError(
+                f"layout.together must be 1 where {found.lanes} lanes are no subgroups of "
+                f"{SUBGROUP}, not {found.together}"
+            )
         values = found.lanes * found.width * found.at_once
         large = found.lanes > _MOST_OF_A_VECTOR or values > _MOST_VALUES
         if large and in_host_memory(self.device):
@@ -119,34 +144,64 @@ class QuantisedMatrix:
             )
         return found
 
-    @overload
-    def multiply(self, x: Floats | Buffer) -> Floats: ...
-    @overload
-    def multiply(self, x: Floats | Buffer, y: Buffer) -> Buffer: ...
-    def multiply(self, x: Floats | Buffer, y: Buffer | None = None) -> Floats | Buffer:
-        """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled.
+    def multiply(self, x: Given, y: Given | None = None, *, activations: str = EXACT) -> Any:
+        """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled. Of
+        rows of shape (..., columns), with two axes or more, each by it: (..., rows), of their type.
 
-        Weights are taken apart in registers, products and sums are f32, in one order for each
-        layout, so that equal calls give equal bits. Raises `InputError` for a vector of another
-        type or length.
+        Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Weights are
+        taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
+        multiplied by the weights as they are; where f16 or bf16 take tensor cores, weights are
+        rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
+        that equal calls give equal bits; a result is rounded once to its type.
+
+        With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
+        scale, and products are sums of integers, scaled in f32 in one order for all devices
+        (docs/quantised.md). Raises `InputError` for another type or shape, and for `y` in memory
+        that is read.
         """
+        if self._as_bytes(activations) or is_batch(x):
+            batch = self._batch(x, y)
+            if not batch.empty:
+                for each in batch.launches(self.type_name, activations):
+                    self.device.launch(*each)
+            return batch.y
         given, target = self._vector("x", x, self.columns), np.empty(0, np.float32)
         if y is None:
             target = np.zeros(self.rows, np.float32)
         self.device.launch(*self.launched(given, target if y is None else y))
         return target if y is None else y
 
+    def launches(self, x: Any, y: Any, *, activations: str = EXACT) -> tuple[tuple[Any, ...], ...]:
+        """What multiplies by `x` into `y`, for `device.launch` and for recordings, one after the
+        other: each a kernel, how many workgroups, and arguments. None where there are no rows.
+        `InputError` as of `multiply`."""
+        if self._as_bytes(activations) or is_batch(x):
+            batch = self._batch(x, y)
+            return () if batch.empty else batch.launches(self.type_name, activations)
+        return (self.launched(x, y),)
+
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
-        """What multiplies by `x` into `y`, for `device.launch` and for recordings: the kernel, how
-        many workgroups, and arguments. `InputError` as of `multiply`."""
+        """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
         own, x = self._layout, self._vector("x", x, self.columns)
         self._apart("y", self._vector("y", y, self.rows), x)
         kernel = self.device.compile(
             multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
-            at_once=own.at_once,
+            at_once=own.at_once, together=own.together,
         )  # fmt: skip
-        groups = -(-self.rows // own.at_once)
+        groups = -(-self.rows // (own.at_once * own.together))
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
+
+    def _as_bytes(self, activations: str) -> bool:
+        chosen = choice("activations", activations, (EXACT, INT8))
+        if chosen == INT8 and self.type_name not in PACKED:
+            raise InputError(
+                f"activations of {self.type_name} are exact: its values are no integers, which "
+                "bytes could be multiplied by"
+            )
+        return chosen == INT8
+
+    def _batch(self, x: Given, y: Given | None) -> Batch:
+        return Batch(self.device, x, y, (self.rows, self.columns), self._data)
 
     @overload
     def dequantise(self) -> Floats: ...

@@ -4,17 +4,19 @@ One skeleton for all formats: a workgroup has some rows, its instances share the
 rows, and what they found is added up at the end. On a processor neighbouring instances, the lanes
 of a vector, take neighbouring places, so that bytes and activations load as vectors and scales
 once; on a GPU an instance takes as many places as it loads at a time, and scales are spread over
-them.
+them. There instances of a subgroup may have different rows and the same places, so that what they
+load of the vector is the same few lines of memory.
 Activations are f32, and sums too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from quod.kernel import F32, U8, U32, Builder, Pointer, Value, f32, kernel
+from quod.kernel import F32, U8, U32, Builder, Pointer, Value, f32, kernel, u32
 from quod.kernel.machine import Capability
-from quod.tensor.quantised.decoders import DECODERS, BlockDecoder, Place, Run
+from quod.tensor.gemm_tiles import log2
+from quod.tensor.quantised.decoders import DECODERS, MAGIC, BlockDecoder, Place, Run
 
 
 @kernel
@@ -29,14 +31,16 @@ def multiply_blocks(
     form: str,
     width: int,
     at_once: int,
+    together: int = 1,
 ) -> None:
     """y = the matrix by x: y[r] = sum of values[r, c] * x[c].
 
-    A workgroup has `at_once` rows, an instance `width` places at a time.
+    An instance has `at_once` rows, and `width` places at a time; `together` parts of a subgroup of
+    32 have different rows, and a workgroup the product of both numbers.
     """
-    decoder, lane = DECODERS[form], k.local_id()
-    room = k.shared(f32, at_once * k.workgroup_size) if _by_memory(k) else None
-    first = k.workgroup_id() * at_once
+    decoder, lane = DECODERS[form].begun(k), k.local_id()
+    shared = Sharing(k, at_once, together)
+    first = shared.first
     # Rows beyond the last are the last again, and not stored.
     wanted = [k.minimum(first + number, rows - 1) * blocks_per_row for number in range(at_once)]
     zeros = tuple([k.constant(0.0, f32)] * (at_once * _chains(decoder, width, k.workgroup_size)))
@@ -49,23 +53,23 @@ def multiply_blocks(
                     position = lane + start
                     sixteen = start // 16 if k.workgroup_size <= 16 else position >> 4
                     place = Place(row + loop.index, group, position, sixteen, 1)
-                    sums[at] = _added(k, decoder, blocks, x, place, loop.index, sums[at])
+                    (sums[at],) = _all_added(k, decoder, blocks, x, [place], loop.index, [sums[at]])
             loop.next(tuple(sums))
     else:
         parts = decoder.positions // width
         units = blocks_per_row * (decoder.groups * parts)
-        with k.range(lane, units, k.workgroup_size, carry=zeros) as loop:
-            position, rest = loop.index % parts * width, loop.index // parts
-            part, block = rest % decoder.groups, rest // decoder.groups
-            sums = []
-            for row, total in zip(wanted, loop.carried):
-                place = Place(row + block, part, position, position >> 4, width)
-                sums.append(_added(k, decoder, blocks, x, place, block, total))
-            loop.next(tuple(sums))
+        # There are rows, which the assembler does not know.
+        magic = k.select(rows == 0, k.constant(0, u32), k.constant(MAGIC, u32))
+        with k.range(shared.begin, units, shared.step, carry=zeros) as loop:
+            # By shifts: an assembler writes divisions out.
+            position, rest = (loop.index & (parts - 1)) * width, loop.index >> log2(parts)
+            part, block = rest & (decoder.groups - 1), rest >> log2(decoder.groups)
+            places = [
+                Place(row + block, part, position, position >> 4, width, magic) for row in wanted
+            ]
+            loop.next(_all_added(k, decoder, blocks, x, places, block, loop.carried))
     totals = [_sum_of(loop.results[number::at_once]) for number in range(at_once)]
-    for number, total in enumerate(_totals(k, totals, room)):
-        with k.if_((lane == 0) & (first + number < rows)):
-            y[first + number] = total
+    shared.put(totals, rows, y)
 
 
 _CHAINS = 4
@@ -85,33 +89,42 @@ def _places(decoder: BlockDecoder, lanes: int) -> Iterator[tuple[int, int]]:
             yield group, start
 
 
-def _added(
-    k: Builder, decoder: BlockDecoder, blocks: Value, x: Value, place: Place, column: Value,
-    total: Value,
-) -> Value:  # fmt: skip
-    """A sum, and the products of what an instance has of a block, number `column` in its row."""
-    width = place.width
-    for run in decoder.decode(k, blocks, place):
-        at = column * decoder.elements + run.start
+def _all_added(
+    k: Builder, decoder: BlockDecoder, blocks: Value, x: Value, places: Sequence[Place],
+    column: Value, totals: Sequence[Value],
+) -> tuple[Value, ...]:  # fmt: skip
+    """Sums of some rows, and the products of what an instance has of a block of each, number
+    `column` in its row."""
+    sums, width = list(totals), places[0].width
+    decoded = [decoder.decode(k, blocks, place) for place in places]
+    for of_rows in zip(*decoded, strict=True):
+        at = column * decoder.elements + of_rows[0].start
         if width == 1:
-            total = k.fma(_one(k, run), x[at], total)
+            sums = [k.fma(run.fused(k)[0], x[at], sum_) for run, sum_ in zip(of_rows, sums)]
             continue
-        count = 4 if width % 4 == 0 else width
-        given = [v for part in range(0, width, count) for v in k.load(x, at + part, count)]
-        products = run.integers[0] * given[0]
-        for number, value in zip(run.integers[1:], given[1:]):
-            products = k.fma(number, value, products)
-        total = k.fma(run.scale, products, total)
-        if run.minimum is not None:
-            # The sum of activations is the same for all rows: recorded once.
-            total = total - run.minimum * _sum_of(given)
+        count, source = min(width, 4), k.pointer_add(x, at)
+        given = [v for part in range(0, width, count) for v in k.load(source, part, count)]
+        # The sum of activations is the same for all rows: recorded once.
+        whole = _sum_of(given) if of_rows[0].minimum is not None else None
+        for row, run in enumerate(of_rows):
+            sums[row] = k.fma(run.scale, _products(k, run, given), sums[row])
+            if run.minimum is not None and whole is not None:
+                sums[row] = sums[row] - run.minimum * whole
+    return tuple(sums)
+
+
+def _products(k: Builder, run: Run, given: list[Value]) -> Value:
+    """The sum of integers by activations, those at the same bits of their words together."""
+    by_shift: dict[int, Value] = {}
+    for at, (number, value) in enumerate(zip(run.integers, given, strict=True)):
+        by, found = run.shift(at), by_shift.get(run.shift(at))
+        by_shift[by] = number * value if found is None else k.fma(number, value, found)
+    total: Value | None = None
+    for by, part in by_shift.items():
+        step = k.constant(2.0**-by, f32)
+        total = (part * step if by else part) if total is None else k.fma(part, step, total)
+    assert total is not None
     return total
-
-
-def _one(k: Builder, run: Run) -> Value:
-    if run.minimum is None:
-        return run.scale * run.integers[0]
-    return k.fma(run.scale, run.integers[0], -run.minimum)
 
 
 def _sum_of(values: list[Value] | tuple[Value, ...]) -> Value:
@@ -123,14 +136,60 @@ def _sum_of(values: list[Value] | tuple[Value, ...]) -> Value:
     return found[0]
 
 
-def _by_memory(k: Builder) -> bool:
-    """Whether a workgroup's sums are made in shared memory: where one subgroup does not hold it."""
-    if k.workgroup_size == 1:
-        return False
-    return not k.machine.has(Capability.SUBGROUPS) or k.subgroup_size < k.workgroup_size
+SUBGROUP = 32
+"""Instances of a subgroup whose parts have different rows."""
 
 
-def _totals(k: Builder, sums: list[Value], room: Value | None) -> list[Value]:
+class Sharing:
+    """Which rows and places an instance has, and how its sums become those of rows."""
+
+    def __init__(self, k: Builder, at_once: int, together: int) -> None:
+        self._k, self._at_once, self._together = k, at_once, together
+        self._rows, lane = at_once * together, k.local_id()
+        self.begin = lane
+        """The first of an instance's places, in units of what it takes at a time."""
+        self.step = k.workgroup_size // together
+        self.first = k.workgroup_id() * self._rows
+        """The first of its rows."""
+        if together == 1:
+            self._room = room_for_sums(k, at_once)
+            return
+        self._side = SUBGROUP // together
+        self._of_subgroup = (lane >> log2(self._side) & (together - 1)) * at_once
+        self._group, self._beside = lane >> log2(SUBGROUP), lane & (self._side - 1)
+        self.begin = self._group * self._side + self._beside
+        self.first = self.first + self._of_subgroup
+        self._room = k.shared(f32, self._rows * (k.workgroup_size // SUBGROUP))
+
+    def put(self, sums: list[Value], rows: Value, y: Value) -> None:
+        """Adds up and stores the sums of rows that there are, in a fixed order."""
+        k, lane, room = self._k, self._k.local_id(), self._room
+        if self._together == 1 or room is None:
+            for number, total in enumerate(sums_of_workgroup(k, sums, room)):
+                with k.if_((lane == 0) & (self.first + number < rows)):
+                    y[self.first + number] = total
+            return
+        for number, value in enumerate(sums):
+            for bit in range(log2(self._side)):
+                value = value + k.shuffle(value, k.lane_id() ^ (self._side >> bit + 1))
+            with k.if_(self._beside == 0):
+                room[self._group * self._rows + self._of_subgroup + number] = value
+        k.barrier()
+        row = k.workgroup_id() * self._rows + lane
+        with k.if_((lane < self._rows) & (row < rows)):
+            groups = range(k.workgroup_size // SUBGROUP)
+            y[row] = _sum_of([room[lane + group * self._rows] for group in groups])
+
+
+def room_for_sums(k: Builder, count: int) -> Value | None:
+    """Shared memory for so many sums of a workgroup: where one subgroup does not hold it."""
+    alone = k.machine.has(Capability.SUBGROUPS) and k.subgroup_size >= k.workgroup_size
+    if k.workgroup_size == 1 or alone:
+        return None
+    return k.shared(f32, count * k.workgroup_size)
+
+
+def sums_of_workgroup(k: Builder, sums: list[Value], room: Value | None) -> list[Value]:
     """Sums over the workgroup, in its first instance."""
     if room is None:
         return sums if k.workgroup_size == 1 else [k.subgroup_sum(value) for value in sums]

@@ -2,7 +2,8 @@
 
 Formats and order of operations are those of ggml (ggml-quants.c): in f32, no product fused with a
 sum. A value is (scale * q) - minimum. The scale is a product of an f16 and 6 or 8 bits, so that it
-and scale * q are exact, and the difference is what is rounded: fusing changes nothing.
+and scale * q are exact, and the difference is what is rounded: fusing changes nothing. NF4, which
+has a product alone, is in `nf4`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from numpy.typing import NDArray
 
 from quod.errors import InputError
 from quod.formats.gguf_types import GGUF_TYPES
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.nf4 import of_nf4, to_nf4
 from quod.validation import choice, plain_array
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Encoder = Callable[[Floats], Bytes]
 
 
 def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
@@ -29,12 +33,13 @@ def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
     Raises `InputError` for another type, or an array that is none of it.
     """
     name = choice("the type", type_name, (*_PLAIN, *_DECODED))
-    array, kind = plain_array("blocks", blocks), GGUF_TYPES[name]
-    wanted = np.dtype(np.uint8) if kind.dtype is None else kind.dtype
-    if array.dtype != wanted:
-        raise InputError(f"blocks of {name} must be {wanted.name}, not {array.dtype}")
+    array = plain_array("blocks", blocks)
+    wanted = np.dtype(np.uint8) if name in _DECODED else GGUF_TYPES[name].dtype
+    if wanted is None or array.dtype != wanted:
+        raise InputError(f"blocks of {name} must be {wanted}, not {array.dtype}")
     if name in _PLAIN:
         return _PLAIN[name](array)
+    kind = BLOCKS[name]
     if not array.ndim or array.shape[-1] % kind.bytes:
         raise InputError(f"rows of {name} must be whole blocks of {kind.bytes} bytes")
     with np.errstate(all="ignore"):
@@ -45,23 +50,19 @@ def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
 def quantise(type_name: str, values: Floats) -> Bytes:
     """f32 of shape (..., k) as blocks, uint8 of shape (..., bytes of a row), as ggml makes them.
 
-    `type_name` is Q4_0 or Q8_0. Raises `InputError` for rows that are no whole blocks, for values
-    that are not finite, and for blocks whose scale is beyond f16.
+    `type_name` is Q4_0 or Q8_0; NF4 is as bitsandbytes makes it, in blocks of `nf4`. Raises
+    `InputError` for rows that are no whole blocks, for values that are not finite, and for blocks
+    whose scale is beyond f16.
     """
     name = choice("the type", type_name, tuple(_ENCODED))
-    array, kind = plain_array("values", values), GGUF_TYPES[name]
+    array, kind = plain_array("values", values), BLOCKS[name]
     if array.dtype != np.float32:
         raise InputError(f"values must be float32, not {array.dtype}")
     if not array.ndim or array.shape[-1] % kind.elements:
         raise InputError(f"rows of values for {name} must be whole blocks of {kind.elements}")
     if not np.isfinite(array).all():
         raise InputError("values must be finite, and one is not")
-    with np.errstate(over="ignore", divide="ignore"):
-        scale, quants = _ENCODED[name](array.reshape(-1, kind.elements))
-        stored = scale.astype("<f2")
-    if not np.isfinite(stored).all():
-        raise InputError(f"values are too large for {name}: the scale of a block is beyond f16")
-    packed = np.concatenate([stored.view(np.uint8), quants], axis=1)
+    packed = _ENCODED[name](array.reshape(-1, kind.elements))
     row = array.shape[-1] // kind.elements * kind.bytes
     return packed.reshape(*array.shape[:-1], row)
 
@@ -118,6 +119,20 @@ def _q6_k(blocks: Bytes) -> Floats:
     return (scales[..., None] * centred).reshape(len(blocks), 256)
 
 
+def _scaled_by_f16(name: str, encode: Callable[[Floats], tuple[Floats, Bytes]]) -> Encoder:
+    """What puts the scale before the integers of each block."""
+
+    def encoded(values: Floats) -> Bytes:
+        with np.errstate(over="ignore", divide="ignore"):
+            scale, quants = encode(values)
+            stored = scale.astype("<f2")
+        if not np.isfinite(stored).all():
+            raise InputError(f"values are too large for {name}: the scale of a block is beyond f16")
+        return np.concatenate([stored.view(np.uint8), quants], axis=1)
+
+    return encoded
+
+
 def _to_q4_0(values: Floats) -> tuple[Floats, Bytes]:
     largest = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)
     scale = largest / np.float32(-8)
@@ -143,11 +158,12 @@ _PLAIN: dict[str, Callable[[NDArray[Any]], Floats]] = {
     "I8": lambda array: array.astype(np.float32),
 }
 _DECODED: dict[str, Callable[[Bytes], Floats]] = {
-    "Q4_0": _q4_0, "Q8_0": _q8_0, "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k,
+    "Q4_0": _q4_0, "Q8_0": _q8_0, "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k, "NF4": of_nf4,
 }  # fmt: skip
-_ENCODED: dict[str, Callable[[Floats], tuple[Floats, Bytes]]] = {
-    "Q4_0": _to_q4_0, "Q8_0": _to_q8_0,
+_ENCODED: dict[str, Encoder] = {
+    "Q4_0": _scaled_by_f16("Q4_0", _to_q4_0), "Q8_0": _scaled_by_f16("Q8_0", _to_q8_0),
+    "NF4": to_nf4,
 }  # fmt: skip
 
 BLOCK_TYPES = tuple(_DECODED)
-"""The types of blocks, by their names in GGUF files."""
+"""The types of blocks: their names in GGUF files, and NF4."""

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from quod.kernel import bf16, f32
 from quod.kernel.registry import register
+from quod.tensor.gemm_plan import GemmPlan
+from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS
+from quod.tensor.quantised.bytes_kernels import MULTIPLY_BYTES, QUANTISE_ROWS
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
+from quod.tensor.quantised.packed import PACKED
 from quod.tensor.quantised.product import multiply_blocks
 
 for _row in DECODERS.values():
     register(f"tensor.dequantise_blocks[{_row.name}]", dequantise_blocks, form=_row.name)
     register(
-        f"tensor.multiply_blocks[{_row.name}]", multiply_blocks, form=_row.name, width=_row.width,
-        at_once=2,
+        f"tensor.multiply_blocks[{_row.name}]", multiply_blocks, form=_row.name,
+        width=min(16, _row.width), at_once=2,
     )  # fmt: skip
+
+for _element, _form in ((f32, "Q4_K"), (bf16, "Q6_K")):
+    register(
+        f"tensor.multiply_rows_{_element}[{_form}]", MULTIPLY_ROWS[_element], element=_element,
+        form=_form, plan=GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4),
+    )  # fmt: skip
+
+for _element, _vector in ((f32, 4), (bf16, 8)):
+    register(
+        f"tensor.quantise_rows_{_element}", QUANTISE_ROWS[_element], element=_element,
+        vector=_vector,
+    )  # fmt: skip
+
+for _form in PACKED:
+    register(f"tensor.multiply_bytes[{_form}]", MULTIPLY_BYTES[f32], form=_form, at_once=2, batch=1)

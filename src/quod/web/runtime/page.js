@@ -2,7 +2,7 @@
 import { mib } from "./device.js";
 import { InputError, said, unpacked } from "./errors.js";
 import { checkLength, LIMITS, reader } from "./files.js";
-import { readSite } from "./site.js";
+import { readSite, takesWitness } from "./site.js";
 import { parseInput } from "./witness.js";
 
 /** @param {string} id @returns {any} */
@@ -61,6 +61,22 @@ const ask = (task, message, onProgress) =>
 
 /** @type {{ name: string, size: number, dims?: number[], public?: boolean }[]} */
 let signals = [];
+
+/** Of a site without a calculator: the file that is proven. */
+function showFile() {
+  const about = make("small", {}, " .wtns; stays secret");
+  const file = make("input", { id: "witness", type: "file", accept: ".wtns" });
+  $("fields").replaceChildren(make("label", { htmlFor: "witness" }, "Witness", about), file);
+  $("as-json").hidden = true;
+}
+
+/** Its bytes; a value has no more than 128, and the rest of a file is small. */
+async function witnessBytes() {
+  const [file] = $("witness").files;
+  if (!file) throw new InputError("choose the file of a witness");
+  checkLength(file.size, { length: 128 * site.variables + 1024 }, file.name);
+  return new Uint8Array(await file.arrayBuffer());
+}
 
 function showFields() {
   $("fields").replaceChildren(...signals.flatMap(({ name, size, public: shown }) => {
@@ -160,13 +176,13 @@ async function prove() {
   $("done").hidden = true;
   shares = {};
   try {
-    const text = inputText();
+    const given = takesWitness(site) ? { witness: await witnessBytes() } : { text: inputText() };
     busy(true);
     $("work").hidden = false;
     $("bar").value = 0;
     $("step").textContent = "Starting …";
     const begin = performance.now();
-    show(await ask("prove", { text }, showProgress), (performance.now() - begin) / 1000);
+    show(await ask("prove", given, showProgress), (performance.now() - begin) / 1000);
   } catch (error) {
     complain("problem", error);
   } finally {
@@ -265,7 +281,7 @@ async function start() {
   const [inputs, device] = await Promise.allSettled([ask("inputs"), ask("device")]);
   if (inputs.status === "fulfilled") {
     signals = inputs.value;
-    showFields();
+    (takesWitness(site) ? showFile : showFields)();
   } else complain("problem", inputs.reason);
   const there = /** @type {any} */ (navigator).deviceMemory;
   const memory = there ? `, on a device with about ${there} GB` : "";

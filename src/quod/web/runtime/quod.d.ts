@@ -47,14 +47,17 @@ export interface LoadOptions {
   watchdog?: number;
 }
 
-/** Loads key, kernels and witness calculator of an exported site. Rejects with a `QuodError`. */
+/** Loads key, kernels and, where there is one, witness calculator of an exported site. Rejects with a `QuodError`. */
 export function load(folder: string | URL, options?: LoadOptions): Promise<Prover>;
 
 export interface Prover {
   readonly verificationKey: VerificationKey;
-  /** A proof, verified before it is given. Calls wait for one another. Rejects with a `QuodError`. */
+  /**
+   * A proof, verified before it is given. Calls wait for one another. Rejects with a `QuodError`.
+   * A site without a witness calculator takes the bytes of a witness file (.wtns).
+   */
   prove(
-    input: Input,
+    input: Input | Uint8Array,
     options?: { onProgress?: (progress: Progress) => void },
   ): Promise<{ proof: Proof; publicSignals: string[]; timings: Timing[] }>;
   verify(publicSignals: string[], proof: Proof): boolean;

@@ -9,7 +9,7 @@ import { curveOf, g1FromJson, g1ToJson, g2FromJson, g2ToJson, integerOf, pointFr
 import { VerificationError } from "./errors.js";
 import { checkedFile, reader } from "./files.js";
 import { loadGraph } from "./graph.js";
-import { loadCalculator, loadKey, readSite } from "./site.js";
+import { loadCalculator, loadKey, readSite, takesWitness } from "./site.js";
 import { verify } from "./verify.js";
 
 export * from "./errors.js";
@@ -53,7 +53,7 @@ export class Prover {
   /**
    * @param {any} site
    * @param {import("./curve.js").Curve} curve
-   * @param {import("./witness.js").WitnessCalculator} calculator
+   * @param {import("./witness.js").WitnessCalculator | import("./witness_file.js").WitnessFile} calculator
    * @param {any} verificationKey
    * @param {import("./graph.js").Graph} graph
    */
@@ -72,7 +72,8 @@ export class Prover {
    *
    * InputError for an input that is malformed or does not satisfy the circuit, DeviceError for a GPU
    * that fails, VerificationError if what it computed is no proof.
-   * @param {unknown} input By signal: numbers, text, or lists of them.
+   * @param {unknown} input By signal: numbers, text, or lists of them; of a site without a calculator the bytes of
+   *   a witness file.
    * @param {{ onProgress?: (progress: Progress) => void }} [options]
    */
   prove(input, { onProgress = () => {} } = {}) {
@@ -109,7 +110,8 @@ export class Prover {
     const publicSignals = [];
     for (let i = 1; i <= this.site.public; i++) publicSignals.push(String(integerOf(witness.subarray(i * size, (i + 1) * size))));
     if (!this.verify(publicSignals, proof))
-      throw new VerificationError("the GPU computed something that is no proof, so nothing is shown: its driver may be faulty, or the key belongs to another circuit");
+      throw new VerificationError(`the GPU computed something that is no proof, so nothing is shown: ${
+        takesWitness(this.site) ? "most likely the witness does not satisfy the circuit; else " : ""}its driver may be faulty, or the key belongs to another circuit`);
     note("self-check");
     onProgress({ step: "self-check", done: total, total });
     return { proof, publicSignals, timings };

@@ -3,6 +3,7 @@ import { curveOf } from "./curve.js";
 import { MismatchError } from "./errors.js";
 import { checkedFile, parseDocument } from "./files.js";
 import { WitnessCalculator } from "./witness.js";
+import { WitnessFile } from "./witness_file.js";
 
 /**
  * What the exported site says of itself; small, and needs no GPU.
@@ -11,11 +12,19 @@ import { WitnessCalculator } from "./witness.js";
 export const readSite = async (read) => parseDocument(await read("site.json"), "site.json", "quod-site-1");
 
 /**
- * The witness calculator of a site; MismatchError if it is one of another circuit or field.
+ * Whether a site has no calculator: who proves has a witness.
+ * @param {any} site
+ */
+export const takesWitness = (site) => !site.files["witness.wasm"];
+
+/**
+ * The witness calculator of a site, or what takes witnesses in its place; MismatchError if it is one of another
+ * circuit or field.
  * @param {import("./files.js").Read} read
  * @param {any} site
  */
 export async function loadCalculator(read, site) {
+  if (takesWitness(site)) return new WitnessFile(site.variables, curveOf(site.curve).r);
   const wasm = await checkedFile(read, site.files, "witness.wasm");
   const calculator = await WitnessCalculator.load(wasm, curveOf(site.curve).r);
   if (calculator.variables !== site.variables)

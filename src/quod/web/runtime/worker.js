@@ -40,8 +40,8 @@ const tasks = {
   async prepare() {
     await prepared().catch(() => {});
   },
-  async prove({ text }, onProgress) {
-    const input = parseInput(text);
+  async prove({ text, witness }, onProgress) {
+    const input = witness ?? parseInput(text);
     follow = onProgress;
     const loaded = await prepared();
     try {

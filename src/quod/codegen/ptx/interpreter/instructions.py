@@ -19,6 +19,7 @@ from quod.codegen.ptx.interpreter.decode import (
 )
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.kernel.semantics import (
+    dot_of_bytes,
     inverse_square_root,
     normal_power_of_two,
     pack_bf16,
@@ -206,6 +207,19 @@ def _funnel_shift(instruction: Instruction, operands: Operands) -> Code:
     evaluate = arithmetic.funnel_shift(modifiers[0] == "l", modifiers[1] == "clamp")
     sources = [operands.source(text, type_) for text in instruction.operands[1:]]
     return assignment(operands.target(instruction.operands[0], type_), evaluate, sources)
+
+
+def _dot4(instruction: Instruction, operands: Operands) -> Code:
+    if instruction.opcode[1:] != ("s32", "s32"):
+        raise instruction.error("is known here of signed bytes alone")
+    operands.count(4)
+    target, *texts = instruction.operands
+    sources = [operands.source(text, "s32") for text in texts]
+    return assignment(
+        operands.target(target, "s32"),
+        lambda a, b, c: dot_of_bytes(a, b, c.view(np.int32)).view(np.uint32),
+        sources,
+    )
 
 
 def _logic3(instruction: Instruction, operands: Operands) -> Code:
@@ -415,6 +429,7 @@ COMPUTING: dict[str, Decoder] = {
     "shr": _shift,
     "shf": _funnel_shift,
     "lop3": _logic3,
+    "dp4a": _dot4,
     "cvt": _convert,
     "mov": _move,
     "selp": _select,

@@ -1,0 +1,226 @@
+"""Kernels assembled ahead of time: a folder of cubins that is shipped, and how a device reads it.
+
+A folder of each architecture holds `manifest.json` and the cubins, each named after the SHA-256 of
+the PTX that it was assembled from. An entry is found by that text, so that one of other sources is
+none; or by what the text follows from, Quod's sources among it, without tracing. Its seal fits its
+facts, and its digest its code. What does not fit is compiled in its place, after a warning.
+
+Code from the folder runs as the user, so it is read as the cache is: see `quod.device.own_folder`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from quod.codegen.pointers import PointerUses
+from quod.device import sources
+from quod.device.cache import CacheWarning
+from quod.device.compiled_code import CompiledCode, KernelFacts, trace_key
+from quod.device.own_folder import open_base, read_own
+from quod.frozen import frozen
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+FORMAT = "quod-kernels-1"
+MANIFEST = "manifest.json"
+VARIABLE = "QUOD_KERNELS"
+
+_PACKAGE_FOLDER = Path(__file__).resolve().parents[2] / "prebuilt"
+_MOST_MANIFEST = 64 << 20
+_MOST_CODE = 256 << 20
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+def prebuilt_key(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> str | None:
+    """What a kernel is found by without tracing; see `trace_key`. Any assembler's code will do."""
+    return trace_key(definition, machine, static, FORMAT)
+
+
+def cubin_name(text: str) -> str:
+    """The file of the code of a text, whose digest is given."""
+    return f"{text}.cubin"
+
+
+@frozen
+class Entry:
+    """A kernel of a manifest: its facts, `trace` that leads to it, and its code's size and digest.
+
+    `kernel` and `workgroup` are for people.
+    """
+
+    kernel: str
+    workgroup: int
+    trace: str | None
+    facts: KernelFacts
+    size: int
+    code: str
+
+    @classmethod
+    def of(
+        cls, kernel: str, workgroup: int, trace: str | None, facts: KernelFacts, code: bytes
+    ) -> Entry:
+        """The entry of some code."""
+        return cls(kernel, workgroup, trace, facts, len(code), hashlib.sha256(code).hexdigest())
+
+    def document(self) -> dict[str, Any]:
+        """As JSON, sealed."""
+        facts = self.facts
+        found: dict[str, Any] = {
+            "kernel": self.kernel, "workgroup": self.workgroup, "trace": self.trace,
+            "text": facts.digest, "entry": facts.entry, "stored": list(facts.uses.stored),
+            "atomic": list(facts.uses.atomic), "shared_bytes": facts.shared_bytes,
+            "dynamic_shared_bytes": facts.dynamic_shared_bytes, "size": self.size,
+            "code": self.code,
+        }  # fmt: skip
+        return {**found, "seal": _seal(found)}
+
+    @classmethod
+    def parse(cls, document: Any) -> Entry:
+        """What `document` gave; ValueError for anything else."""
+        try:
+            rest = {key: value for key, value in document.items() if key != "seal"}
+            if document["seal"] != _seal(rest) or not _HEX.fullmatch(rest["text"]):
+                raise ValueError("its seal does not fit")
+            uses = PointerUses(tuple(rest["stored"]), tuple(rest["atomic"]))
+            facts = KernelFacts(
+                uses, rest["shared_bytes"], rest["entry"], rest["dynamic_shared_bytes"],
+                rest["text"],
+            )  # fmt: skip
+            return cls(
+                rest["kernel"], rest["workgroup"], rest["trace"], facts, rest["size"], rest["code"]
+            )
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"an entry is none ({error!r})") from error
+
+
+def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
+    """The manifest of an architecture's folder."""
+    # What the root names is above this module.
+    import quod
+
+    found = {
+        "format": FORMAT, "arch": arch, "quod": quod.__version__, "sources": sources.digest(),
+        "toolchain": toolchain, "kernels": [entry.document() for entry in entries],
+    }  # fmt: skip
+    return (json.dumps(found, indent=1) + "\n").encode()
+
+
+class PrebuiltKernels:
+    """The kernels of one architecture in a folder; for use from any thread.
+
+    `folder` is None where there is none. What is wrong with it is a `CacheWarning`, once.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, arch: str) -> None:
+        self.folder = None if folder is None else os.fspath(folder)
+        self.arch = arch
+        self._lock = threading.Lock()
+        self._warned = False
+        self._by_text: dict[str, Entry] | None = None if self.folder is not None else {}
+        self._by_trace: dict[str, Entry] = {}
+
+    @classmethod
+    def installed(cls, arch: str) -> PrebuiltKernels:
+        """Those of the folder that QUOD_KERNELS names, else of `prebuilt` in the package."""
+        chosen = os.environ.get(VARIABLE)
+        if chosen:
+            return cls(chosen, arch)
+        return cls(_PACKAGE_FOLDER if _PACKAGE_FOLDER.is_dir() else None, arch)
+
+    def traced(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+    ) -> CompiledCode | None:
+        """A kernel that need not be traced, or None."""
+        if not self._entries():
+            return None
+        entry = self._by_trace.get(prebuilt_key(definition, machine, static) or "")
+        code = None if entry is None else self._code(entry)
+        return None if entry is None or code is None else CompiledCode(entry.facts, code)
+
+    def code_of(self, text: str) -> bytes | None:
+        """The cubin of the PTX of this digest, or None."""
+        entry = self._entries().get(text)
+        return None if entry is None else self._code(entry)
+
+    def warn(self, why: str) -> None:
+        """Says, once, that kernels of the folder are compiled instead, and why."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"kernels for {self.arch} in {self.folder} are compiled instead: {why}; make them "
+                f"again with `quod kernel build`, or take {VARIABLE} away",
+                CacheWarning,
+                stacklevel=2,
+            )
+
+    # --- the folder
+
+    def _entries(self) -> dict[str, Entry]:
+        with self._lock:
+            if self._by_text is None:
+                self._by_text = {}
+                try:
+                    found = self._read_manifest()
+                except (OSError, ValueError, RecursionError) as error:
+                    self.warn(_why(error))
+                else:
+                    self._by_text = {entry.facts.digest: entry for entry in found}
+                    self._by_trace = {entry.trace: entry for entry in found if entry.trace}
+            return self._by_text
+
+    def _read_manifest(self) -> list[Entry]:
+        document = json.loads(self._read(MANIFEST, _MOST_MANIFEST))
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ValueError(f"{MANIFEST} is not of the format {FORMAT}")
+        if document.get("arch") != self.arch or not isinstance(document.get("kernels"), list):
+            raise ValueError(f"{MANIFEST} is not of {self.arch}")
+        found = [Entry.parse(one) for one in document["kernels"]]
+        if document.get("sources") != sources.digest():
+            self.warn(
+                f"they are of other sources than this Quod ({document.get('quod')}), and only "
+                "those whose PTX is the same are used"
+            )
+        return found
+
+    def _code(self, entry: Entry) -> bytes | None:
+        try:
+            code = self._read(cubin_name(entry.facts.digest), _MOST_CODE)
+            if len(code) != entry.size or hashlib.sha256(code).hexdigest() != entry.code:
+                raise ValueError(f"the code of {entry.kernel} is damaged")
+        except (OSError, ValueError) as error:
+            self.warn(_why(error))
+            return None
+        return code
+
+    def _read(self, name: str, most: int) -> bytes:
+        """A file of the architecture's folder; OSError or ValueError where it is not to be used."""
+        assert self.folder is not None
+        folder = open_base(os.path.join(self.folder, self.arch))
+        try:
+            data, _ = read_own(folder, name, most)
+        finally:
+            os.close(folder)
+        if not data:
+            raise ValueError(f"{name} is empty, too long or not the user's own")
+        return data
+
+
+def _seal(entry: Mapping[str, Any]) -> str:
+    text = json.dumps(entry, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror is not None:
+        return f"{error.strerror}" + (f": {error.filename}" if error.filename else "")
+    return str(error)

@@ -1,0 +1,38 @@
+"""What files of keys and proven inferences are, for who looks at them."""
+
+from __future__ import annotations
+
+from quod.inference.files import key as key_file
+from quod.inference.files import proof as proof_file
+
+
+def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
+    """What a file is, in the order to show it in; None for a file of other parts of Quod.
+
+    Always there: ``file``, ``kind``, ``bytes``. All checks that reading makes are made: InputError.
+    """
+    kind = bytes(data[:4])
+    found: dict[str, object]
+    if kind == key_file.KIND.encode():
+        key = key_file.parse_verifying_key(data, name)
+        found = {
+            "kind": "verifying key of an inference (qivk)",
+            "widths": list(key.widths),
+            "table_bits": key.table_bits,
+            "root": key.root.hex(),
+            "digest": key.digest.hex(),
+            "weights_proof_bytes": len(key.weights_proof),
+        }
+    elif kind == proof_file.KIND.encode():
+        proof = proof_file.parse_proof(data, name)
+        found = {
+            "kind": "proof of inferences (qinp)",
+            "key": proof.key.hex(),
+            "images": proof.logits.shape[0],
+            "logits": proof.logits.shape[1],
+            "proof_bytes": len(proof.proof),
+            "zero_knowledge": False,
+        }
+    else:
+        return None
+    return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}

@@ -1,0 +1,122 @@
+"""Verifying keys as files: containers of the iden3 tools (`quod.formats.iden3`) of the kind `qivk`.
+
+Version 1 has four sections, all integers little-endian. The first has two texts in ASCII, each a
+u32 length and its bytes, the protocol and the commitment; the u32 number of widths and the widths
+as u32; the u32 bits of the table; the root of the weights' commitment in 32 bytes, and the digest
+of the key (`VerifyingKey.digest`) in as many. The second has the biases of all layers as i32, the
+third the multipliers of the hidden ones as u32. The fourth has the SHA3-256 of the rest of it, the
+proof that the weights are of eight bits.
+
+Provers need no file but the perceptron's: what they have beside the key follows from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer, little_u32
+from quod.formats.output import write_atomically
+from quod.formats.source import Path, read_file
+from quod.inference.perceptron import MOST_LAYERS, MOST_TABLE_BITS, MOST_WIDTH
+from quod.inference.statement import MAKE_A_KEY, PROTOCOL, ROOT_BYTES, SCHEME, VerifyingKey
+from quod.validation import file_path, instance
+
+KIND = "qivk"
+VERSION = 1
+
+_DIGEST_BYTES = 32
+_TEXTS = {"protocol": PROTOCOL, "commitment": f"{SCHEME.name} {SCHEME.parameters()}"}
+
+
+def write_verifying_key(path: Path, key: VerifyingKey) -> None:
+    """Write a key atomically. InputError for what is none, and `OutputError`."""
+    write_atomically(path, key_writer(key))
+
+
+def key_writer(key: VerifyingKey) -> Callable[[BinaryIO], None]:
+    """What writes a key to an open file."""
+    checked = instance("the key", key, VerifyingKey, MAKE_A_KEY)
+    return iden3_writer(KIND, VERSION, _sections(checked))
+
+
+def _sections(key: VerifyingKey) -> list[tuple[int, list[Buffer]]]:
+    numbers = (len(key.widths), *key.widths, key.table_bits)
+    header: list[Buffer] = [
+        *map(_text, _TEXTS.values()),
+        *map(little_u32, numbers),
+        key.root,
+        key.digest,
+    ]
+    return [
+        (1, header),
+        (2, [np.array([n for row in key.biases for n in row], "<i4")]),
+        (3, [np.array([n for row in key.multipliers for n in row], "<u4")]),
+        (4, [hashlib.sha3_256(key.weights_proof).digest(), key.weights_proof]),
+    ]
+
+
+def _text(text: str) -> bytes:
+    return little_u32(len(text)) + text.encode()
+
+
+def read_verifying_key(path: Path) -> VerifyingKey:
+    """Read a key; InputError with section and offset for what is none.
+
+    What is read is whole, and no more is said of it: `verify` refuses a key whose proof of the
+    weights is none, and `VerifyingKey.check_weights` does so at once.
+    """
+    return parse_verifying_key(read_file(path), file_path(path))
+
+
+def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
+    """As `read_verifying_key`, for bytes in memory; `name` says in errors where they come from."""
+    file = Iden3File.parse(data, name, KIND, VERSION)
+    file.check_sections(1, 2, 3, 4)
+    header = file.section(1, "header")
+    for what, wanted in _TEXTS.items():
+        start = header.offset
+        if (found := header.text(what)) != wanted:
+            header.fail(f"the {what} is {found!r}, and Quod verifies {wanted!r}", start)
+    count = _number(header, "the number of widths", 3, MOST_LAYERS + 1)
+    widths = tuple(_number(header, "a width", 1, MOST_WIDTH) for _ in range(count))
+    table_bits = _number(header, "the bits of the table", 8, MOST_TABLE_BITS)
+    root = bytes(header.take(ROOT_BYTES, "the root"))
+    at = header.offset
+    digest = bytes(header.take(_DIGEST_BYTES, "the digest"))
+    header.finish()
+    biases = tuple(_rows(file.section(2, "biases"), widths[1:], "<i4"))
+    multipliers = tuple(_rows(file.section(3, "multipliers"), widths[1:-1], "<u4"))
+    section = file.section(4, "weights proof")
+    start = section.offset
+    of_proof = bytes(section.take(_DIGEST_BYTES, "the digest of the proof"))
+    proof = bytes(section.take(section.remaining, "the proof"))
+    if hashlib.sha3_256(proof).digest() != of_proof:
+        section.fail("the proof is not of this digest; the file is damaged, copy it again", start)
+    key = VerifyingKey(widths, table_bits, biases, multipliers, root, proof)
+    if key.digest != digest:
+        header.fail("the key is not of this digest; the file is damaged, copy it again", at)
+    return key
+
+
+def _number(header: SectionReader, what: str, least: int, most: int) -> int:
+    start = header.offset
+    value = header.u32(what)
+    if not least <= value <= most:
+        header.fail(f"{what} is {value}, and must be from {least} to {most}", start)
+    return value
+
+
+def _rows(section: SectionReader, widths: tuple[int, ...], dtype: str) -> Iterator[tuple[int, ...]]:
+    """One number of 32 bits for each of a layer's outputs, a row a layer; those below 2^31."""
+    for layer, width in enumerate(widths):
+        start = section.offset
+        values = section.words(width, what=f"the row of layer {layer}").view(dtype).astype(np.int64)
+        if (large := np.flatnonzero(values >= 1 << 31)).size:
+            place = int(large[0])
+            section.fail(f"a multiplier is {values[place]}, not below 2^31", start + 4 * place)
+        yield tuple(values.tolist())
+    section.finish()

@@ -1,0 +1,102 @@
+"""Proven inferences as files: containers of the iden3 tools of the kind `qinp`.
+
+Version 1 has three sections, all integers little-endian. The first has the digest of the key in 32
+bytes, the u64 number of images and the u32 number of logits of each. The second has the logits as
+i32, a row an image; the third the bytes of the proof. The images are not in it: a verifier has its
+own, and so it has its own key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.errors import MismatchError
+from quod.formats.iden3 import Buffer, Iden3File, iden3_writer, little_u32
+from quod.formats.output import write_atomically
+from quod.formats.source import Path, read_file
+from quod.frozen import frozen
+from quod.inference.perceptron import MOST_WIDTH, Numbers
+from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits
+from quod.sumcheck.verifier import MOST_VARIABLES
+from quod.validation import file_path, instance, whole_number
+
+KIND = "qinp"
+VERSION = 1
+
+_DIGEST_BYTES = 32
+_MOST_IMAGES = 1 << MOST_VARIABLES
+
+
+@frozen(eq=False)
+class ProofFile:
+    """The `logits` that a file claims, int64 a row an image, their `proof`, and the digest of the
+    `key` that it says that they are of. None of it is verified."""
+
+    path: str
+    key: bytes
+    logits: Numbers
+    proof: bytes
+
+    def check(self, key: VerifyingKey, images: int) -> None:
+        """MismatchError for an inference under another key, or of other than so many images."""
+        instance("the key", key, VerifyingKey, MAKE_A_KEY)
+        images = whole_number("the images", images, 1)
+        if self.key != key.digest:
+            raise MismatchError("the proof is of another key", path=self.path)
+        shape = (images, key.widths[-1])
+        if self.logits.shape != shape:
+            raise MismatchError(
+                f"the proof is of logits of shape {self.logits.shape}, and {shape} are to be "
+                "verified",
+                path=self.path,
+            )
+
+
+def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> None:
+    """Write logits and their proof atomically. InputError for what is none of the key's, and
+    `OutputError`."""
+    write_atomically(path, proof_writer(key, logits, proof))
+
+
+def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[BinaryIO], None]:
+    """What writes logits and their proof to an open file."""
+    checked = instance("the key", key, VerifyingKey, MAKE_A_KEY)
+    found = check_logits(checked, logits)
+    data = instance("the proof", proof, bytes, "Prover.prove gives it")
+    shape = len(found).to_bytes(8, "little") + little_u32(found.shape[1])
+    parts: list[list[Buffer]] = [[checked.digest, shape], [found.astype("<i4")], [data]]
+    return iden3_writer(KIND, VERSION, enumerate(parts, 1))
+
+
+def read_proof(path: Path) -> ProofFile:
+    """Read logits and their proof; InputError with section and offset for what is none."""
+    return parse_proof(read_file(path), file_path(path))
+
+
+def parse_proof(data: memoryview, name: str) -> ProofFile:
+    """As `read_proof`, for bytes in memory; `name` says in errors where they come from."""
+    file = Iden3File.parse(data, name, KIND, VERSION)
+    file.check_sections(1, 2, 3)
+    header = file.section(1, "header")
+    digest = bytes(header.take(_DIGEST_BYTES, "the key's digest"))
+    at = header.offset
+    images = header.u64("the number of images")
+    outputs = header.u32("the number of logits")
+    header.finish()
+    if not 1 <= images <= _MOST_IMAGES or not 1 <= outputs <= MOST_WIDTH:
+        header.fail(
+            f"{outputs} logits of {images} images are none, or too many; the file is damaged, "
+            "copy it again",
+            at,
+        )
+    section = file.section(2, "logits")
+    start = section.offset
+    words = section.words(images, outputs, what="the logits").view("<i4").astype(np.int64)
+    section.finish()
+    if (small := np.flatnonzero(words == -(1 << 31))).size:
+        section.fail("a logit is not above -2^31", start + 4 * int(small[0]))
+    section = file.section(3, "proof")
+    return ProofFile(name, digest, words, bytes(section.take(section.length, "the proof")))

@@ -1,0 +1,53 @@
+"""Permutations of a tensor's axes, with as few axes as there can be."""
+
+from __future__ import annotations
+
+import math
+
+from quod.frozen import frozen
+
+
+@frozen
+class Permutation:
+    """Axis j of the result is axis `order[j]` of an array of a shape, contiguous in C order."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @property
+    def merged(self) -> Permutation:
+        """The same without axes of one element, and with those as one that stay beside each other;
+        one axis at least."""
+        long = [axis for axis in self.order if self.shape[axis] != 1]
+        runs: list[list[int]] = []
+        number = {axis: at for at, axis in enumerate(sorted(long))}
+        for axis in long:
+            if runs and number[axis] == number[runs[-1][-1]] + 1:
+                runs[-1].append(axis)
+            else:
+                runs.append([axis])
+        firsts = sorted(run[0] for run in runs)
+        sizes = {run[0]: math.prod(self.shape[axis] for axis in run) for run in runs}
+        shape = tuple(sizes[first] for first in firsts)
+        order = tuple(firsts.index(run[0]) for run in runs)
+        return Permutation(shape or (1,), order or (0,))
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one to the next along each axis of the array."""
+        return _strides(self.shape)
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return tuple(self.shape[axis] for axis in self.order)
+
+    @property
+    def result_strides(self) -> tuple[int, ...]:
+        """Elements of the result from one to the next along each axis of the array."""
+        own = _strides(self.result)
+        return tuple(own[self.order.index(axis)] for axis in range(len(self.shape)))
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

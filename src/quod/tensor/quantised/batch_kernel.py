@@ -1,0 +1,74 @@
+"""The kernel that multiplies rows by a matrix of blocks, and how it is shared out.
+
+It is the kernel of matrix products, whose second operand is taken apart where its tiles are put
+into shared memory. f32 is multiplied by weights as they are; for f16 and bf16 tensor cores get
+weights that are rounded to the type of what they are multiplied by.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from quod.device.protocol import AnyDevice
+from quod.frozen import replace
+from quod.kernel import Builder, Value, f32, pointer, u32
+from quod.kernel.machine import Capability
+from quod.kernel.types import HALVES, Type, u8
+from quod.tensor.definitions import definition
+from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_kernel import TYPES, Result, Tiles, corner, multiply_tile
+from quod.tensor.gemm_plan import CorePlan, GemmPlan, largest, plan_of_tiles
+from quod.tensor.gemm_tiles import Edges
+from quod.tensor.plan import widest
+from quod.tensor.quantised.decoders import DECODERS
+from quod.tensor.quantised.tiles import BlockRing, CachedBlocks, SharedBlocks, order_of
+
+BatchPlan = GemmPlan | CorePlan
+
+CORE_PLANS = (CorePlan((128, 128), (64, 32), 32, 4), CorePlan((64, 64), (32, 32), 32, 4))
+"""The plans of tensor cores: a step is within a group of every format."""
+
+
+def _multiply_rows(
+    k: Builder, m: Value, n: Value, depth: Value, x: Value, blocks: Value, y: Value, *,
+    element: Type, form: str, plan: BatchPlan,
+) -> None:  # fmt: skip
+    """Y = X by the transposed matrix: rows of `depth` elements to rows of n, m of each."""
+    decoder = DECODERS[form].begun(k)
+    rows, columns = plan.tile
+    right, down = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
+    row, column = corner(k, plan, k.workgroup_id(), down, right)
+    result = Result(k, element, plan, GemmForm(), (m, n), k.constant(1.0, f32), x, x, y)
+    # A processor's tiles have whole groups, in their order.
+    order = None if k.machine.has(Capability.VECTOR_LANES) else order_of(decoder, plan.depth)
+    of_x = Edges(x, row, m, depth, False, order)
+    of_blocks = Edges(blocks, column, n, depth, False, order)
+    tiles = Tiles(
+        partial(SharedBlocks, decoder), partial(CachedBlocks, decoder), partial(BlockRing, decoder)
+    )
+    multiply_tile(k, element, plan, of_x, of_blocks, result.store, tiles)
+
+
+def plan_batch(
+    device: AnyDevice, element: Type, form: str, sizes: tuple[int, int, int]
+) -> BatchPlan:
+    """The plan for m rows of X, n of the matrix, and K."""
+    machine = device.machine(device.lanes)
+    pitches = sizes[2], 1, sizes[1]
+    if machine.has(Capability.TENSOR_CORES) and element in HALVES:
+        cores = largest(device, CORE_PLANS, sizes, 1)
+        return replace(cores, c_vector=widest(element, sizes[1], 2))
+    plan = plan_of_tiles(device, sizes, pitches, element)
+    # Of X what lies together in a step is read together.
+    together = order_of(DECODERS[form], plan.depth).width
+    return replace(plan, a_vector=min(plan.a_vector, together))
+
+
+MULTIPLY_ROWS = {
+    element: definition(
+        f"multiply_rows_{element}", _multiply_rows, m=u32, n=u32, depth=u32, x=pointer(element),
+        blocks=pointer(u8), y=pointer(element),
+    )
+    for element in TYPES
+}  # fmt: skip
+"""The kernel by the type of X and of the result."""

@@ -1,0 +1,76 @@
+"""NF4, the 4-bit NormalFloat of QLoRA (Dettmers, Pagnoni, Holtzman and Zettlemoyer, 2023).
+
+A weight is one of 16 levels, quantiles of the normal distribution, by the largest absolute value of
+its block of 64: one product in f32. The levels are those of bitsandbytes, to the bit. A block here
+is that f32 and 32 bytes: byte i has the number of element i's level in its low half, and of element
+i + 32's in its high half. bitsandbytes has elements 2i and 2i + 1 in the high and the low half of
+byte i, and the f32 apart: `nf4_blocks` takes these, where they are not quantised once more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.validation import plain_array
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+_BITS = (
+    0xBF800000, 0xBF3239B1, 0xBF066B30, 0xBECA32A0, 0xBE91A24D, 0xBE3D353F, 0xBDBA7871, 0,
+    0x3DA2FAFF, 0x3E24CAE3, 0x3E7C04DD, 0x3EAD033A, 0x3EE1A4B8, 0x3F1007AB, 0x3F3913B3, 0x3F800000,
+)  # fmt: skip
+NF4_LEVELS = np.array(_BITS, np.uint32).view(np.float32)
+"""The 16 levels, ascending, f32."""
+
+_MIDDLES = ((NF4_LEVELS[1:].astype(np.float64) + NF4_LEVELS[:-1]) / 2).astype(np.float32)
+_ELEMENTS, _HALF = BLOCKS["NF4"].elements, BLOCKS["NF4"].elements // 2
+
+
+def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
+    """Blocks, uint8 of shape (rows, bytes of a row), of what bitsandbytes stores for a matrix.
+
+    `packed` is uint8 of shape (rows, columns / 2), and `largest` f32 of shape (rows, columns / 64):
+    the absolute values, without a second quantisation. InputError for another type or shape.
+    """
+    halves, scales = plain_array("packed", packed), plain_array("largest", largest)
+    if halves.dtype != np.uint8 or halves.ndim != 2 or halves.shape[1] % _HALF:
+        raise InputError(
+            f"packed must be uint8 of shape (rows, n * {_HALF}), not {halves.dtype} of "
+            f"{halves.shape}"
+        )
+    wanted = (halves.shape[0], halves.shape[1] // _HALF)
+    if scales.dtype != np.float32 or scales.shape != wanted:
+        raise InputError(
+            f"largest must be float32 of shape {wanted}, not {scales.dtype} of {scales.shape}"
+        )
+    numbers = np.stack([halves >> 4, halves & 15], axis=-1).reshape(-1, _ELEMENTS)
+    return _block(scales.reshape(-1, 1), numbers).reshape(halves.shape[0], -1)
+
+
+def of_nf4(blocks: Bytes) -> Floats:
+    """The values of blocks, of shape (n, 36)."""
+    largest = blocks[:, :4].copy().view("<f4").astype(np.float32)
+    numbers = np.concatenate([blocks[:, 4:] & 15, blocks[:, 4:] >> 4], axis=1)
+    values: Floats = NF4_LEVELS[numbers] * largest
+    return values
+
+
+def to_nf4(values: Floats) -> Bytes:
+    """Blocks of values of shape (n, 64): the nearest level of each by its block's largest absolute
+    value, the lower one where two are as near, as bitsandbytes has it on GPUs."""
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        scaled = values * np.where(largest == 0, np.float32(0), 1 / largest)
+    return _block(largest, np.searchsorted(_MIDDLES, scaled).astype(np.uint8))
+
+
+def _block(largest: Floats, numbers: Bytes) -> Bytes:
+    packed = numbers[:, :_HALF] | numbers[:, _HALF:] << 4
+    stored = np.ascontiguousarray(largest, "<f4").view(np.uint8)
+    return np.concatenate([stored, packed.astype(np.uint8)], axis=1)

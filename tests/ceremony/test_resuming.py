@@ -1,0 +1,221 @@
+"""New powers and verifications that are interrupted go on where they were."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.ceremony import new_powers, verify, windows
+from quod.ceremony.ptau_layout import PtauWriter
+from quod.ceremony.verified_parts import VerifiedParts
+from quod.cli import entry
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.formats import resumable
+from quod.formats.iden3 import Iden3File
+from tests.ceremony.ceremonies import PTAU
+from tests.support.killed import kill_within
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All is kept, a few points at a time."""
+    monkeypatch.setattr(resumable, "SECONDS_BETWEEN", -1.0)
+    monkeypatch.setattr(resumable, "kept", [])
+    monkeypatch.setattr(windows, "MOST_BYTES", 1 << 9)
+    monkeypatch.setattr(windows, "_BLOCK", 2)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_new_powers_go_on_wherever_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2**4 of them, 31 + 16 + 16 + 1 points of 64 bytes and 16 of twice as many: 13 windows."""
+    write, count = PtauWriter.write_at, 13
+    written: list[int] = []
+
+    def stopping(stop: int) -> None:
+        written.clear()
+
+        def counted(self: PtauWriter, section: int, *more: Any) -> None:
+            if len(written) == stop:
+                raise KeyboardInterrupt
+            written.append(section)
+            write(self, section, *more)
+
+        monkeypatch.setattr(PtauWriter, "write_at", counted)
+
+    stopping(-1)
+    challenge = new_powers("bn254", 4, "whole.ptau")
+    assert len(written) == count
+    for place in range(count):
+        stopping(place)
+        with pytest.raises(KeyboardInterrupt):
+            new_powers("bn254", 4, "out.ptau")
+        assert not Path("out.ptau").exists()
+        stopping(-1)
+        said: list[str] = []
+        assert new_powers("bn254", 4, "out.ptau", report=said.append) == challenge
+        assert len(written) == count - place
+        assert (f"{place} parts are there" in "".join(said)) == (place > 0)
+        assert Path("out.ptau").read_bytes() == Path("whole.ptau").read_bytes()
+        assert sorted(os.listdir()) == ["out.ptau", "whole.ptau"]
+        Path("out.ptau").unlink()
+    stopping(5)
+    with pytest.raises(KeyboardInterrupt):
+        new_powers("bn254", 4, "out.ptau")
+    stopping(-1)
+    new_powers("bn254", 3, "out.ptau", report=said.append)
+    assert said[-1] == "out.ptau: what an earlier run left is of other inputs; begun anew"
+
+
+def test_new_powers_go_on_after_being_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kill_within(
+        "from quod.ceremony import new_powers, windows",
+        "windows.MOST_BYTES = 512\nnew_powers('bn254', 4, sys.argv[2])", 20, tmp_path / "out.ptau",
+    )  # fmt: skip
+    new = ["powersoftau", "new", "bn254", "4"]
+    assert entry.run([*new, "out.ptau"]) == 0
+    assert "going on after an interruption" in capsys.readouterr().err
+    assert entry.run([*new, "whole.ptau", "--no-resume", "-q"]) == 0
+    assert Path("out.ptau").read_bytes() == Path("whole.ptau").read_bytes()
+
+
+Stopping = Callable[..., list[str]]
+
+
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Stopping:
+    """Has a part of a verification fail by its number, in a cache of its own; gives a growing list
+    of those looked at."""
+    once = VerifiedParts.once
+    monkeypatch.setattr(windows, "MOST_BYTES", 1 << 11)
+
+    def stop(last: int = -1, error: BaseException | None = None) -> list[str]:
+        looked: list[str] = []
+        if error is not None:
+            monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+        def counted(self: VerifiedParts, what: str, check: Callable[[], None], *more: Any) -> None:
+            def looking() -> None:
+                if len(looked) == last and error is not None:
+                    raise error
+                looked.append(what)
+                check()
+
+            once(self, what, looking, *more)
+
+        monkeypatch.setattr(VerifiedParts, "once", counted)
+        return looked
+
+    return stop
+
+
+def _copy(target: Path) -> Path:
+    target.write_bytes(PTAU["bn254"].read_bytes())
+    return target
+
+
+def test_a_verification_goes_on_wherever_it_was(tmp_path: Path, stopping: Stopping) -> None:
+    """Also of what is prepared; and one that ended leaves nothing that counts."""
+    source, path = str(_copy(tmp_path / "one.ptau")), "ready.ptau"
+    assert entry.run(["powersoftau", "prepare", source, path, "-q"]) == 0
+    all_of_them = stopping()
+    expected = verify(path)
+    assert len({*all_of_them}) == 2 + 2 + 1 + 2 + 4
+    ends = {what: place for place, what in enumerate(all_of_them)}
+    for place in (0, *list(ends.values())[1::4], len(all_of_them) - 1):
+        error = DeviceError("lost") if place % 2 else KeyboardInterrupt()
+        before = stopping(place, error)
+        resumable.kept.clear()
+        with pytest.raises(type(error)):
+            verify(path)
+        assert before == all_of_them[:place]
+        assert resumable.kept == ([path] if place else [])
+        said: list[str] = []
+        rest = stopping()
+        assert verify(path, report=said.append) == expected
+        assert rest == all_of_them[place:]
+        assert said == ([f"{path}: going on after an interruption"] if place else [])
+    again = stopping()
+    verify(path, report=said.append)
+    assert again == all_of_them
+
+
+def test_all_again_for_whoever_asks(tmp_path: Path, stopping: Stopping) -> None:
+    path = _copy(tmp_path / "c.ptau")
+    stopping(6, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        verify(path)
+    said: list[str] = []
+    looked = stopping()
+    verify(path, resume=False, report=said.append)
+    assert (len(looked) > 6, said) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("section", "at", "change", "error", "message"),
+    [
+        (2, 3 * 64, "off", InputError, "point 3 of tau_g1 is not on the curve"),
+        (2, 3 * 64, "swap", VerificationError, "tau_g1: its points are not powers of the tau"),
+        (4, 2 * 64, "swap", VerificationError, "alpha_tau_g1: its points are not powers"),
+    ],
+)
+def test_what_changed_meanwhile_is_looked_at(
+    section: int, at: int, change: str, error: type[Exception], message: str, tmp_path: Path,
+    stopping: Stopping,
+) -> None:  # fmt: skip
+    """With the times of the file as they were, so that only its bytes tell."""
+    path = _copy(tmp_path / "c.ptau")
+    looked = stopping()
+    verify(path)
+    stopping(len(looked) - 1, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        verify(path)
+    status, data = path.stat(), bytearray(path.read_bytes())
+    start = Iden3File.open(path, "ptau", 1).sections[section].offset + at
+    if change == "off":
+        data[start] ^= 1
+    else:
+        data[start : start + 128] = data[start + 64 : start + 128] + data[start : start + 64]
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    stopping()
+    said: list[str] = []
+    with pytest.raises(error, match=message):
+        verify(path, report=said.append)
+    assert said == [f"{path}: going on after an interruption"]
+
+
+def test_short_verifications_leave_nothing(
+    tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resumable, "SECONDS_BETWEEN", 1e9)
+    path = _copy(tmp_path / "c.ptau")
+    stopping(6, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        verify(path)
+    assert resumable.kept == []
+    said: list[str] = []
+    looked = stopping()
+    verify(path, report=said.append)
+    assert (len(looked) > 6, said) == (True, [])
+
+
+def test_the_command_goes_on(
+    tmp_path: Path, stopping: Stopping, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(_copy(tmp_path / "c.ptau"))
+    stopping(6, KeyboardInterrupt())
+    assert entry.run(["powersoftau", "verify", path]) == 130
+    assert f"run it again to go on with {path}" in capsys.readouterr().err
+    stopping()
+    assert entry.run(["powersoftau", "verify", path]) == 0
+    found = capsys.readouterr()
+    assert "going on after an interruption" in found.err
+    assert "OK: 2**" in found.out
+    assert entry.run(["powersoftau", "verify", path, "--no-resume", "-q"]) == 0

@@ -1,0 +1,201 @@
+"""`quod kernel build`: what is written and said, and nothing by halves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.cli import entry, kernel_build
+from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assembler_version
+from quod.codegen.ptx.machine import ptx_machine
+from quod.device import sources
+from quod.device.compiled_code import text_digest
+from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
+from quod.errors import InputError, KernelError, OutputError
+from quod.kernel import U32, Builder, Pointer, kernel, registry, types
+from quod.kernel.examples import saxpy
+from quod.kernel.registry import kernels
+
+try:
+    assembler_version()
+except AssemblerMissing as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+BUILD = ["kernel", "build", "--quiet"]
+LARGE = "tests.large_shared"
+
+
+@kernel
+def large_shared(k: Builder, out: Pointer[U32]) -> None:
+    """Takes 120 KiB of shared memory, which data centres have and desks have not."""
+    memory = k.shared(types.u32, 30 << 10)
+    memory[k.local_id()] = k.local_id()
+    k.barrier()
+    out[k.global_id()] = memory[k.local_id()]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def large() -> Iterator[None]:
+    registry.register(LARGE, large_shared)
+    yield
+    del registry._registered[LARGE]
+
+
+def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "kernels"
+    words = ["--kernel", "examples.s?xpy", "--kernel", "examples.v*", "--arch", "sm_120"]
+    assert entry.run([*BUILD, *words, "--arch", "sm_80", "-o", str(out)]) == 0
+    assert "nvJitLink" in capsys.readouterr().out
+    assert sorted(path.name for path in out.iterdir()) == ["sm_120", "sm_80"]
+    for arch in ("sm_80", "sm_120"):
+        manifest = json.loads((out / arch / "manifest.json").read_text())
+        assert (manifest["arch"], manifest["sources"]) == (arch, sources.digest())
+        assert manifest["toolchain"].startswith("nvJitLink 1")
+        assert [one["kernel"] for one in manifest["kernels"]] == [
+            "examples.saxpy", "examples.vector_add",
+        ]  # fmt: skip
+        text = registry.emit("examples.saxpy", "ptx", ptx_machine(arch=arch))
+        found = manifest["kernels"][0]
+        assert found["text"] == text_digest(text)
+        code = (out / arch / f"{found['text']}.cubin").read_bytes()
+        assert code[:4] == b"\x7fELF"
+        assert hashlib.sha256(code).hexdigest() == found["code"]
+        assert len(list((out / arch).iterdir())) == 3
+        # What a device finds.
+        shipped = PrebuiltKernels(out, arch)
+        taken = shipped.traced(saxpy, ptx_machine(arch=arch), {})
+        assert taken is not None
+        assert taken.code == code == shipped.code_of(taken.facts.digest)
+        assert taken.facts.entry == "quod_saxpy"
+        assert shipped.traced(saxpy, ptx_machine(64, arch), {}) is None
+    assert not [path for path in tmp_path.iterdir() if path.name not in ("kernels", "cache")]
+
+
+def test_no_one_else_may_write_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        kernel_build.build(tmp_path / "k", ["sm_80"], ["examples.saxpy"])
+    finally:
+        os.umask(before)
+    for path in [tmp_path / "k", *(tmp_path / "k").rglob("*")]:
+        assert not path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+@pytest.mark.usefixtures("large")
+def test_what_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--kernel", LARGE, "--kernel", "examples.saxpy", "--arch", "sm_80", "--arch", "sm_120"]
+    out = tmp_path / "kernels"
+    assert entry.run([*BUILD, *words, "-o", str(out)]) == KernelError.exit_code
+    shown = capsys.readouterr()
+    assert "1 of 4 kernels asked for were not made" in shown.err
+    (line,) = [line for line in shown.out.splitlines() if line.startswith(LARGE)]
+    assert "sm_120" in line
+    assert "shared memory" in line
+    assert len(list((out / "sm_80").iterdir())) == 3
+    assert len(list((out / "sm_120").iterdir())) == 2
+    # The other one's code is in the cache.
+    assert entry.run([*BUILD, *words, "-o", str(out) + "2", "--json"]) == KernelError.exit_code
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["kernel"], one["arch"]) for one in found["skipped"]] == [(LARGE, "sm_120")]
+    assert [Entry.parse(one).kernel for one in found["made"]["sm_120"]] == ["examples.saxpy"]
+
+
+def test_none_made_is_no_folder(tmp_path: Path) -> None:
+    told = r"none of the kernels was made: msm\.accumulate\S+: is for processors alone"
+    with pytest.raises(KernelError, match=told):
+        kernel_build.build(tmp_path / "k", ["sm_80"], ["msm.accumulate[bn254.g1]"])
+    assert not (tmp_path / "k").exists()
+
+
+def test_all_leaves_out_what_is_for_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [row for row in kernels() if row.name in ("examples.saxpy", "msm.accumulate[bn254.g1]")]
+    monkeypatch.setattr(kernel_build, "kernels", lambda: few)
+    built = kernel_build.build(tmp_path / "k", ["sm_80"], [])
+    assert [entry.kernel for entry in built.made["sm_80"]] == ["examples.saxpy"]
+    assert not built.skipped
+
+
+def test_an_assembler_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str, arch: str) -> tuple[bytes, str]:
+        if arch == "sm_80":
+            raise AssemblyError("line 3; no")
+        return b"code", ""
+
+    monkeypatch.setattr(kernel_build, "assemble", refuse)
+    built = kernel_build.build(tmp_path / "k", ["sm_80", "sm_90a"], ["examples.saxpy"])
+    assert [(one.arch, one.reason) for one in built.skipped] == [("sm_80", "line 3; no")]
+    assert [path.name for path in (tmp_path / "k").iterdir()] == ["sm_90a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arch", "sm_91"], "there is no architecture sm_91"),
+        (["--kernel", "examples.saxpi"], "did you mean examples.saxpy"),
+        (["--kernel", "nothing.*"], "no registered kernel is named nothing.*"),
+        (["--kernel", "file.py:name"], "no registered kernel is named file.py:name"),
+    ],
+)
+def test_what_there_is_not(
+    tmp_path: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run([*BUILD, *options, "-o", str(tmp_path / "k")]) == InputError.exit_code
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvjitlink", None)
+    assert entry.run([*BUILD, "-o", str(tmp_path / "k")]) == AssemblerMissing.exit_code
+    assert "pip install quod[build]" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("there", ["folder", "file", "link"])
+def test_nothing_is_replaced(tmp_path: Path, there: str) -> None:
+    out = tmp_path / "k"
+    if there == "folder":
+        out.mkdir()
+    elif there == "file":
+        out.write_text("mine")
+    else:
+        out.symlink_to("nowhere")
+    with pytest.raises(OutputError, match="is there already"):
+        kernel_build.build(out, ["sm_80"], ["examples.saxpy"])
+    with pytest.raises(OutputError, match="could not be written"):
+        kernel_build.build(tmp_path / "none" / "k", ["sm_80"], ["examples.saxpy"])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError(28, "No space left")])
+def test_an_interrupt_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
+) -> None:
+    write = kernel_build._write
+
+    def stop(path: Path, content: bytes) -> None:
+        if path.suffix == ".json":
+            raise error
+        write(path, content[:3])
+
+    monkeypatch.setattr(kernel_build, "_write", stop)
+    wanted = OutputError if isinstance(error, OSError) else error
+    with pytest.raises(wanted):
+        kernel_build.build(tmp_path / "k", ["sm_80"], ["examples.saxpy"])
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]

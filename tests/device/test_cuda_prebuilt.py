@@ -1,0 +1,198 @@
+"""Kernels that are shipped: a device finds them, and compiles in the place of what is damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.cli import kernel_build
+from quod.device import sources
+from quod.device.cache import CacheWarning, CompileCache
+from quod.device.cuda import compiler as cuda_compiler
+from quod.device.cuda.device import CudaDevice
+from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
+from quod.kernel.examples import vector_add
+
+pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
+
+from tests.device.fake_cuda import FakeCuda
+
+ARCH = "sm_90a"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose cubins the simulated driver takes."""
+    monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "builder"))
+    monkeypatch.setattr(kernel_build, "assembler_version", lambda: "simulated 1")
+    monkeypatch.setattr(kernel_build, "assemble", lambda text, arch: (b"CUBIN" + text.encode(), ""))
+    kernel_build.build(tmp_path / "kernels", [ARCH, "sm_80"], ["examples.vector_add"])
+    return tmp_path / "kernels"
+
+
+def opened(folder: Path | None, cache: Path, **options: Any) -> tuple[CudaDevice, FakeCuda]:
+    driver = FakeCuda(**options)
+    prebuilt = None if folder is None else PrebuiltKernels(folder, ARCH)
+    return CudaDevice(bindings=driver, cache=CompileCache(cache), prebuilt=prebuilt), driver
+
+
+def assembled(device: CudaDevice, driver: FakeCuda) -> int:
+    """How often the driver assembled for a kernel that was then run, and gave what it should."""
+    a = np.arange(5, dtype=np.uint32)
+    out = np.zeros(5, np.uint32)
+    device.launch(device.compile(vector_add), 1, 5, a, a, out)
+    assert out.tolist() == (2 * a).tolist()
+    device.close()
+    return driver.calls["cuLinkCreate"]
+
+
+def manifest_of(folder: Path) -> Path:
+    return folder / ARCH / "manifest.json"
+
+
+def cubin_of(folder: Path) -> Path:
+    (found,) = (folder / ARCH).glob("*.cubin")
+    return found
+
+
+def change(path: Path, **more: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | more))
+
+
+def never(*_: Any) -> Any:
+    raise AssertionError("traced")
+
+
+def test_a_device_takes_what_is_shipped(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_compiler, "emit", never)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert assembled(*opened(folder, tmp_path / "cache")) == 0
+
+
+def test_the_folder_of_the_environment(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOD_KERNELS", str(folder))
+    assert assembled(*opened(None, tmp_path / "cache")) == 0
+    monkeypatch.delenv("QUOD_KERNELS")
+    assert assembled(*opened(None, tmp_path / "cache")) == 1
+
+
+def test_the_folder_in_the_package(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QUOD_KERNELS", raising=False)
+    monkeypatch.setattr("quod.device.cuda.prebuilt._PACKAGE_FOLDER", folder)
+    assert assembled(*opened(None, tmp_path / "cache")) == 0
+
+
+def test_of_other_sources_the_same_text_is_taken(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "digest", lambda: "other")
+    with pytest.warns(CacheWarning, match="of other sources than this Quod"):
+        assert assembled(*opened(folder, tmp_path / "cache")) == 0
+    # It is in the cache now, and need not be traced.
+    monkeypatch.setattr(cuda_compiler, "emit", never)
+    assert assembled(*opened(tmp_path / "none", tmp_path / "cache")) == 0
+
+
+def test_another_text_is_compiled(folder: Path, tmp_path: Path) -> None:
+    device, driver = opened(folder, tmp_path / "cache")
+    a = np.zeros(5, np.uint32)
+    device.launch(device.compile(vector_add, lanes=64), 1, 5, a, a, a)
+    assert driver.calls["cuLinkCreate"] == 1
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def open_to_others(path: Path) -> None:
+    path.chmod(0o777)
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_suffix(".moved"))
+    path.symlink_to(path.with_suffix(".moved"))
+
+
+DAMAGES: dict[str, Any] = {
+    "a bit of the code": lambda folder: flip(cubin_of(folder), 40),
+    "the end of the code": lambda folder: truncate(cubin_of(folder)),
+    "longer code": lambda folder: cubin_of(folder).write_bytes(cubin_of(folder).read_bytes() * 2),
+    "no code": lambda folder: cubin_of(folder).unlink(),
+    "empty code": lambda folder: cubin_of(folder).write_bytes(b""),
+    "no manifest": lambda folder: manifest_of(folder).unlink(),
+    "half a manifest": lambda folder: truncate(manifest_of(folder)),
+    "text": lambda folder: manifest_of(folder).write_text("kernels"),
+    "a list": lambda folder: manifest_of(folder).write_text("[]"),
+    "nested": lambda folder: manifest_of(folder).write_text("[" * 100_000),
+    "no UTF-8": lambda folder: manifest_of(folder).write_bytes(b"\xff\xfe{}"),
+    "another format": lambda folder: change(manifest_of(folder), format="quod-kernels-0"),
+    "another architecture": lambda folder: change(manifest_of(folder), arch="sm_80"),
+    "no entries": lambda folder: change(manifest_of(folder), kernels={}),
+    "an entry that is none": lambda folder: change(manifest_of(folder), kernels=[3]),
+    "an empty entry": lambda folder: change(manifest_of(folder), kernels=[{}]),
+    "no folder": lambda folder: (folder / ARCH).rename(folder / "other"),
+    "code for others to write": lambda folder: open_to_others(cubin_of(folder)),
+    "a manifest for others to write": lambda folder: open_to_others(manifest_of(folder)),
+    "a folder for others to write": lambda folder: open_to_others(folder / ARCH),
+    "a folder above for others to write": lambda folder: open_to_others(folder),
+    "code by a link": lambda folder: link(cubin_of(folder)),
+    "a manifest by a link": lambda folder: link(manifest_of(folder)),
+    "a pipe": lambda folder: (manifest_of(folder).unlink(), os.mkfifo(manifest_of(folder))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_damaged_is_compiled(folder: Path, tmp_path: Path, damage: Any) -> None:
+    damage(folder)
+    with pytest.warns(CacheWarning, match=r"kernels for sm_90a in .* are compiled instead") as told:
+        assert assembled(*opened(folder, tmp_path / "cache")) == 1
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("folder_of", [".", "kernels"])
+def test_a_relative_folder_is_not_used(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_of: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(CacheWarning, match="no absolute path"):
+        assert assembled(*opened(Path(folder_of), tmp_path / "cache")) == 1
+
+
+def test_each_field_of_an_entry_is_sealed(folder: Path) -> None:
+    (good,) = json.loads(manifest_of(folder).read_text())["kernels"]
+    assert Entry.parse(good).document() == good
+    for key, value in good.items():
+        for other in (None, [], f"{value}x", -1, {}):
+            if other != value:
+                with pytest.raises(ValueError):
+                    Entry.parse(good | {key: other})
+        with pytest.raises(ValueError):
+            Entry.parse({name: one for name, one in good.items() if name != key})
+
+
+def test_code_that_the_driver_refuses_is_compiled_once(folder: Path, tmp_path: Path) -> None:
+    device, driver = opened(folder, tmp_path / "cache")
+    driver.fail("cuModuleLoadData", "CUDA_ERROR_NO_BINARY_FOR_GPU")
+    with pytest.warns(CacheWarning, match=r"the driver refuses vector_add \(.*NO_BINARY_FOR_GPU"):
+        assert assembled(device, driver) == 1
+    # The next process finds that in its cache.
+    assert assembled(*opened(folder, tmp_path / "cache")) == 0

@@ -1,0 +1,81 @@
+"""The model in NumPy of products of blocks with activations of 8 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from quod.formats import GGUF_TYPES
+from quod.tensor.quantised import dequantise
+from tests.tensor.numbers import Array
+
+LANES = 32
+
+
+def quantised(x: Array) -> tuple[Array, Array]:
+    """Activations as whole numbers, and a scale for 32 of them; from f32 of shape (m, k)."""
+    blocks = x.reshape(len(x), -1, 32)
+    largest = np.abs(blocks).max(axis=2)
+    with np.errstate(all="ignore"):
+        mantissa, exponent = np.frexp(largest)
+    usual = np.isfinite(largest) & (largest >= 2.0**-111)
+    mantissa = np.where(usual, mantissa, 0.5)
+    whole = (mantissa * 2**24).astype(np.int64)
+    number = ((254 << 40) // whole >> 1).astype(np.float64)
+    # 254 / a = 2 * number / 2^40 * 2^24 / 2^exponent.
+    by = np.ldexp(number, -15 - np.where(usual, exponent, 1)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        doubled = np.where(usual[..., None], blocks * by[..., None], 0)
+        scale = np.where(usual, largest * np.float32(1 / 127), np.float32(0))
+    found = (np.floor(doubled).astype(np.int64) + 1) >> 1
+    return found, np.where(np.isfinite(largest), scale, np.float32(np.nan))
+
+
+def parts(name: str, data: Array) -> tuple[Array, Array, Array, Array]:
+    """Of each 32 elements: whole numbers with their factors, what is taken off, and two scales."""
+    kind, n = GGUF_TYPES[name], len(data)
+    flat = data.reshape(-1, kind.bytes)
+    halves = flat[:, 208:] if name == "Q6_K" else flat[:, :4]
+    scales = halves.copy().view(np.float16).astype(np.float32)
+    one = flat.copy()
+    many = kind.elements // 32
+    least = np.zeros((len(flat), many), np.int64)
+    # With scales of 1 values are the whole numbers themselves, less what is taken off.
+    if name == "Q6_K":
+        one[:, 208:] = np.array([1], np.float16).view(np.uint8)
+    else:
+        one[:, :2] = np.array([1], np.float16).view(np.uint8)
+    if many == 8 and name != "Q6_K":
+        one[:, 2:4] = 0
+        taken = flat.copy()
+        taken[:, :4] = np.array([0, 1], np.float16).view(np.uint8)
+        least = -dequantise(name, taken)[:, ::32].astype(np.int64)
+    numbers = dequantise(name, one).astype(np.int64).reshape(n, -1, 32)
+    second = scales[:, -1] if least.any() else np.zeros(len(flat), np.float32)
+    return (
+        numbers, least.reshape(n, -1), np.repeat(scales[:, 0], many).reshape(n, -1),
+        np.repeat(second, many).reshape(n, -1),
+    )  # fmt: skip
+
+
+def product(name: str, data: Array, x: Array) -> Array:
+    """f32 of shape (m, n), in the order of 32 instances; one operation after the other."""
+    numbers, least, scale, minimum = parts(name, data)
+    found, scale_of_x = quantised(x)
+    runs = {"Q4_K": 2, "Q5_K": 2, "Q6_K": 4}.get(name, 1)
+    result = np.zeros((len(x), len(data)), np.float32)
+    for row in range(len(data)):
+        whole = (found * numbers[row]).sum(axis=2).astype(np.float32)
+        value = scale[row] * whole
+        if name in ("Q4_K", "Q5_K"):
+            value = value - minimum[row] * (least[row] * found.sum(axis=2)).astype(np.float32)
+        terms = scale_of_x * value
+        totals: list[Any] = [np.zeros(len(x), np.float32) for _ in range(LANES)]
+        for at in range(terms.shape[1]):
+            totals[at // runs % LANES] += terms[:, at]
+        while len(totals) > 1:
+            half = len(totals) // 2
+            totals = [totals[at] + totals[at + half] for at in range(half)]
+        result[:, row] = totals[0]
+    return result

@@ -1,0 +1,156 @@
+"""Products with activations of 8 bits: the model's bits on every device, and their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import bf16, f16, f32
+from quod.kernel.types import Type
+from quod.tensor.quantised import QuantisedMatrix, batch, dequantise
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.packed import PACKED
+from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, stored
+from tests.tensor.quantised.blocks import bits, weights
+from tests.tensor.quantised.bytes_model import product, quantised
+
+
+def activations(m: int, depth: int) -> Array:
+    """Rows of all sizes, with blocks of zeros, of numbers that are taken for it, and of halves."""
+    random = np.random.default_rng(m + depth)
+    x = (random.standard_normal((m, depth)) * 10.0 ** random.integers(-9, 9, (m, 1))).astype("f4")
+    x[0, :32] = 0
+    x[0, 31] = 2.0**-112
+    x[-1, -32:] = np.arange(32) * 0.5 - 8
+    x[-1, -1] = 127
+    x[m // 2, :32] = 2.0**-111
+    return x
+
+
+def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Type = f32) -> None:
+    data = weights(name, n, blocks, size=2.0**-6)
+    depth = blocks * BLOCKS[name].elements
+    x = (
+        activations(m, depth)
+        if element is f32
+        else np.random.default_rng(m).normal(0, 1, (m, depth))
+    )
+    given = stored(x, element)
+    x = numbers(given, element).astype(np.float32)
+    out = Guarded(device, np.zeros((m, n), given.dtype))
+    matrix = QuantisedMatrix(device, name, data)
+    assert matrix.multiply(amid_poison(device, given), out.memory, activations="int8") is out.memory
+    expected = stored(product(name, data, x), element)
+    assert np.array_equal(out.array().view(np.uint8), expected.view(np.uint8))
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_every_device_gives_the_same_bits(device: AnyDevice, name: str) -> None:
+    # More groups than instances, and no whole number of workgroups.
+    check(device, name, 5, 3, 35 if BLOCKS[name].elements == 32 else 9)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_emulated_gpus_give_the_same_bits(name: str) -> None:
+    with open_device("emulated:ptx") as device:
+        check(device, name, 6, 5, 35 if BLOCKS[name].elements == 32 else 9)
+        check(device, name, 1, 1, 1)
+
+
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+def test_other_types(device: AnyDevice, element: Type) -> None:
+    check(device, "Q4_0", 2, 3, 3, element)
+
+
+def test_within_a_browser(gpu_device: AnyDevice) -> None:
+    check(gpu_device, "Q5_K", 2, 3, 1)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 63, 64, 65])
+def test_any_number_of_rows(m: int) -> None:
+    with open_device("emulated:ptx") as device:
+        check(device, "Q4_0", m, 3, 1)
+
+
+def test_a_vector_is_a_row(device: AnyDevice) -> None:
+    matrix = QuantisedMatrix(device, "Q4_K", weights("Q4_K", 7, 1))
+    x = activations(1, 256)
+    found = matrix.multiply(x[0], activations="int8")
+    assert found.shape == (7,)
+    assert np.array_equal(bits(found), bits(matrix.multiply(x, activations="int8")[0]))
+    assert matrix.multiply(x[:0], activations="int8").shape == (0, 7)
+    assert matrix.launches(x[:0], np.zeros((0, 7), np.float32), activations="int8") == ()
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_how_far_they_are_off(name: str) -> None:
+    """Half a step of each block of activations, and what sums in f32 are."""
+    data = weights(name, 9, 4)
+    w = dequantise(name, data).astype(np.float64)
+    x = np.random.default_rng(3).standard_normal((4, w.shape[1])).astype(np.float32)
+    found = QuantisedMatrix("cpu", name, data).multiply(x, activations="int8")
+    step = np.abs(x).reshape(4, -1, 32).max(axis=2) / 127
+    of_bytes = np.repeat(step / 2, 32, axis=1) @ np.abs(w.T)
+    # What a minimum takes off is as large as what it is taken from.
+    large = np.abs(w).max() * 2 * np.abs(x).sum(axis=1, keepdims=True)
+    error = np.abs(found - x.astype(np.float64) @ w.T)
+    assert (error <= 1.001 * of_bytes + w.shape[1] * 2.0**-22 * large).all()
+    assert error.max() > 2.0**-20 * large.max()
+
+
+def test_bytes_are_the_nearest() -> None:
+    x = activations(9, 256)
+    found, scale = quantised(x)
+    assert np.abs(found).max() == 127
+    near = found * scale[..., None].astype(np.float64)
+    size = np.abs(x).reshape(9, -1, 32).max(axis=2)[..., None]
+    assert (np.abs(near - x.reshape(9, -1, 32)) <= size / 127 * 0.5001 + 2.0**-111).all()
+
+
+def test_what_is_no_number_stays_in_its_row() -> None:
+    data, x = weights("Q8_0", 3, 2), np.ones((5, 64), np.float32)
+    x[1, 40], x[3, 0], x[4] = np.nan, -np.inf, np.float32(3e38)
+    for name in ("cpu", "emulated:ptx"):
+        with open_device(name) as device:
+            found = QuantisedMatrix(device, "Q8_0", data).multiply(x, activations="int8")
+            assert np.isnan(found[[1, 3]]).all()
+            assert np.isfinite(found[[0, 2]]).all()
+
+
+def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:
+    check(checked_cpu, "Q4_0", 3, 2, 2)
+
+
+def test_levels_are_no_integers() -> None:
+    matrix = QuantisedMatrix("cpu", "NF4", np.zeros((2, 36), np.uint8))
+    with pytest.raises(InputError, match="activations of NF4 are exact"):
+        matrix.multiply(np.zeros((1, 64), np.float32), activations="int8")
+
+
+def test_more_elements_than_kernels_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
+    monkeypatch.setattr(batch, "_MOST", 64)
+    matrix.multiply(np.zeros((2, 32), np.float32), activations="int8")
+    with pytest.raises(InputError, match="x has 96 elements; as bytes at most 64 go"):
+        matrix.multiply(np.zeros((3, 32), np.float32), activations="int8")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, x: m.multiply(x, activations="int4"), "activations must be exact or int8"),
+        (lambda m, x: m.multiply(x[0, :31], activations="int8"), "rows of 32 elements"),
+        (lambda m, x: m.multiply(x.astype(int), activations="int8"), "x is of int64"),
+        (lambda m, x: m.multiply(x, x, activations="int8"), r"y must be f32 of shape \(4, 2\)"),
+    ],
+)
+def test_bad_input(call: Callable[..., Any], message: str) -> None:
+    matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
+    with pytest.raises(InputError, match=message):
+        call(matrix, np.zeros((4, 32), np.float32))
