@@ -23,6 +23,7 @@ from quod.kernel import (
     Builder,
     Pointer,
     Value,
+    bf16,
     f16,
     f32,
     function,
@@ -165,6 +166,19 @@ def of_a_loop_without_groups(k: Builder, tile: TileOperand, y: Value) -> None:
     y[0] = k.mma_wait(1, loop.results)[0]
 
 
+def of_another_shape(k: Builder, tile: TileOperand, y: Value) -> None:
+    sums = product(k, tile, four(k, y))
+    k.mma_begin()
+    k.mma_tiles(f32, tile, tile, sums)
+
+
+def of_another_shape_in_a_loop(k: Builder, tile: TileOperand, y: Value) -> None:
+    with k.range(0, 3, carry=four(k, y)) as loop:
+        k.mma_begin()
+        sums = k.mma_tiles(f32, tile, tile, loop.carried)
+        loop.next(list(k.mma_rows(bf16, [k.constant(0, u32)] * 4, tile, sums)))
+
+
 def without_a_begin(k: Builder, tile: TileOperand, y: Value) -> None:
     k.mma_tiles(f16, tile, tile, [k.constant(0.0, f32)] * 4)
 
@@ -211,6 +225,8 @@ def rows_of_words_set_later(k: Builder, tile: TileOperand, y: Value) -> None:
                 rows_of_words_set_later,
             )
         ),
+        (of_another_shape, "mma_tiles takes a sum of products of another shape"),
+        (of_another_shape_in_a_loop, "takes a sum of products of another shape"),
         (one_value_in_all_places, "a sum of products is used once more"),
         (used_beside_a_wait, "a sum of products is used once more"),
         (waited_for_twice, "a sum of products is used once more"),
@@ -232,7 +248,8 @@ def test_sums_have_registers_of_their_own(body: Body, message: str) -> None:
 
 
 def test_loops_carry_sums_under_way() -> None:
-    """A loop with a check too, and one whose products are one group with what follows."""
+    """A loop with a check too, one whose products are one group with what follows, and one whose
+    sums are of several types of as many bits."""
 
     def checked(k: Builder, tile: TileOperand, y: Value) -> None:
         with k.while_([k.constant(0, u32), *four(k, y)]) as loop:
@@ -248,8 +265,20 @@ def test_loops_carry_sums_under_way() -> None:
         k.mma_commit()
         y[0] = k.mma_wait(0, loop.results)[0]
 
+    def halves(k: Builder, tile: TileOperand, y: Value) -> None:
+        with k.range(0, 3, carry=four(k, y)) as loop:
+            sums = product(k, tile, loop.carried)
+            loop.next(list(k.mma_tiles(bf16, tile, tile, sums)))
+        k.mma_commit()
+        sums = product(k, tile, k.mma_wait(0, loop.results))
+        k.mma_commit()
+        whole = k.mma_wait(0, sums)
+        k.mma_begin()
+        k.mma_tiles(f32, tile, tile, whole)
+
     trace(checked)
     trace(one_group)
+    trace(halves)
 
 
 @pytest.mark.parametrize("number", [0.0, -0.0, 1.0])

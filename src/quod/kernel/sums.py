@@ -42,6 +42,7 @@ def check_sums(kernel: Kernel) -> None:
             )
         for region in op.regions:
             _check_yielded(op, region.yielded, going)
+    _check_shapes(products, ops)
     for function in kernel.functions:
         _check_given(function, going)
     for block in blocks:
@@ -147,6 +148,32 @@ def _check_regions(op: Op, *, uncommitted: bool) -> bool:
         for region in op.regions:
             uncommitted |= _check_waits(region, uncommitted=uncommitted)
     return uncommitted
+
+
+def _check_shapes(products: list[Op], ops: list[Op]) -> None:
+    """Products of one shape take sums of each other while they are under way."""
+    shapes = {value: _shape(op) for op in products for value in op.results}
+    before = 0
+    while len(shapes) > before:
+        before = len(shapes)
+        for op in ops:
+            if op.definition.repeats:
+                last = op.regions[-1].yielded
+                for made, *others in zip(last, op.carried, op.results, strict=True):
+                    if made in shapes:
+                        shapes.update(dict.fromkeys(others, shapes[made]))
+    for op in products:
+        if any(shapes.get(value, _shape(op)) != _shape(op) for value in _taken(op)):
+            raise VerificationFailure(
+                f"{op.name} takes a sum of products of another shape that are under way; "
+                "k.mma_wait gives it",
+                op.location,
+            )
+
+
+def _shape(op: Op) -> int:
+    """Bits of an element, by which products of as many columns differ."""
+    return {"f32": 32, "i8": 8}.get(str(op.attributes["element"]), 16)
 
 
 def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
