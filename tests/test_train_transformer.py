@@ -271,6 +271,9 @@ def test_the_script_draws_what_it_trained(
     ("words", "code", "message"),
     [
         (["--steps", "0"], 2, "'0' is no number from 1 on"),
+        (["--seed", "-1"], 2, "'-1' is no number from 0 on"),
+        (["--plot", "nowhere/curve.png"], 2, "is no .png, .svg or .pdf in a folder"),
+        (["--plot", "curve.txt"], 2, "is no .png, .svg or .pdf in a folder"),
         (["--device", "sun"], 7, "no device 'sun'"),
     ],
 )

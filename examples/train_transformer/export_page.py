@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from train import number_from
 from training import LEARNING_RATE, WARM_UP, WEIGHT_DECAY, Training
 from transformer import BETAS, Shape, Transformer
 
@@ -74,10 +75,15 @@ def write_page(folder: Path, shape: Shape, *, seed: int = 0, steps: int = 200) -
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "training.json").is_file():
         raise OutputError(f"{folder}: has other files; name an empty or a new folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: could not be made ({error.strerror}); name a folder that may be"
+        ) from error
     with open_device("cpu") as device:
         losses = [*Training(device, shape, seed).losses(steps)]
     files = page_files(shape, seed, losses)
-    folder.mkdir(parents=True, exist_ok=True)
     write_all_atomically({folder / name: content for name, content in files.items()})
     return sum((folder / name).stat().st_size for name in files)
 
@@ -86,9 +92,9 @@ def main() -> None:
     """Writes the page, and serves it where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", "-o", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=number_from(0), default=0)
     parser.add_argument("--serve", action="store_true", help="on this machine, until Ctrl-C")
-    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--port", type=number_from(0, 65535), default=0)
     given = parser.parse_args()
     try:
         size = write_page(given.out, Shape(), seed=given.seed)

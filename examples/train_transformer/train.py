@@ -6,8 +6,9 @@ python examples/train_transformer/train.py --device cpu
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,26 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 _INK = "#222222"
 
 
-def number_from_one(text: str) -> int:
-    """A count of what there is at least one of."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)
+def number_from(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A type of arguments: whole numbers within bounds."""
+    within = f"from {least} {'on' if most is None else f'to {most}'}"
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"{text!r} is no number {within}")
+        return int(text)
+
+    return number
+
+
+def figure_path(text: str) -> Path:
+    """Where a figure can be drawn, which is known before hours of training."""
+    path = Path(text)
+    if path.suffix not in (".png", ".svg", ".pdf") or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no .png, .svg or .pdf in a folder")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise argparse.ArgumentTypeError("a figure needs matplotlib, which is not installed")
+    return path
 
 
 LOOKS = 10
@@ -88,9 +104,9 @@ def main() -> None:
     """Trains on each device that is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", nargs="+", default=["cpu"], help="one or several, to compare")
-    parser.add_argument("--steps", type=number_from_one, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="where the figure goes")
+    parser.add_argument("--steps", type=number_from(1), default=200)
+    parser.add_argument("--seed", type=number_from(0), default=0)
+    parser.add_argument("--plot", type=figure_path, metavar="FILE", help="where the figure goes")
     given = parser.parse_args()
     curves = {}
     try:

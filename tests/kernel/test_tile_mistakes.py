@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +10,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.tensor_map import TiledMemory
 from quod.errors import KernelError
 from quod.frozen import replace
-from quod.kernel import F32, U16, U64, Builder, Pointer, Value, f16, f32, function, kernel, u32, u64
+from quod.kernel import (
+    F32,
+    U16,
+    U64,
+    Builder,
+    Pointer,
+    Value,
+    bf16,
+    f16,
+    f32,
+    function,
+    i8,
+    i32,
+    kernel,
+    u32,
+    u64,
+)
 from quod.kernel.builder_tiles import TiledArray, TileOperand
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
 from quod.kernel.interpreter import interpret
@@ -114,6 +132,26 @@ def by_another_name(k: Builder, tile: TileOperand, y: Value) -> None:
     y[0] = done(k, tile, [same(k, value) for value in given])[0] + given[0]
 
 
+def of_whole_numbers(
+    k: Builder, tile: TileOperand, given: list[Value], signed: list[Value]
+) -> Value:
+    """Sums that are other numbers of as many bits, and these afterwards."""
+    k.mma_begin()
+    sums = k.mma_tiles(i8, tile, tile, signed)
+    k.mma_commit()
+    return k.mma_wait(0, sums)[0] + (given[0] >> 1).cast(i32)
+
+
+def converted(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = [k.bitcast(value, u32) for value in four(k, y)]
+    y[0] = of_whole_numbers(k, tile, given, [value.cast(i32) for value in given]).cast(f32)
+
+
+def of_the_same_bits(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = [k.local_id() + at for at in range(4)]
+    y[0] = of_whole_numbers(k, tile, given, [k.bitcast(value, i32) for value in given]).cast(f32)
+
+
 def in_a_later_group(k: Builder, tile: TileOperand, y: Value) -> None:
     sums = product(k, tile, four(k, y))
     with k.if_(k.workgroup_id() < 1):
@@ -128,9 +166,67 @@ def of_a_loop_without_groups(k: Builder, tile: TileOperand, y: Value) -> None:
     y[0] = k.mma_wait(1, loop.results)[0]
 
 
+def of_another_shape(k: Builder, tile: TileOperand, y: Value) -> None:
+    sums = product(k, tile, four(k, y))
+    k.mma_begin()
+    k.mma_tiles(f32, tile, tile, sums)
+
+
+def of_another_shape_in_a_loop(k: Builder, tile: TileOperand, y: Value) -> None:
+    with k.range(0, 3, carry=four(k, y)) as loop:
+        k.mma_begin()
+        sums = k.mma_tiles(f32, tile, tile, loop.carried)
+        loop.next(list(k.mma_rows(bf16, [k.constant(0, u32)] * 4, tile, sums)))
+
+
+def without_a_begin(k: Builder, tile: TileOperand, y: Value) -> None:
+    k.mma_tiles(f16, tile, tile, [k.constant(0.0, f32)] * 4)
+
+
+def set_after_the_begin(k: Builder, tile: TileOperand, y: Value) -> None:
+    k.mma_begin()
+    k.mma_tiles(f16, tile, tile, four(k, y))
+
+
+def begun_in_a_branch(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    with k.if_(k.workgroup_id() < 1):
+        k.mma_begin()
+    k.mma_tiles(f16, tile, tile, given)
+
+
+def begun_before_a_loop(k: Builder, tile: TileOperand, y: Value) -> None:
+    given = four(k, y)
+    k.mma_begin()
+    with k.range(0, 3, carry=given) as loop:
+        loop.next(list(k.mma_tiles(f16, tile, tile, loop.carried)))
+
+
+def waited_for_before(k: Builder, tile: TileOperand, y: Value) -> None:
+    k.mma_tiles(f16, tile, tile, done(k, tile, four(k, y)))
+
+
+def rows_of_words_set_later(k: Builder, tile: TileOperand, y: Value) -> None:
+    sums = product(k, tile, four(k, y))
+    k.mma_rows(f16, [k.workgroup_id() + at for at in range(4)], tile, sums)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        *(
+            (body, "takes registers that were set since the last k.mma_begin()")
+            for body in (
+                without_a_begin,
+                set_after_the_begin,
+                begun_in_a_branch,
+                begun_before_a_loop,
+                waited_for_before,
+                rows_of_words_set_later,
+            )
+        ),
+        (of_another_shape, "mma_tiles takes a sum of products of another shape"),
+        (of_another_shape_in_a_loop, "takes a sum of products of another shape"),
         (one_value_in_all_places, "a sum of products is used once more"),
         (used_beside_a_wait, "a sum of products is used once more"),
         (waited_for_twice, "a sum of products is used once more"),
@@ -139,6 +235,8 @@ def of_a_loop_without_groups(k: Builder, tile: TileOperand, y: Value) -> None:
         (through_a_function, "the function under_way gives sums of products that are under way"),
         (of_a_caller, "mma_tiles takes sums of outside the loop or function"),
         (by_another_name, "mma_tiles takes a sum that call gives, which may be in the register"),
+        (converted, "mma_tiles takes a sum that convert gives, which may be in the register"),
+        (of_the_same_bits, "mma_tiles takes a sum that bitcast gives, which may be in the"),
         (in_a_later_group, "mma_wait takes sums of a group that it does not wait for"),
         (of_a_loop_without_groups, "mma_wait takes sums of a group that it does not wait for"),
     ],
@@ -150,13 +248,13 @@ def test_sums_have_registers_of_their_own(body: Body, message: str) -> None:
 
 
 def test_loops_carry_sums_under_way() -> None:
-    """A loop with a check too, and one whose products are one group with what follows."""
+    """A loop with a check too, one whose products are one group with what follows, and one whose
+    sums are of several types of as many bits."""
 
     def checked(k: Builder, tile: TileOperand, y: Value) -> None:
-        k.mma_begin()
         with k.while_([k.constant(0, u32), *four(k, y)]) as loop:
             loop.check(loop.carried[0] < 3)
-            sums = k.mma_tiles(f16, tile, tile, loop.carried[1:])
+            sums = product(k, tile, loop.carried[1:])
             k.mma_commit()
             loop.next([loop.carried[0] + 1, *sums])
         y[0] = k.mma_wait(0, loop.results[1:])[0]
@@ -167,8 +265,43 @@ def test_loops_carry_sums_under_way() -> None:
         k.mma_commit()
         y[0] = k.mma_wait(0, loop.results)[0]
 
+    def halves(k: Builder, tile: TileOperand, y: Value) -> None:
+        with k.range(0, 3, carry=four(k, y)) as loop:
+            sums = product(k, tile, loop.carried)
+            loop.next(list(k.mma_tiles(bf16, tile, tile, sums)))
+        k.mma_commit()
+        sums = product(k, tile, k.mma_wait(0, loop.results))
+        k.mma_commit()
+        whole = k.mma_wait(0, sums)
+        k.mma_begin()
+        k.mma_tiles(f32, tile, tile, whole)
+
     trace(checked)
     trace(one_group)
+    trace(halves)
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.0])
+def test_constants_are_there_before_products(number: float) -> None:
+    """Zero is no sum that anything is added to; others are moved to registers before a fence."""
+
+    def constant(k: Builder, tile: TileOperand, y: Value) -> None:
+        y[k.local_id()] = done(k, tile, [k.constant(number, f32)] * 4)[0]
+
+    lines = ptx.emit(trace(constant), MACHINE).splitlines()
+    (at,) = (at for at, line in enumerate(lines) if "wgmma.mma_async" in line)
+    sums = re.findall(r"%f\d+", lines[at].partition("}")[0])
+    moved = [line for line in lines[:at] if any(f" {one}, 0f" in line for one in sums)]
+    predicate = re.findall(r"%p\d+", lines[at])[0]
+    (setp,) = (line for line in lines if f" {predicate}, 0, 0" in line)
+    if number == 0 and math.copysign(1, number) == 1:
+        assert not moved
+        assert "setp.ne" in setp
+        return
+    assert len(moved) == len(sums) == 4
+    assert "setp.eq" in setp
+    fences = [place for place, line in enumerate(lines[:at]) if "wgmma.fence" in line]
+    assert fences[-1] > max(map(lines.index, moved))
 
 
 # --- while a kernel runs

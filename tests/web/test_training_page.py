@@ -33,7 +33,7 @@ PAUSED = "document.querySelector('#run').textContent !== 'Pause'"
 @pytest.fixture(scope="module")
 def example() -> Iterator[dict[str, ModuleType]]:
     """The example's modules, as its scripts find them."""
-    names = ("transformer", "reversal", "training", "export_page")
+    names = ("transformer", "reversal", "training", "train", "export_page")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLE))
         yield {name: importlib.import_module(name) for name in names}
@@ -181,3 +181,13 @@ def test_folders_with_other_files(
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     example["export_page"].write_page(folder, shape, steps=STEPS)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_file_in_place_of_the_folder(
+    example: dict[str, ModuleType], shape: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said before anything is trained."""
+    (tmp_path / "diary.txt").write_text("today")
+    monkeypatch.setattr(example["export_page"], "Training", None)
+    with pytest.raises(OutputError, match="could not be made"):
+        example["export_page"].write_page(tmp_path / "diary.txt", shape)

@@ -35,14 +35,16 @@ def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
 
     Memory is allocated and host data is uploaded now, once for all replays, and what a function
     computes on the host, it computes now. Memory that is asked for zeroed each replay sets to zero.
-    DeviceError where a function needs the host in between, and for a launch that would store to
-    data that was uploaded so, which the next replay would find changed. All else is that of
-    `device`, which is not closed by it.
+    DeviceError for a stream of another device, where a function needs the host in between, and for
+    a launch that would store to data that was uploaded so, which the next replay would find
+    changed. All else is that of `device`, which is not closed by it.
     """
     if not offers(device, "compile"):
         raise DeviceError(f"a device is what open_device gives, not {shown_kind(device)}")
     remedy = "record() of an idle stream gives one"
     instance("what records", stream, RecordingStream, remedy, error=DeviceError)
+    if not stream.is_of(device):
+        raise DeviceError(f"{stream!r} records for another device than {device!r}")
     return cast(AnyDevice, _Recorder(device, stream))
 
 
@@ -62,8 +64,9 @@ class _Recorder:
 
     def launch(self, kernel: Any, groups: Groups, *arguments: Argument) -> None:
         """Notes a launch."""
+        stored = getattr(kernel, "stored", ())
         for at, memory in enumerate(arguments):
-            if at not in kernel.stored or not isinstance(memory, (Buffer, np.ndarray)):
+            if at not in stored or not isinstance(memory, (Buffer, np.ndarray)):
                 continue
             if any(overlap(memory, constant) for constant in self._constants):
                 self._refuse(

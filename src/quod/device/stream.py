@@ -81,6 +81,10 @@ class _Stream:
         used = "" if self._left_by is None else f", used up by {self._left_by}()"
         return f"<{type(self).__name__} {self.name!r} on {self._device.name}{used}>"
 
+    def is_of(self, device: object) -> bool:
+        """Whether it is a stream of a device, and not of another one of that name."""
+        return self._device is device
+
     def _check(self) -> None:
         if self._left_by is not None:
             raise DeviceError(

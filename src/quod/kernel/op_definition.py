@@ -100,7 +100,8 @@ class OpDefinition:
     ulps: Mapping[str, float] = MappingProxyType({})
     """Its greatest error by target, in units of the last place, where that is above a half."""
     renames: bool = False
-    """Whether a result of an operand's type may be in the register of that."""
+    """Whether a result of an operand's type, or of another type of integers, may be in the register
+    of that."""
     unwritten: bool = False
     """Whether nothing is written where it stands: what it gives is written where it is used."""
     kept_for: str = ""

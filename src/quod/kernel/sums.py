@@ -3,7 +3,8 @@
 Results of `mma_tiles` are in the registers of its sums, and nothing may touch these before
 `mma_wait`. So a sum is used once, by the next product, by a wait, or by the next round of a loop as
 the value that it took the place of. What a product or a wait takes has a register of its own, that
-was set in this round.
+was set in this round. Products take registers as they were at the last `mma_begin` (PTX ISA 9.0,
+"wgmma.fence").
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ def check_sums(kernel: Kernel) -> None:
             )
         for region in op.regions:
             _check_yielded(op, region.yielded, going)
+    _check_shapes(products, ops)
     for function in kernel.functions:
         _check_given(function, going)
     for block in blocks:
         _check_registers(block, {*kernel.block.arguments})
         _check_waits(block, uncommitted=False)
+        _check_begun(block, {*block.arguments}, begun=False)
 
 
 def _taken(op: Op) -> list[Value]:
@@ -101,7 +104,11 @@ def _shares_register(op: Op) -> bool:
         return op.operands[0].constant is not None
     if op.name == "call":
         return True
-    return op.definition.renames and op.operands[0].type is op.results[0].type
+    if not op.definition.renames:
+        return False
+    given, made = op.operands[0].type, op.results[0].type
+    # Integers of one width are in registers of one kind.
+    return given is made or (given.is_integer and made.is_integer)
 
 
 def _check_waits(block: Block, *, uncommitted: bool) -> bool:
@@ -141,6 +148,59 @@ def _check_regions(op: Op, *, uncommitted: bool) -> bool:
         for region in op.regions:
             uncommitted |= _check_waits(region, uncommitted=uncommitted)
     return uncommitted
+
+
+def _check_shapes(products: list[Op], ops: list[Op]) -> None:
+    """Products of one shape take sums of each other while they are under way."""
+    shapes = {value: _shape(op) for op in products for value in op.results}
+    before = 0
+    while len(shapes) > before:
+        before = len(shapes)
+        for op in ops:
+            if op.definition.repeats:
+                last = op.regions[-1].yielded
+                for made, *others in zip(last, op.carried, op.results, strict=True):
+                    if made in shapes:
+                        shapes.update(dict.fromkeys(others, shapes[made]))
+    for op in products:
+        if any(shapes.get(value, _shape(op)) != _shape(op) for value in _taken(op)):
+            raise VerificationFailure(
+                f"{op.name} takes a sum of products of another shape that are under way; "
+                "k.mma_wait gives it",
+                op.location,
+            )
+
+
+def _shape(op: Op) -> int:
+    """Bits of an element, by which products of as many columns differ."""
+    return {"f32": 32, "i8": 8}.get(str(op.attributes["element"]), 16)
+
+
+def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
+    """`later` are values since the last `mma_begin`, to which those of the block are added; of
+    products it has none, which go on with the same registers."""
+    for op in block.ops:
+        if op.name == "mma_begin":
+            begun = True
+            later.clear()
+        elif _begins(op):
+            words = op.operands[:4] if op.name == "mma_rows" else ()
+            if not begun or later.intersection([*words, *_taken(op)]):
+                raise VerificationFailure(
+                    f"{op.name} takes registers that were set since the last k.mma_begin(); it "
+                    "comes between",
+                    op.location,
+                )
+        elif op.definition.repeats:
+            # A round begins with what the one before left, which was moved to its registers.
+            inner = {*later, *op.carried}
+            for region in op.regions:
+                _check_begun(region, inner, begun=begun)
+            later.update(op.results)
+        else:
+            for region in op.regions:
+                _check_begun(region, {*later}, begun=begun)
+            later.update(op.results)
 
 
 def _begins(op: Op) -> bool:

@@ -6,8 +6,11 @@ tensor", "mbarrier", "wgmma"; of the matrix descriptor, CUTLASS's `mma_sm90_desc
 
 from __future__ import annotations
 
+import math
+
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.memory import address_of
+from quod.codegen.ptx.types import register_kind
 from quod.kernel.ir import Op
 from quod.kernel.tile_ops import LINE
 from quod.kernel.value import Value
@@ -136,18 +139,30 @@ _PRODUCTS = {
 def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -> None:
     body.require(op, _SINCE, 90)
     body.module.require_specific()
+    sums = op.operands[first:]
+    none = all(_is_zero(value) for value in sums)
+    kind = register_kind(sums[0].type)
     # Results are in the registers of the sums: nothing else uses those.
-    registers = [body.register(value) for value in op.operands[first:]]
+    registers = [body.new(kind) if none else body.register(value) for value in sums]
+    taken = [*(() if none else sums), *(op.operands[:4] if op.name == "mma_rows" else ())]
+    if any(value.constant is not None for value in taken):
+        # Constants were moved to registers just now.
+        body.line("wgmma.fence.sync.aligned;")
     body.names.update(zip(op.results, registers, strict=True))
-    always = body.shared_result("p", "setp.eq.u32", "0, 0")
+    added = body.shared_result("p", "setp.ne.u32" if none else "setp.eq.u32", "0, 0")
     element, columns = str(op.attributes["element"]), 2 * len(registers)
     types, turns = _PRODUCTS[element]
     # Of floats the signs of factors; whole numbers have none to change.
     signs = "" if element == "i8" else ", 1, 1"
     body.line(
         f"wgmma.mma_async.sync.aligned.m64n{columns}{types} {{{', '.join(registers)}}}, "
-        f"{factors}, {always}{signs}{turned if turns else ''};"
+        f"{factors}, {added}{signs}{turned if turns else ''};"
     )
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether nothing is added by it: minus zero is something."""
+    return value.constant == 0 and math.copysign(1.0, value.constant) > 0
 
 
 def _mma_commit(body: BodyEmitter, op: Op) -> None:
