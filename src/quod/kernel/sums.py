@@ -31,7 +31,8 @@ def check_sums(kernel: Kernel) -> None:
                     "a sum of products is used once more; its register has the next sum",
                     op.location,
                 )
-    going = _under_way(products, ops)
+    shapes = _under_way(products, ops)
+    going = set(shapes)
     for op in ops:
         first = 0 if op.name == "yield" else op.definition.tied
         taken = set() if first is None else {*op.operands[first:]}
@@ -42,7 +43,7 @@ def check_sums(kernel: Kernel) -> None:
             )
         for region in op.regions:
             _check_yielded(op, region.yielded, going)
-    _check_shapes(products, ops)
+    _check_shapes(products, shapes)
     for function in kernel.functions:
         _check_given(function, going)
     for block in blocks:
@@ -150,18 +151,8 @@ def _check_regions(op: Op, *, uncommitted: bool) -> bool:
     return uncommitted
 
 
-def _check_shapes(products: list[Op], ops: list[Op]) -> None:
+def _check_shapes(products: list[Op], shapes: dict[Value, int]) -> None:
     """Products of one shape take sums of each other while they are under way."""
-    shapes = {value: _shape(op) for op in products for value in op.results}
-    before = 0
-    while len(shapes) > before:
-        before = len(shapes)
-        for op in ops:
-            if op.definition.repeats:
-                last = op.regions[-1].yielded
-                for made, *others in zip(last, op.carried, op.results, strict=True):
-                    if made in shapes:
-                        shapes.update(dict.fromkeys(others, shapes[made]))
     for op in products:
         if any(shapes.get(value, _shape(op)) != _shape(op) for value in _taken(op)):
             raise VerificationFailure(
@@ -208,18 +199,19 @@ def _begins(op: Op) -> bool:
     return op.definition.tied is not None and not op.definition.waits
 
 
-def _under_way(products: list[Op], ops: list[Op]) -> set[Value]:
-    """Results of products, and what loops carry of them."""
-    going = {value for op in products for value in op.results}
+def _under_way(products: list[Op], ops: list[Op]) -> dict[Value, int]:
+    """Results of products, and what loops carry of them, with the shapes of the products."""
+    going = {value: _shape(op) for op in products for value in op.results}
     before = 0
     while len(going) > before:
         before = len(going)
         for op in ops:
             if op.definition.repeats:
                 last = op.regions[-1].yielded
-                for values in zip(last, op.carried, op.results, strict=True):
-                    if going.intersection(values[:2]):
-                        going.update(values[1:])
+                for made, carried, result in zip(last, op.carried, op.results, strict=True):
+                    shape = going.get(made, going.get(carried))
+                    if shape is not None:
+                        going |= {carried: shape, result: shape}
     return going
 
 
