@@ -183,6 +183,7 @@ COMMANDS = [
     "bench norm",
     "bench activation",
     "bench attention",
+    "bench decode",
     "bench loss",
     "bench adamw",
     "bench inference",
