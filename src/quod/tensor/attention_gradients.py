@@ -35,8 +35,9 @@ def attention_backward(
     `log_sums` are what `attention` stored beside `y`, and `scale`, `causal` and `lengths` what it
     took. `gradient` and `y` are like `q`. The result is of the types and shapes of `q`, `k` and
     `v`; `out` takes it, and is other memory than what is given. Where heads of queries share keys,
-    their gradients are added up in the order of heads; weights and their gradients are f32, in
-    an order that does not change. As `attention` takes arrays, with the same errors.
+    their gradients are added up in the order of heads; sums are f32, in an order that does not
+    change. Tensor cores multiply weights and their gradients as elements of the type: of f16 those
+    above 65,504 are infinite. As `attention` takes arrays, with the same errors.
     """
     device = resolve_device(device)
     results("q, k and v", 3, out)
