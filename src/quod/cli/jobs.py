@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quod import shallow_json
 from quod.cli.options import AsJson, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json
 from quod.errors import InputError, ServiceError
@@ -163,8 +164,8 @@ def cancel(
 
 def _inputs(path: Path) -> Any:
     try:
-        return json.loads(read(path))
-    except (ValueError, RecursionError):
+        return shallow_json.load(read(path))
+    except ValueError:
         raise InputError("is no JSON", path=path) from None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from quod import shallow_json
 from quod.cli.bench.harness import Identity, Measurement, command_line, identity
 from quod.cli.bench.report import shown_number, shown_parameters
 from quod.cli.bench.results import machine
@@ -162,8 +163,8 @@ def _document(path: Path) -> Any:
     from quod.formats.source import read_small
 
     try:
-        return json.loads(read_small(path, limit=_MOST_BYTES, what=_WHAT))
-    except (ValueError, RecursionError) as error:
+        return shallow_json.load(read_small(path, limit=_MOST_BYTES, what=_WHAT))
+    except ValueError as error:
         raise InputError(f"is no baseline: no JSON ({error})", path=path) from error
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from quod import shallow_json
 from quod.cli.bench.code import sources_digest
 from quod.cli.bench.harness import Identity, Measurement, identity
 from quod.device.backends import backend_of
@@ -153,7 +154,7 @@ _NEEDED = {one.name for one in fields(Measurement)} - {"code", "sources"}
 def load_results(path: Path) -> dict[str, Any]:
     """Read a results file; `InputError` if it is none."""
     try:
-        stored = json.loads(path.read_text())
+        stored = shallow_json.load(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"is not a results file ({error})", path=path) from error
     if (

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from quod import shallow_json
 from quod.codegen.pointers import PointerUses
 from quod.device import sources
 from quod.device.cache import CacheWarning
@@ -171,7 +172,7 @@ class PrebuiltKernels:
                 self._by_text = {}
                 try:
                     found = self._read_manifest()
-                except (OSError, ValueError, RecursionError) as error:
+                except (OSError, ValueError) as error:
                     self.warn(_why(error))
                 else:
                     self._by_text = {entry.facts.digest: entry for entry in found}
@@ -179,7 +180,7 @@ class PrebuiltKernels:
             return self._by_text
 
     def _read_manifest(self) -> list[Entry]:
-        document = json.loads(self._read(MANIFEST, _MOST_MANIFEST))
+        document = shallow_json.load(self._read(MANIFEST, _MOST_MANIFEST))
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError(f"{MANIFEST} is not of the format {FORMAT}")
         if document.get("arch") != self.arch or not isinstance(document.get("kernels"), list):

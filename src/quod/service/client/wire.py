@@ -11,6 +11,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from quod import shallow_json
 from quod.errors import InputError, QuodError, ServiceError
 from quod.frozen import frozen
 from quod.service.client.records import ProofRequest, RemoteJob, RemoteKey, ServerStatus
@@ -199,7 +200,7 @@ def read_job(message: pb.Job) -> RemoteJob:
         code=message.code,
         message=message.message,
         last_event=message.last_event,
-        results=tuple(json.loads(result) for result in message.results),
+        results=tuple(shallow_json.load(result) for result in message.results),
     )
 
 
@@ -267,7 +268,7 @@ def _event(event: pb.Event) -> Event:
 def _status(answer: pb.Status) -> ServerStatus:
     return ServerStatus(
         answer.version, answer.state, seconds_of(answer.started), answer.jobs,
-        answer.payload_bytes, json.loads(answer.document) if answer.document else None,
+        answer.payload_bytes, shallow_json.load(answer.document) if answer.document else None,
     )  # fmt: skip
 
 

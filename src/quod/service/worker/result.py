@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from quod import shallow_json
 from quod.errors import InputError
 from quod.formats import public_to_json
 from quod.groth16 import Proof, public_from_json_text
@@ -26,7 +27,7 @@ def result_bytes(proof: Proof, public: Sequence[int]) -> bytes:
 def read_result(data: bytes) -> tuple[Proof, tuple[int, ...]]:
     """The proof and the public inputs of a result, as strict as their files are read."""
     try:
-        found = json.loads(exact_bytes("a result", data))
+        found = shallow_json.load(exact_bytes("a result", data))
     except ValueError:
         found = None
     if not isinstance(found, dict) or set(found) != {"proof", "publicSignals"}:

@@ -1,0 +1,49 @@
+"""JSON whose nesting is counted before it is parsed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from quod import shallow_json
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [], {}, 1, "a", None, [{"a": [1, 2.5, "[[[{{{", '\\"[', "\\"]}], ["\n", "\u00e9[", "\\\\"],
+        {"[": "]", "{" * 40: "}" * 40},
+    ],
+)  # fmt: skip
+def test_what_json_reads(document: object) -> None:
+    for text in (json.dumps(document), json.dumps(document, indent=1).encode()):
+        assert shallow_json.load(text) == document
+
+
+def test_depth() -> None:
+    assert shallow_json.load("[" * 32 + "]" * 32)
+    # What ends is not counted further.
+    assert len(shallow_json.load(f"[{','.join(['[]', '{}'] * 99)}]")) == 198
+    for text in ("[" * 33 + "]" * 33, '{"a":' * 33, '["\\\\"' + ",[" * 40):
+        with pytest.raises(ValueError, match="nested more than 32 times, at character"):
+            shallow_json.load(text)
+
+
+@pytest.mark.parametrize("text", ["", "[", '"', '"\\', "[]]", "{'a': 1}", b"\xff"])
+def test_what_is_none(text: str | bytes) -> None:
+    with pytest.raises((json.JSONDecodeError, UnicodeDecodeError)):
+        shallow_json.load(text)
+
+
+def test_where_the_limit_of_python_was_raised() -> None:
+    """Python's parser alone would leave the stack, which ends the process."""
+    code = (
+        "import sys; sys.setrecursionlimit(10**7); from quod import shallow_json\n"
+        "try: shallow_json.load('[' * 10**6)\n"
+        "except ValueError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("nested more than 32 times")
