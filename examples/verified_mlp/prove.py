@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--images", type=_count, default=64, help="how many of the 64")
     parser.add_argument("--runs", type=_count, default=3, help="proofs, of which the median counts")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where key and proof go")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="a folder for key and proof")
     given = parser.parse_args()
     with np.load(FOLDER / "images.npz") as data:
         images, labels = data["images"][: given.images], data["labels"][: given.images]

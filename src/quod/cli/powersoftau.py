@@ -41,7 +41,7 @@ def _group() -> None:
 
 @app.command()
 def new(
-    curve: Annotated[str, typer.Argument(metavar="CURVE", help="bn254 or bls12_381.")],
+    curve: Annotated[str, typer.Argument(metavar="CURVE", help="bn254, bls12_381 or bls12_377.")],
     power: Annotated[int, typer.Argument(metavar="POWER", help="2**POWER is the largest domain.")],
     out: Target,
     resume: Resume = True,

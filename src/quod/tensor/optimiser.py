@@ -61,7 +61,8 @@ def adamw(
 
     With `rates`, f32 of shape (3,), in place of `step`, what `adamw_rates` gives is read from
     there, and `learning_rate` and `weight_decay` count for nothing: so launches that are recorded
-    once take other steps. The result is the same to the bit. InputError, with the name of the
+    once take other steps. Both are to have the same betas, and the result is then the same to the
+    bit. InputError, with the name of the
     argument, for what does not fit or shares memory; DeviceError for memory that the device does
     not reach.
     """

@@ -71,7 +71,7 @@ def _order(axes: object, count: int) -> tuple[int, ...]:
         for at, each in enumerate(listed)
     )
     if sorted(found) != list(range(count)):
-        raise InputError(f"axes must have each of {count} axes once, not {shown(listed)}")
+        raise InputError(f"axes must have each of {count} axes once, not {shown(str(found))}")
     return found
 
 

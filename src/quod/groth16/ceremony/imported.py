@@ -109,7 +109,11 @@ class _Parameters:
         start, known = reader.offset, len(ceremony.contributions)
         count = int.from_bytes(reader.take(4, "the number of contributions"), "big")
         if not known < count <= MOST_CONTRIBUTIONS:
-            reader.fail(f"{count} contributions are not more than the {known} of the key", start)
+            reader.fail(
+                f"{count} contributions are not more than the {known} of the key; "
+                "take parameters that somebody contributed to",
+                start,
+            )
         for one in ceremony.contributions:
             data = one.public_bytes(curve)
             if bytes(reader.take(len(data), "a contribution")) != data:
