@@ -18,7 +18,7 @@ import pytest
 import quod
 from quod.circuit import read_circuit
 from quod.cli import entry
-from quod.errors import MismatchError
+from quod.errors import DeviceError, InputError, MismatchError
 from quod.formats import Witness, Zkey, read_verification_key
 from quod.gkr import read_inputs
 from quod.inference import Perceptron, run
@@ -176,6 +176,27 @@ def test_proofs_of_nothing_are_refused(
         runpy.run_path(str(PERCEPTRON / "prove.py"), run_name="__main__")
     assert ended.value.code == 2
     assert f"{words[1]!r} is no number from 1 on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("prove.py", "--images", "65"), 2, "there are 64 images, not 65"),
+        (("prove.py", "--out", "no-folder"), 2, "no-folder is no folder; make it first"),
+        (("prove.py", "--device", "gpu"), DeviceError.exit_code, "there is no device 'gpu'"),
+        (("verify.py", "no-folder"), InputError.exit_code, "does not exist"),
+    ],
+)
+def test_what_the_perceptron_is_not_told(
+    words: tuple[str, ...], code: int, message: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """It is said before anything is proved."""
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(PERCEPTRON / words[0]), run_name="__main__")
+    assert ended.value.code == code
+    assert message in capsys.readouterr().err
 
 
 def test_the_perceptron_tells_as_many_digits_as_its_readme_says() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from quod.errors import QuodError
 from quod.inference import (
     Perceptron,
     Prover,
@@ -33,9 +34,16 @@ def main() -> None:
     parser.add_argument("--runs", type=_count, default=3, help="proofs, of which the median counts")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="a folder for key and proof")
     given = parser.parse_args()
+    if given.out is not None and not given.out.is_dir():
+        parser.error(f"{given.out} is no folder; make it first")
     with np.load(FOLDER / "images.npz") as data:
+        if given.images > len(data["images"]):
+            parser.error(f"there are {len(data['images'])} images, not {given.images}")
         images, labels = data["images"][: given.images], data["labels"][: given.images]
-    prover = Prover(given.device, Perceptron.open(FOLDER / "model.gguf"))
+    try:
+        prover = Prover(given.device, Perceptron.open(FOLDER / "model.gguf"))
+    except QuodError as error:
+        parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
     made = prover.prove(images)  # the first one compiles kernels
     times = []
     for _ in range(given.runs):

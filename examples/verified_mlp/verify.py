@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from quod.errors import QuodError
 from quod.inference import read_proof, read_verifying_key, verify
 
 
@@ -18,11 +19,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     folder = parser.parse_args().folder
-    key, found = read_verifying_key(folder / "key.qivk"), read_proof(folder / "proof.qinp")
-    with np.load(Path(__file__).parent / "images.npz") as data:
-        images = data["images"][: len(found.logits)]
-    found.check(key, len(images))
-    verify(key, images, found.logits, found.proof)
+    try:
+        key, found = read_verifying_key(folder / "key.qivk"), read_proof(folder / "proof.qinp")
+        with np.load(Path(__file__).parent / "images.npz") as data:
+            images = data["images"][: len(found.logits)]
+        found.check(key, len(images))
+        verify(key, images, found.logits, found.proof)
+    except QuodError as error:
+        parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
     print(f"key {key.digest.hex()}")
     print(f"verified: {' '.join(map(str, found.logits.argmax(axis=1)))}")
 

@@ -15,7 +15,7 @@ import pytest
 
 from quod.cli import entry, kernel_build
 from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assembler_version
-from quod.codegen.ptx.machine import ptx_machine
+from quod.codegen.ptx.machine import architecture_of, ptx_machine
 from quod.device import sources
 from quod.device.compiled_code import text_digest
 from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
@@ -118,6 +118,11 @@ def test_none_made_is_no_folder(tmp_path: Path) -> None:
     with pytest.raises(KernelError, match=told):
         kernel_build.build(tmp_path / "k", ["sm_80"], ["msm.accumulate[bn254.g1]"])
     assert not (tmp_path / "k").exists()
+
+
+def test_what_is_made_is_what_devices_ask_for() -> None:
+    capabilities = ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
+    assert tuple(architecture_of(*each) for each in capabilities) == kernel_build.ARCHITECTURES
 
 
 def test_all_leaves_out_what_is_for_processors(

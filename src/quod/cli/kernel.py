@@ -113,7 +113,7 @@ def build(
             "--arch",
             metavar="NAME",
             help="An NVIDIA architecture, may be repeated; sm_80, sm_89, sm_90a, sm_100a and "
-            "sm_120 if absent.",
+            "sm_120a if absent.",
         ),
     ] = None,
     patterns: Annotated[

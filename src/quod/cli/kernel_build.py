@@ -24,8 +24,9 @@ from quod.formats.output import advice_on, flush_directory
 from quod.frozen import frozen
 from quod.kernel.registry import RegisteredKernel, find, is_written_for, kernels
 
-ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120")
-"""What is made unless told otherwise: data centres and desks since 2020."""
+ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+"""What is made unless told otherwise, by the names that devices ask for: data centres and desks
+since 2020."""
 
 
 @frozen

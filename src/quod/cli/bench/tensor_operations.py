@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from quod.errors import InputError
 from quod.tensor import (
     adamw,
     attention,
@@ -216,6 +217,8 @@ def _decoding(*, paged: bool) -> Operation:
         return terms * (16 + 8 * math.log2(k.shape[-2] + 1) + 4 * q.shape[-1])
 
     def inputs(s: Shape) -> list[Shape]:
+        if s[1] % s[2]:
+            raise InputError(f"{s[2]} heads of keys do not divide {s[1]} heads of queries")
         pages = -(-s[3] // _PAGE)
         keys = (s[0] * pages, s[2], _PAGE, s[4]) if paged else (s[0], s[2], s[3], s[4])
         return [(*s[:2], 1, s[4]), keys, keys, *([(s[0], pages), s[:1]] if paged else [])]
