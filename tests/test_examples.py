@@ -192,7 +192,7 @@ def test_what_the_perceptron_is_not_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """It is said before anything is proved."""
-    monkeypatch.setattr("sys.argv", words)
+    monkeypatch.setattr("sys.argv", [*words])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(PERCEPTRON / words[0]), run_name="__main__")
     assert ended.value.code == code
