@@ -27,7 +27,8 @@ from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
 from quod.field.spec import Extension
 from quod.frozen import fields_of, replace
-from quod.kernel import U32, Builder, KernelDefinition, Pointer, kernel
+from quod.kernel import U32, Builder, KernelDefinition, Pointer, kernel, pointer, u32
+from quod.tensor import attention_decode
 from tests.device import kernels
 from tests.device.processors import pretend_to_run_on
 
@@ -382,6 +383,37 @@ def test_links_within_the_package_lead_out_of_it(
         assert sources.own_place(str(tmp_path / "package" / place)) is None
     assert sources.own_place(str(tmp_path / "package" / "own.py")) == "own.py"
     sources.own_place.cache_clear()
+
+
+def test_parameters_are_part_of_the_keys() -> None:
+    """One function and one name, with memory more or less, or of another type."""
+    function = field_kernels.field_add
+    given = dict(function.parameters)
+    last = next(reversed(given))
+    others = [
+        given | {"more": pointer(u32)}, {name: given[name] for name in given if name != last},
+        given | {last: pointer(u32)}, dict(reversed(given.items())),
+    ]  # fmt: skip
+    keys = {key(function, spec=SPEC)}
+    for parameters in others:
+        other = KernelDefinition(
+            function.name, function.function, parameters, function.location
+        )  # fmt: skip
+        keys.add(key(other, spec=SPEC))
+    assert len(keys) == len(others) + 1
+
+
+def test_a_cache_gives_no_kernel_of_other_parameters(tmp_path: Path) -> None:
+    """Parts of attention are combined with and without the logarithms of sums."""
+    random = np.random.default_rng(1)
+    q, k, v = (random.normal(size=(1, n, 40, 8)).astype(np.float32) for n in (2, 1, 1))
+    q = q[:, :, :1].copy()
+    plain = []
+    for sums in (np.zeros((1, 2, 1), np.float32), None, np.zeros((1, 2, 1), np.float32)):
+        with CpuDevice(cache=CompileCache(tmp_path)) as device:
+            plain.append(attention_decode(device, q, k, v, parts=2, log_sums=sums))
+            assert sums is None or sums.all()
+    assert plain[0].tobytes() == plain[1].tobytes() == plain[2].tobytes()
 
 
 def test_every_field_of_a_machine_is_part_of_the_keys() -> None:

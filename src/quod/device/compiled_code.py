@@ -90,6 +90,9 @@ def trace_key(
     options = [f"{name}={value!r}" for name, value in sorted(static.items())]
     if any(" at 0x" in option for option in options):
         return None
+    # Kernels of one function and name may differ in what it is given alone.
+    slots = definition.parameters_for(static)[1].items()
+    options += [f"{name}: {type_}" for name, type_ in slots]
     return key_of(
         "trace", sources.digest(), place, str(definition.location.line), definition.name,
         _described(machine), toolchain, *options,

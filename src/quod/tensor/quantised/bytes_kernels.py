@@ -73,7 +73,8 @@ def _quantise(
             k.store(words, block * (BYTES // 4) + at, *packed[at : at + together])
         scale = k.bitcast(largest, f32) * k.constant(1 / 127, f32)
         scale = k.select(held, scale, k.constant(0.0, f32))
-        scales[block] = k.select(finite, scale, k.bitcast(k.constant(_NAN, u32), f32))
+        # In bits: WGSL has no constant that is no number.
+        scales[block] = k.bitcast(k.select(finite, k.bitcast(scale, u32), _NAN), f32)
         sums[block] = total
 
 

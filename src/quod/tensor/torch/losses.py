@@ -78,14 +78,15 @@ def _run_gradient(
     return made if finite else made.mul_(scale)
 
 
-def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> None:
+def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> int:
+    """`ignore_index`, of what fits together."""
     choice("reduction", reduction, ("mean", "sum", "none"))
-    # The least and the greatest stand for targets beyond 32 bits.
-    whole_number("ignore_index", ignore_index, -(1 << 31) + 1, (1 << 31) - 2)
     check_alike(logits=logits)
     check_beside(logits=logits, targets=targets)
     check_indices("targets", targets)
     check_shape("targets", targets, *logits.shape[:-1])
+    # The least and the greatest stand for targets beyond 32 bits.
+    return whole_number("ignore_index", ignore_index, -(1 << 31) + 1, (1 << 31) - 2)
 
 
 _SCHEMA = "Tensor logits, Tensor targets, int ignore_index, str reduction) -> Tensor"
