@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,8 +69,6 @@ def build(
         architecture(arch)
     toolchain, cache = assembler_version(), CompileCache()
     chosen = [find(name) for name in matching(patterns)]
-    if not patterns:
-        chosen = [kernel for kernel in chosen if is_written_for(kernel, "ptx")]
     built = Built(toolchain, {arch: [] for arch in dict.fromkeys(architectures)}, [])
     with _new_folder(out) as folder, ThreadPoolExecutor(usable_threads()) as pool:
         for arch in built.made:
@@ -78,6 +76,11 @@ def build(
         for number, kernel in enumerate(chosen, 1):
             follow(f"{number} of {len(chosen)}: {kernel.name}")
             tasks = {arch: _traced(kernel, arch) for arch in built.made}
+            if _is_for_processors(kernel, tasks.values()):
+                if patterns:
+                    reason = "is for processors alone"
+                    built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
+                continue
             codes = pool.map(
                 lambda task, arch: _assembled(task, arch, toolchain, cache), tasks.values(), tasks
             )
@@ -119,12 +122,16 @@ def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
     try:
         traced, module = emit(kernel.definition, machine, kernel.static)
     except KernelError as error:
-        if not is_written_for(kernel, "ptx"):
-            return KernelError("is for processors alone")
         return error
     facts = facts_of(traced, module)
     trace = prebuilt_key(kernel.definition, machine, kernel.static)
     return _Task(lambda code: Entry.of(kernel.name, size, trace, facts, code), module, facts)
+
+
+def _is_for_processors(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
+    """Whether it could be traced for no architecture, and is for no NVIDIA GPU at all."""
+    none = all(isinstance(task, KernelError) for task in tasks)
+    return none and not is_written_for(kernel, "ptx")
 
 
 def _assembled(

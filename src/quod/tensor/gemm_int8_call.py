@@ -94,9 +94,10 @@ def gemm_int8(
     compiled = device.compile(
         kernels[made.element], lanes=plan.lanes, element=made.element, plan=plan, form=form
     )
-    # What is not read has other memory in its place.
-    empty = device.allocate(16)
-    memory = [empty if each is None else each.memory for each in beside.values()]
+    # What is not read has other memory of the type in its place.
+    read = [each.memory for each in beside.values() if each is not None]
+    spare = read[0] if read else device.allocate(16, zero=False)
+    memory = [spare if each is None else each.memory for each in beside.values()]
     device.launch(compiled, plan.groups(m, n) * batch, *sizes, *operands, *memory, made.memory)
     return out
 
