@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel.machine import Capability
 from quod.tensor.arrays import Tensor, reached
+from quod.tensor.gemm_form import Turned
 from quod.tensor.plan import WIDEST
 from quod.tensor.transposition import transpose
-
-
-class Turned(Protocol):
-    """Whether operands are transposed."""
-
-    @property
-    def transpose_a(self) -> bool: ...
-    @property
-    def transpose_b(self) -> bool: ...
-
 
 _Form = TypeVar("_Form", bound=Turned)
 

@@ -14,12 +14,13 @@ from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel.types import f32
-from quod.tensor.along_k import Turned, along_k, is_along_k
+from quod.tensor.along_k import along_k, is_along_k
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
 from quod.tensor.gemm_epilogue import FUNCTIONS
-from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_form import GemmForm, Turned
 from quod.tensor.gemm_kernel import GEMM
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan, plan_gemm
+from quod.tensor.gemm_tiles import in_halves
 from quod.tensor.gemm_warpgroups import GEMM_TILES
 from quod.tensor.scalars import real
 from quod.validation import choice, flag
@@ -90,7 +91,7 @@ def gemm(
         operands = [reached(device, memory) for memory in operands]
         planes = batch, batch if own else 1
         along = form.transpose_a, not form.transpose_b
-        halves = m, n, depth * first.element.bytes // 2
+        halves = m, n, in_halves(first.element, depth)
         maps = tensor_maps(device, operands, halves, planes, along, plan)
         kernels, numbers = GEMM_TILES, [m, n, depth, batch, own, by, maps]
     compiled = device.compile(

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from quod.frozen import frozen
+
+
+class Turned(Protocol):
+    """Whether operands are transposed."""
+
+    @property
+    def transpose_a(self) -> bool: ...
+    @property
+    def transpose_b(self) -> bool: ...
 
 
 @frozen

@@ -27,6 +27,7 @@ from quod.tensor.arrays import (
 from quod.tensor.gemm_call import shape_of_product, tensor_maps
 from quod.tensor.gemm_int8_kernel import GEMM_INT8, GEMM_INT8_TILES, Int8Form
 from quod.tensor.gemm_plan import TilePlan, plan_gemm_int8
+from quod.tensor.gemm_tiles import in_halves
 from quod.validation import flag
 
 
@@ -89,7 +90,8 @@ def gemm_int8(
     if isinstance(plan, TilePlan):
         operands = [reached(device, memory) for memory in operands]
         planes = batch, batch if own else 1
-        maps = tensor_maps(device, operands, (m, n, depth // 2), planes, (False, False), plan)
+        halves = m, n, in_halves(first.element, depth)
+        maps = tensor_maps(device, operands, halves, planes, (False, False), plan)
         kernels, sizes = GEMM_INT8_TILES, [m, n, depth, batch, own, maps]
     compiled = device.compile(
         kernels[made.element], lanes=plan.lanes, element=made.element, plan=plan, form=form

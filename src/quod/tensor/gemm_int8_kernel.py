@@ -24,9 +24,8 @@ from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Accesses
-from quod.tensor.gemm_kernel import matrix_of, multiply_tile, tile_of
+from quod.tensor.gemm_kernel import edges_of, matrix_of, multiply_tile, tile_of
 from quod.tensor.gemm_plan import CorePlan, GemmPlan, TilePlan
-from quod.tensor.gemm_tiles import Edges
 from quod.tensor.gemm_warpgroups import Arrays, first_column, multiply_tiles
 
 RESULTS = (i32, f32, f16, bf16)
@@ -54,20 +53,14 @@ def _gemm(
     `batches_of_b` is 1 where each product has its own B, else 0.
     """
     row, column, batch = tile_of(k, m, n, plan)
-    of_b, in_cores = batch * batches_of_b, isinstance(plan, CorePlan)
     result = _Result(
-        k, element, plan.c_vector, form, (m, n), (batch, of_b),
+        k, element, plan.c_vector, form, (m, n), (batch, batch * batches_of_b),
         (row_scales, column_scales, bias, c),
     )  # fmt: skip
-    vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
-    a = matrix_of(k, a, batch, (depth, m) if form.transpose_a else (m, depth), vectors[0])
-    b = matrix_of(k, b, of_b, (n, depth) if form.transpose_b else (depth, n), vectors[1])
-    # Tensor cores take two as one of 16 bits, with lines along K.
-    depth = depth // 2 if in_cores else depth
-    multiply_tile(
-        k, i8, plan, Edges(a, row, m, depth, form.transpose_a),
-        Edges(b, column, n, depth, not form.transpose_b), result.store,
-    )  # fmt: skip
+    of_a, of_b = edges_of(
+        k, i8, plan, form, (m, n, depth), (row, column), (batch, batches_of_b), (a, b)
+    )
+    multiply_tile(k, i8, plan, of_a, of_b, result.store)
 
 
 def _gemm_tiles(
@@ -77,7 +70,7 @@ def _gemm_tiles(
 ) -> None:  # fmt: skip
     """The same by warpgroups; lines are along K."""
     arrays = Arrays(maps, (a, b), batches, batches_of_b)
-    tile = multiply_tiles(k, i8, plan, (m, n, depth // 2), arrays, (False, False))
+    tile = multiply_tiles(k, i8, plan, (m, n, depth), arrays, (False, False))
     result = _Result(
         k, element, plan.c_vector, form, (m, n), (tile.batch, tile.batch * batches_of_b),
         (row_scales, column_scales, bias, c),

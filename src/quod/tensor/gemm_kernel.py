@@ -26,9 +26,9 @@ from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_cores import Ring, multiply_in_cores
 from quod.tensor.gemm_epilogue import completed
 from quod.tensor.gemm_fma import multiply_by_fma
-from quod.tensor.gemm_form import GemmForm
+from quod.tensor.gemm_form import GemmForm, Turned
 from quod.tensor.gemm_plan import CorePlan, FmaPlan, GemmKernelPlan, GemmPlan
-from quod.tensor.gemm_tiles import CachedTile, Edges, SharedTile
+from quod.tensor.gemm_tiles import CachedTile, Edges, SharedTile, in_halves
 
 Sums = tuple[Value, ...]
 
@@ -56,15 +56,9 @@ def _gemm(
         matrix_of(k, residual, batch, (m, n), plan.c_vector),
         matrix_of(k, c, batch, (m, n), plan.c_vector),
     )  # fmt: skip
-    vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
-    a = matrix_of(k, a, batch, (depth, m) if form.transpose_a else (m, depth), vectors[0])
-    b = matrix_of(
-        k, b, batch * batches_of_b, (n, depth) if form.transpose_b else (depth, n), vectors[1]
+    of_a, of_b = edges_of(
+        k, element, plan, form, (m, n, depth), (row, column), (batch, batches_of_b), (a, b)
     )
-    # Tensor cores take f32 as two elements of 16 bits, with lines along K.
-    depth = depth * 2 if isinstance(plan, CorePlan) and element is f32 else depth
-    of_a = Edges(a, row, m, depth, form.transpose_a)
-    of_b = Edges(b, column, n, depth, not form.transpose_b)
     if isinstance(plan, FmaPlan):
         multiply_by_fma(k, plan, of_a, of_b, result.store)
     else:
@@ -89,6 +83,26 @@ def matrix_of(
     lines, length = shape
     size = lines.cast(word) * (length // vector).cast(word) * vector
     return k.pointer_add(matrices, number.cast(word) * size)
+
+
+def edges_of(
+    k: Builder, element: Type, plan: GemmKernelPlan, form: Turned,
+    sizes: tuple[Value, Value, Value], tile: tuple[Value, Value], batches: tuple[Value, Value],
+    matrices: tuple[Value, Value],
+) -> tuple[Edges, Edges]:  # fmt: skip
+    """The operands of a tile that begins at a row and a column, of one of the `batches`; the other
+    number is 1 where each has its own B, else 0."""
+    (m, n, depth), (a, b), (batch, batches_of_b) = sizes, matrices, batches
+    vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
+    a = matrix_of(k, a, batch, (depth, m) if form.transpose_a else (m, depth), vectors[0])
+    b = matrix_of(
+        k, b, batch * batches_of_b, (n, depth) if form.transpose_b else (depth, n), vectors[1]
+    )
+    depth = in_halves(element, depth) if isinstance(plan, CorePlan) else depth
+    return (
+        Edges(a, tile[0], m, depth, form.transpose_a),
+        Edges(b, tile[1], n, depth, not form.transpose_b),
+    )
 
 
 def corner(

@@ -11,7 +11,8 @@ from typing import TypeVar
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
-from quod.kernel.types import HALVES, Type, f32
+from quod.kernel.types import HALVES, Type, f32, i8
+from quod.tensor.gemm_tiles import in_halves
 from quod.tensor.plan import WIDEST, widest
 
 _TOGETHER = 4
@@ -241,7 +242,7 @@ def plan_gemm(
     machine = device.machine(device.lanes)
     copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
     if copied and (element in HALVES or tf32):
-        halves = *sizes[:2], sizes[2] * element.bytes // 2
+        halves = *sizes[:2], in_halves(element, sizes[2])
         cores = _of_cores(device, halves, (element, pitches[2]), batch)
         if cores is not None:
             return cores
@@ -273,7 +274,7 @@ def plan_gemm_int8(
     machine = device.machine(device.lanes)
     m, n, depth = sizes
     if along_k and depth % WIDEST == 0:
-        found = _of_cores(device, (m, n, depth // 2), (result, pitches[2]), batch, most=2)
+        found = _of_cores(device, (m, n, in_halves(i8, depth)), (result, pitches[2]), batch, most=2)
         if found is not None:
             return found
     if machine.has(Capability.VECTOR_LANES):

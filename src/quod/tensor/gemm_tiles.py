@@ -6,6 +6,8 @@ follow each other in memory along the long axis; else they do along K.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32, u64
 from quod.kernel.machine import Capability
@@ -13,6 +15,19 @@ from quod.kernel.types import Type, loaded_type
 from quod.tensor.accesses import Accesses
 
 Staged = list[tuple[Value, ...]]
+
+HALF = 2
+"""Bytes of 16 bits."""
+
+
+_Count = TypeVar("_Count", int, Value)
+
+
+def in_halves(element: Type, count: _Count) -> _Count:
+    """So many elements as tensor cores and what fills their tiles count them: by 16 bits."""
+    if element.bytes > HALF:
+        return count * (element.bytes // HALF)
+    return count // (HALF // element.bytes) if element.bytes < HALF else count
 
 
 def log2(number: int) -> int:

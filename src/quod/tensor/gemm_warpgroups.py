@@ -33,6 +33,7 @@ from quod.tensor.accesses import Accesses, Values
 from quod.tensor.gemm_epilogue import completed
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.gemm_plan import TILE_DEPTH, TilePlan
+from quod.tensor.gemm_tiles import in_halves
 from quod.tensor.quads import QUAD, lane_of, transposed
 
 _WORDS = LINE // 4
@@ -54,10 +55,9 @@ def _gemm(
     `maps` are the tensor maps of A and of B; `batches_of_b` is 1 where each product has its own B.
     """
     arrays = Arrays(maps, (a, b), batches, batches_of_b)
-    sizes = m, n, depth * 2 if element is f32 else depth
     tile = multiply_tiles(
-        k, element, plan, sizes, arrays, (form.transpose_a, not form.transpose_b)
-    )  # fmt: skip
+        k, element, plan, (m, n, depth), arrays, (form.transpose_a, not form.transpose_b)
+    )
     result = _Result(k, element, plan, form, (m, n), tile.batch, scale, (bias, residual, c))
     for row, pairs in tile.pairs():
         result.store(row, tile.column, pairs)
@@ -95,9 +95,9 @@ def multiply_tiles(
     along: tuple[bool, bool],
 ) -> MultipliedTile:  # fmt: skip
     """The sums of the workgroup's tile. Of A and B `along` says whether lines are along the axis
-    that is not K. Elements of 16 bits are counted: of i8 two are one, f32 is two, and their lines
-    are along K."""
+    that is not K, which those of i8 and f32 are not."""
     (m, n, depth), (a, b) = sizes, arrays.memory
+    depth = in_halves(element, depth)
     maps, batches, batches_of_b = arrays.maps, arrays.batches, arrays.batches_of_b
     k.cluster(plan.cluster)
     rows, columns = plan.tile
