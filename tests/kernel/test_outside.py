@@ -8,6 +8,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -196,3 +197,32 @@ def test_files_are_read_for_this(tmp_path: Path) -> None:
     exec(compile(file.read_text(), str(file), "exec"), names)
     with pytest.raises(TraceError, match=r"mine\.py:5: `return` leaves"):
         names["mine"].trace(EIGHT)
+
+
+def test_what_others_have_written_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package beside the author's own modules, as ``pip install --target .`` leaves it."""
+    (tmp_path / "scales").mkdir()
+    for name in ("scales/__init__.py", "levels.py"):
+        (tmp_path / name).write_text("LEVEL = 1\ndef of(value):\n    return value * LEVEL\n")
+    (tmp_path / "scales-1.0.dist-info").mkdir()
+    record = "scales/__init__.py,,\nlevels.py,,\nscales-1.0.dist-info/RECORD,,\n"
+    (tmp_path / "scales-1.0.dist-info" / "RECORD").write_text(record)
+    (tmp_path / "levels_of_mine.py").write_text(
+        "import levels, scales\nfrom quod.kernel import *\nFACTOR = 2\n@kernel\n"
+        "def mine(k: Builder, y: Pointer[U32]) -> None:\n"
+        "    y[k.local_id()] = levels.of(scales.of(y[k.local_id()])) * FACTOR\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module: Any = import_module("levels_of_mine")
+    try:
+        module.mine.trace(EIGHT)
+        module.scales.LEVEL = module.levels.LEVEL = 5
+        module.mine.trace(EIGHT)
+        module.FACTOR = 3
+        with pytest.raises(TraceError, match=r"was traced with FACTOR = 2, which is 3 now"):
+            module.mine.trace(EIGHT)
+    finally:
+        for name in ("levels_of_mine", "levels", "scales"):
+            del sys.modules[name]

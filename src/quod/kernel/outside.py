@@ -18,6 +18,7 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -161,16 +162,34 @@ def _file_of(kind: type) -> str:
 
 
 def _is_authors(file: str) -> bool:
-    return bool(file) and not file.startswith((OWN_FILES, *_installed()))
+    return bool(file) and not file.startswith((OWN_FILES, *_installed(tuple(sys.path))))
 
 
-@functools.cache
-def _installed() -> tuple[str, ...]:
-    """Folders of what others have written."""
+@functools.lru_cache(maxsize=8)
+def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Where what others have written begins: the folders of Python's own packages, and what was
+    installed elsewhere on the path, which ``pip install --target`` does, beside an author's own."""
     import sysconfig
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple(sysconfig.get_path(name) + os.sep for name in names)
+    found = {sysconfig.get_path(name) + os.sep for name in names}
+    for folder in map(os.path.abspath, path):
+        if folder + os.sep not in found:
+            for about in Path(folder).glob("*.dist-info"):
+                found |= {os.path.join(folder, name) for name in _names_of(about)}
+    return tuple(found)
+
+
+def _names_of(about: Path) -> Iterator[str]:
+    """The modules and packages of one installation, packages with what ends a folder's name."""
+    from importlib.metadata import Distribution
+
+    for file in Distribution.at(about).files or ():
+        first, *inside = file.parts
+        if inside:
+            yield first + os.sep
+        elif first.endswith(".py"):
+            yield first
 
 
 def _reads_in(function: FunctionType) -> Iterator[_Read]:
