@@ -33,6 +33,18 @@ def numbers(values: Array, element: Type) -> Array:
     return values.astype(np.float64)
 
 
+def same_bits(
+    device: AnyDevice, found: Array, expected: Array, element: Type, fused: Array | float
+) -> bool:
+    """Whether elements are the expected ones to the bit; through WebGPU, whose drivers may fuse a
+    product with a sum, whether they are within `fused` and a rounding of them."""
+    if device.kind != "webgpu":
+        return np.array_equal(found.view(np.uint8), expected.view(np.uint8))
+    wanted = numbers(expected, element)
+    bound = fused + UNIT[element] * np.abs(wanted) if element is not f32 else fused
+    return bool((np.abs(numbers(found, element) - wanted) <= bound + LEAST[element]).all())
+
+
 def amid_poison(device: AnyDevice, array: Array) -> Any:
     """An array in memory of the device, where what lies before and behind it is NaN."""
     room = np.full(array.size + 128, 0, array.dtype)

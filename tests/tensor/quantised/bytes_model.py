@@ -79,3 +79,14 @@ def product(name: str, data: Array, x: Array) -> Array:
             totals = [totals[at] + totals[at + half] for at in range(half)]
         result[:, row] = totals[0]
     return result
+
+
+def fused_bound(name: str, data: Array, x: Array) -> Array:
+    """How far results may be from `product` where products are fused with sums: shape (m, n)."""
+    numbers, least, scale, minimum = parts(name, data)
+    found, scale_of_x = quantised(x)
+    terms = np.abs(scale * np.einsum("mbe,nbe->mnb", found, numbers))
+    terms += np.abs(minimum * least * found.sum(axis=2)[:, None])
+    sizes = np.einsum("mb,mnb->mn", scale_of_x.astype(np.float64), terms)
+    bound: Array = sizes * 2.0**-23 * (terms.shape[2] / LANES + 8)
+    return bound

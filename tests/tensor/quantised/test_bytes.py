@@ -16,9 +16,9 @@ from quod.kernel.types import Type
 from quod.tensor.quantised import QuantisedMatrix, batch, dequantise
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import PACKED
-from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, stored
+from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 from tests.tensor.quantised.blocks import bits, weights
-from tests.tensor.quantised.bytes_model import product, quantised
+from tests.tensor.quantised.bytes_model import fused_bound, product, quantised
 
 
 def activations(m: int, depth: int) -> Array:
@@ -47,7 +47,7 @@ def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Ty
     matrix = QuantisedMatrix(device, name, data)
     assert matrix.multiply(amid_poison(device, given), out.memory, activations="int8") is out.memory
     expected = stored(product(name, data, x), element)
-    assert np.array_equal(out.array().view(np.uint8), expected.view(np.uint8))
+    assert same_bits(device, out.array(), expected, element, fused_bound(name, data, x))
 
 
 @pytest.mark.parametrize("name", PACKED)
