@@ -24,6 +24,7 @@ QUANTISED = ("Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
 
 _ON_ONE_THREAD = ["--threads", "1", "--against", "numpy"]
 _ROWS = ("4096x32768", "32768x4096", "8192x1024")
+_DECODED = ("8x32x8x8192x128", "1x32x8x65536x128")
 
 
 def _kinds(*names: str) -> list[str]:
@@ -129,12 +130,6 @@ _TENSORS_ON_CUDA: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {
         ),
         ([*_kinds("full", "causal"), *_shapes("1x16x2048x128")], ("f32",)),
     ],
-    "decode": [
-        (
-            [*_kinds("plain", "paged"), *_shapes("8x32x8x8192x128", "1x32x8x65536x128")],
-            ("f32", "f16", "bf16"),
-        ),
-    ],
     "softmax": [(_shapes(*_ROWS), ("f32", "bf16"))],
     "norm": [([*_kinds("layer", "rms"), *_shapes(*_ROWS)], ("f32", "bf16"))],
     "activation": [
@@ -161,7 +156,7 @@ CUDA: Commands = {
     ],
     "ntt": [
         ["--curve", "bls12_381", *(f"--log2={size}" for size in (20, 22, 24))],
-        ["--curve", "bls12_381", "--log2", "26", "--log2", "28"],
+        *(["--curve", "bls12_381", "--log2", size] for size in ("26", "28")),
         ["--curve", "bn254", "--log2", "20", "--log2", "24"],
         ["--field", "goldilocks", "--log2", "20", "--log2", "24"],
         ["--field", "baby_bear", "--log2", "20", "--log2", "24"],
@@ -211,10 +206,15 @@ CUDA: Commands = {
             [*options, "--dtype", dtype, "--against", peer]
             for options, dtypes in listed
             for dtype in dtypes
-            for peer in ("torch", "copy" if subject == "decode" else "limit")
+            for peer in ("torch", "limit")
         ]
         for subject, listed in _TENSORS_ON_CUDA.items()
     },
+    "decode": [
+        [*_kinds(*kinds), *_shapes(*_DECODED), "--dtype", dtype, "--against", peer]
+        for kinds, peer in ((("plain", "paged"), "copy"), (("plain",), "torch"))
+        for dtype in ("f32", "f16", "bf16")
+    ],
     "serve-pipeline": [
         *(["--constraints", "16000", "--lanes", f"{n}", *_LOADED] for n in (1, 2, 3)),
         ["--constraints", "1000000", *_LOADED],
