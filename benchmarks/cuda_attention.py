@@ -30,6 +30,7 @@ from quod.kernel import f16
 from quod.tensor import attention, attention_backward, attention_gradients
 from quod.tensor.attention_kernel import ATTENTION, AttentionForm
 from quod.tensor.attention_plan import (
+    CAUSAL_QUERY_PLANS,
     CORE_PLANS,
     GRADIENT_PLANS,
     WARPGROUP_GRADIENT_PLANS,
@@ -90,13 +91,14 @@ def forward(device: AnyDevice, shape: Shape, plan: CoreTilePlan, *, causal: bool
 Pair = tuple[CoreTilePlan | WarpgroupGradientPlan, CoreTilePlan | WarpgroupGradientPlan]
 
 
-def gradient_variants(size: int) -> list[Pair]:
+def gradient_variants(size: int, *, causal: bool) -> list[Pair]:
     """Plans of the gradient of queries, and of keys with values; those that are chosen first."""
-    chosen, cores = WARPGROUP_GRADIENT_PLANS[size], GRADIENT_PLANS[size]
+    usual, cores = WARPGROUP_GRADIENT_PLANS[size], GRADIENT_PLANS[size]
+    first = CAUSAL_QUERY_PLANS.get(size, usual) if causal else usual
     others = [WarpgroupGradientPlan(size, *each) for each in ((2, 128, 2), (2, 64, 2), (1, 64, 4))]
     return [
-        (chosen, chosen), *((other, chosen) for other in others),
-        *((chosen, other) for other in others[1:]), (cores, cores),
+        (first, usual), *((other, usual) for other in (usual, *others) if other != first),
+        *((first, other) for other in others[1:]), (cores, cores),
     ]  # fmt: skip
 
 
@@ -154,7 +156,7 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
     for causal in (False, True):
         operations = 4 * batch * heads * tokens**2 * size / (1 + causal) * (2.5 if back else 1)
         peer = by_torch(shape, causal=causal, back=back)
-        found_plans: list[Any] = gradient_variants(size) if back else variants(size)
+        found_plans: list[Any] = gradient_variants(size, causal=causal) if back else variants(size)
         for plan in found_plans if back or what == "sweep" else found_plans[:1]:
             own = (backward if back else forward)(device, shape, plan, causal=causal)
             times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from quod.tensor.attention_backward_warpgroup_kernels import (
 from quod.tensor.attention_backward_warpgroups import _Gradients
 from quod.tensor.attention_kernel import AttentionForm
 from quod.tensor.attention_plan import (
+    CAUSAL_QUERY_PLANS,
     WARPGROUP_GRADIENT_PLANS,
     WarpgroupGradientPlan,
     plan_gradients,
@@ -28,6 +30,7 @@ from tests.tensor.attention_model import made
 from tests.tensor.test_attention_gradients import check, run, slopes_of
 
 PLANS = list(WARPGROUP_GRADIENT_PLANS.values())
+CAUSAL_PLANS = list(CAUSAL_QUERY_PLANS.values())
 KERNELS = {
     "queries": ATTENTION_BACKWARD_QUERIES_TILES, "keys": ATTENTION_BACKWARD_KEYS_TILES,
 }  # fmt: skip
@@ -40,14 +43,18 @@ def by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def planned(device: Any, element: Type, head: int, sums: int, **more: Any) -> Any:
         calls.append(sums)
-        return WARPGROUP_GRADIENT_PLANS[head]
+        usual = WARPGROUP_GRADIENT_PLANS[head]
+        return CAUSAL_QUERY_PLANS.get(head, usual) if more["causal"] and sums == 1 else usual
 
     monkeypatch.setattr("quod.tensor.attention_gradients.plan_gradients", planned)
     return calls
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize(
+    ("plan", "causal"),
+    [*((plan, causal) for plan in PLANS for causal in (False, True)),
+     *((plan, True) for plan in CAUSAL_PLANS)],
+)  # fmt: skip
 def test_every_plan(
     tiling: Any, by_warpgroups: list[int], plan: WarpgroupGradientPlan, causal: bool
 ) -> None:
@@ -106,6 +113,10 @@ def test_what_suits_warpgroups() -> None:
             for size, plan in WARPGROUP_GRADIENT_PLANS.items():
                 found = plan_gradients(device, element, size, 2, rows=1 << 17, whole=True)
                 assert found == plan
+                causal = plan_gradients(
+                    device, element, size, 1, rows=1 << 17, whole=True, causal=True
+                )
+                assert causal == CAUSAL_QUERY_PLANS.get(size, plan)
         for element, size, rows, whole in (
             (f16, 80, 1 << 17, True), (f32, 64, 1 << 17, True), (f16, 64, 1 << 12, True),
             (f16, 64, 1 << 17, False),
@@ -114,8 +125,10 @@ def test_what_suits_warpgroups() -> None:
             assert not isinstance(found, WarpgroupGradientPlan)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "plan"),
+    [*product(KERNELS, PLANS), *(("queries", plan) for plan in CAUSAL_PLANS)],
+)
 def test_nobody_waits_for_sums(plan: WarpgroupGradientPlan, kernel: str) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""
     machine = ptx_machine(plan.lanes, "sm_90a")

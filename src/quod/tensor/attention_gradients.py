@@ -78,7 +78,9 @@ def _launch(
     form = AttentionForm(given.causal, given.lengths is not None)
     rows = math.prod((given.q, given.k)[of].shape[:-1])
     whole = bool(queries and keys) and not form.lengths
-    plan = plan_gradients(device, element, size, len(stored), rows=rows, whole=whole)
+    plan = plan_gradients(
+        device, element, size, len(stored), rows=rows, whole=whole, causal=form.causal
+    )
     if isinstance(plan, WarpgroupGradientPlan):
         _by_warpgroups(device, given, plan, form, read, stored, of)
         return

@@ -160,6 +160,10 @@ WARPGROUP_GRADIENT_PLANS = {
 }  # fmt: skip
 """Plans of the gradients by warpgroups, by the size of heads."""
 
+CAUSAL_QUERY_PLANS = {128: WarpgroupGradientPlan(128, 2, 128, 2)}
+"""Those of the gradient of queries that see no later keys, where others are faster: half as many
+steps, of which the last ones are masked."""
+
 WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 96)}
 """Plans of warpgroups by the size of heads."""
 
@@ -230,9 +234,10 @@ def plan_attention(
 
 
 def plan_gradients(
-    device: AnyDevice, element: Type, head: int, sums: int, *, rows: int = 0, whole: bool = False
-) -> TilePlan | CoreTilePlan | WarpgroupGradientPlan:
-    """The plan for gradients of which `sums` are summed together.
+    device: AnyDevice, element: Type, head: int, sums: int, *, rows: int = 0, whole: bool = False,
+    causal: bool = False,
+) -> TilePlan | CoreTilePlan | WarpgroupGradientPlan:  # fmt: skip
+    """The plan for gradients of which `sums` are summed together: 1 of queries, 2 of keys.
 
     Those of `whole` sequences, with queries and keys and `rows` of all heads together, may be had
     by warpgroups.
@@ -240,6 +245,8 @@ def plan_gradients(
     size = _on_cores(device, element, head)
     if size is not None:
         found = WARPGROUP_GRADIENT_PLANS.get(head)
+        if causal and sums == 1:
+            found = CAUSAL_QUERY_PLANS.get(head, found)
         machine = device.machine(device.lanes)
         if found is not None and whole and machine.has(Capability.WARPGROUPS):
             enough = 2 * rows >= found.tile[0] * device.multiprocessors
