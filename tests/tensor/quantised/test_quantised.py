@@ -200,7 +200,7 @@ def test_products_of_parts_of_subgroups(
 @pytest.mark.parametrize("name", ["Q4_K", "Q5_K"])
 def test_two_workgroups_fit_a_multiprocessor(name: str) -> None:
     usage = multiply_blocks.usage(
-        "sm_90a", workgroup=256, form=name, width=32, at_once=2, together=4
+        "sm_90a", workgroup=256, form=name, width=8, at_once=2, together=2
     )
     assert usage.registers is not None
     assert usage.registers <= 128

@@ -59,8 +59,9 @@ class ProductLayout:
                 raise InputError(f"{name} must be a power of two, not {number}")
 
 
-_WIDE = ProductLayout(256, 32, 2, 4)
-"""For formats of 32 places in a group: a row of 4096 is a step of 64 instances."""
+_WIDE = ProductLayout(256, 8, 2, 2)
+"""For formats of 32 places in a group. Instances beside each other load what lies side by side of
+the vector: with 32 places each it is eight lines an access, and these are the limit."""
 
 
 def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
