@@ -113,7 +113,7 @@ NOT_IN_IT = {
     # What a check of a witness finds.
     "WitnessCheck", "FailedConstraint",
     # What circuits in Python are made of and say, whose operators tests/r1cs has.
-    "Signal", "Failure", "Lint", "Profile", "Accepted",
+    "Signal", "Failure", "Lint", "Profile", "Accepted", "ResidentWitness",
     # Records of layers and of what is computed, which `Perceptron` and `Prover` look at and make.
     "Layer", "Activations", "Inference",
     # What workers tell, and the protocol of a pool.

@@ -37,7 +37,7 @@ def function(system: r1cs.ConstraintSystem) -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each launch alone: three stretches of the program, the values, the rows."""
+    """Each launch alone: three stretches, what two hints are asked, the values, the rows."""
     device = Idle()
     monkeypatch.setattr(executor, "resolve_device", lambda name: device)
     circuit = r1cs.trace(function)
@@ -46,7 +46,7 @@ def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPa
     # What is right stays in memory for the next.
     assert len(circuit.witnesses(inputs)) == count
     launches = device.launched
-    assert launches == 3 + 1 + 1
+    assert launches == 3 + 2 + 1 + 1
     for number in range(launches):
         device.launched, device.left_out = 0, number
         with pytest.raises(DeviceError, match="reported success and has not computed"):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.curve.operations import is_finite
-from quod.device.protocol import HostDevice
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice, HostDevice
 from quod.device.timeline import Timeline
 from quod.field.array import Words
 from quod.field.cost import product_cost
@@ -90,7 +91,11 @@ class HostKey:
         gathered = 0 if own.indices is None else len(msms) * own.group.scalars.bytes
         return gathered + msms.peak_bytes()
 
-    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> HostSums:
+    @property
+    def witness_device(self) -> AnyDevice | None:
+        return None
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> HostSums:
         return HostSums(self, np.ascontiguousarray(witness), beside, context)
 
     def computing(self) -> threading.Lock:

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from os import PathLike
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from quod.curve.affine import affine_group
 from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.device.background import Background
+from quod.device.buffer import Buffer
 from quod.device.pipeline import overlapped
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Timeline, or_null
@@ -35,7 +36,7 @@ from quod.field.moduli import Modulus
 from quod.formats import Witness
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
-from quod.groth16.resident import ResidentKey
+from quod.groth16.resident import ResidentKey, WitnessInMemory
 from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
 from quod.proving.busy import BusyMeter
@@ -152,9 +153,10 @@ class PendingProof:
         key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
         with timeline.stage("witness"):
             self._witness = witness if isinstance(witness, Witness) else Witness.open(witness)
-            values = _values(key, self._witness)
-            self._public = words_to_integers(key.zkey.fr, values[1 : key.public + 1])
-        self._r, self._s = blinding(key.zkey.fr, seed, key.digest, values)
+            values, first = _values(key, self._witness)
+            self._public = words_to_integers(key.zkey.fr, first[1:])
+        whole = first if seed is None else self._witness.values
+        self._r, self._s = blinding(key.zkey.fr, seed, key.digest, whole)
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
@@ -297,8 +299,9 @@ def _random(fr: Modulus) -> int:
     return int.from_bytes(os.urandom(fr.bytes + 16), "little") % fr.value
 
 
-def _values(key: KeyInUse, witness: Witness) -> Words:
-    """The witness's values, once it is clear that they can be meant for this key."""
+def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
+    """The witness's values, where the key takes them from, and the first of them with the public
+    ones, once it is clear that they can be meant for this key."""
     if witness.curve != key.curve:
         raise MismatchError(
             f"the witness is over {witness.curve} and the key ({key.zkey.path}) over {key.curve}; "
@@ -306,7 +309,9 @@ def _values(key: KeyInUse, witness: Witness) -> Words:
             path=witness.path,
         )
     # The kernels take the values for what a witness file has.
-    fr = key.zkey.fr
+    fr, count = key.zkey.fr, key.public + 1
+    if len(witness) == key.variables and _is_beside(witness, key):
+        return witness.memory, witness.first(count)
     values: Any = witness.values
     if not isinstance(values, np.ndarray) or (
         values.dtype != np.uint32 or values.shape[1:] != (fr.words,)
@@ -320,4 +325,10 @@ def _values(key: KeyInUse, witness: Witness) -> Words:
             f"{key.variables}; use the witness and the key of one circuit",
             path=witness.path,
         )
-    return values
+    return values, values[:count]
+
+
+def _is_beside(witness: object, key: KeyInUse) -> TypeGuard[WitnessInMemory]:
+    """Whether a witness is in memory that the key takes one from."""
+    where = key.resident.witness_device
+    return where is not None and isinstance(witness, WitnessInMemory) and witness.device is where

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.array import Point
 from quod.curve.group import Group
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.formats import Zkey
 from quod.frozen import frozen
@@ -20,6 +22,18 @@ _WORTH_GATHERING = 0.1
 
 FindFinite = Callable[[Group, Words], NDArray[np.bool_]]
 """Which of some points are not infinity."""
+
+
+@runtime_checkable
+class WitnessInMemory(Protocol):
+    """A witness that is in the memory of a device already; see `quod.r1cs.resident`."""
+
+    @property
+    def device(self) -> AnyDevice: ...
+    @property
+    def memory(self) -> Buffer: ...
+    def first(self, count: int) -> Words:
+        """The first values, copied to the host."""
 
 
 class PendingSums(Protocol):
@@ -40,7 +54,7 @@ class ResidentKey(Protocol):
 
     `nbytes` are those of the device's memory that it keeps, beside the zkey; `peak_bytes` is a
     bound on the memory that a proof takes beside them. More proofs at a time than `in_progress`
-    wait for one another.
+    wait for one another. `witness_device` is the one in whose memory a witness may be.
     """
 
     @property
@@ -49,14 +63,17 @@ class ResidentKey(Protocol):
     def peak_bytes(self) -> int: ...
     @property
     def in_progress(self) -> int: ...
+    @property
+    def witness_device(self) -> AnyDevice | None: ...
 
     def prepare(self) -> None:
         """Lays aside now, page-locked memory above all, what proofs take when they come."""
 
-    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> PendingSums:
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> PendingSums:
         """Begins the sums of a proof; the host does the tasks `beside` meanwhile.
 
-        `witness` has shape (variables, words), canonical, and must not change meanwhile.
+        `witness` has shape (variables, words), canonical, and must not change meanwhile; a buffer
+        is memory of `witness_device`.
         """
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from quod.device import host
 from quod.device.background import Background
+from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
 from quod.device.stream import SubmittedStream
@@ -73,11 +74,17 @@ class UploadBuffer:
             self._upload(start, min(start + chunk, nbytes)) for start in range(0, nbytes, chunk)
         ]
 
-    def fill(self, words: Words, *, pinned: bool = False) -> None:
+    def fill(self, words: Words | Buffer, *, pinned: bool = False) -> None:
         """Puts words into `buffer`; what is submitted from then on finds them there.
 
-        Words that are `pinned`, in page-locked memory themselves, are copied from there.
+        Words that are `pinned`, in page-locked memory themselves, are copied from there, and those
+        in the device's memory within it.
         """
+        if isinstance(words, Buffer):
+            copying = self._device.stream("upload").record()
+            copying.copy(words, self.buffer)
+            copying.finish().run()
+            return
         if pinned or self._device.single_queue:
             self._device.upload(words, into=self.buffer)
             return

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from quod.r1cs.circuit import trace as trace
     from quod.r1cs.lints import Lint as Lint
     from quod.r1cs.profile import Profile as Profile
+    from quod.r1cs.resident import ResidentWitness as ResidentWitness
     from quod.r1cs.signal import Signal as Signal
     from quod.r1cs.signal import TraceError as TraceError
     from quod.r1cs.system import ConstraintSystem as ConstraintSystem
@@ -30,6 +31,7 @@ __all__ = [
     "Failure",
     "Lint",
     "Profile",
+    "ResidentWitness",
     "Signal",
     "TraceError",
     "UnsatisfiedError",
@@ -45,6 +47,7 @@ _HOME = {
     "Failure": "quod.r1cs.checks",
     "Lint": "quod.r1cs.lints",
     "Profile": "quod.r1cs.profile",
+    "ResidentWitness": "quod.r1cs.resident",
     "Signal": "quod.r1cs.signal",
     "TraceError": "quod.r1cs.signal",
     "UnsatisfiedError": "quod.r1cs.checks",

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from functools import cached_property
 from typing import BinaryIO
 
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice, in_host_memory
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
@@ -112,23 +114,44 @@ class Circuit:
         (found,) = self.witnesses([inputs], check=check)
         return found
 
-    def witnesses(self, inputs: Sequence[Inputs], *, check: bool = True) -> list[Witness]:
+    def witnesses(
+        self, inputs: Sequence[Inputs], *, check: bool = True, device: DeviceChoice | None = None
+    ) -> list[Witness]:
         """The same for many inputs at once, a lane of the processor an input.
 
-        Errors about one of several begin with its place, ``inputs[3]``.
+        With a GPU as `device` they are made there, an instance an input, and stay in its memory
+        (`ResidentWitness`): proving keys of that device take them from there, and `values` copies
+        them. That is for hundreds of inputs; one takes longer there than here. Errors about one of
+        several begin with its place, ``inputs[3]``.
         """
         given = list(in_order("the inputs", inputs))
         flag("check", check)
+        where = None if device is None else resolve_device(device)
         if not given:
             return []
+        if where is not None and not in_host_memory(where):
+            return self._resident(given, where, check=check)
         found = self.program.values(given)
         if check:
-            for at, rows in enumerate(self._failing(found)):
-                if rows:
-                    failures = self._failures(found[at], rows)
-                    raise UnsatisfiedError(failures, self.constraints, place_of(at, len(given)))
+            self._refuse_failing(self._failing(found), lambda at: found[at])
         name = "the witness of a circuit"
         return [Witness(name, self.curve, own, own.nbytes) for own in found]
+
+    def _resident(
+        self, inputs: Sequence[Inputs], device: AnyDevice, *, check: bool
+    ) -> list[Witness]:
+        found, memory = self.program.resident(inputs, device, self.curve)
+        if check:
+            failing = self.program.failing_in(memory, len(found), device, self.curve)
+            self._refuse_failing(failing, lambda at: found[at].values)
+        return list(found)
+
+    def _refuse_failing(self, failing: list[list[int]], values: Callable[[int], Words]) -> None:
+        """UnsatisfiedError about the first of several witnesses that has rows that fail."""
+        for at, rows in enumerate(failing):
+            if rows:
+                failures = self._failures(values(at), rows)
+                raise UnsatisfiedError(failures, self.constraints, place_of(at, len(failing)))
 
     def prepare(self) -> None:
         """Compiles the program of witnesses now, unless another process has (the cache)."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.device.buffer import Buffer
 from quod.device.discovery import resolve_device
-from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, mark, unwritten
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.written import UNWRITTEN, check_written, mark, not_written, unwritten
 from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
-from quod.r1cs.kernels import failing_rows, replay_program, witness_values
-from quod.r1cs.program import ONE_REGISTER, ZERO, Call, Program
+from quod.r1cs.kernels import count_unwritten, failing_rows, replay_program, witness_values
+from quod.r1cs.program import Call, Program
 from quod.r1cs.replay import hinted
 from quod.r1cs.shape import Shape
 
@@ -26,43 +29,88 @@ _MOST_BYTES = 1 << 30
 _ROUNDS = 4
 
 
-class ProgramRunner:
-    """Runs a program on this machine's processor."""
+# Instances of a workgroup of a GPU, where all go the same way.
+_GPU_WIDTH = 32
+# Instances that look for what was not written.
+_LOOKING = 1 << 13
 
-    def __init__(self, program: Program, modulus: Modulus) -> None:
-        self.program, self.modulus = program, modulus
-        self._terms = _filled(program.terms)
-        self._coefficients = _filled(from_integers(modulus, program.coefficients))
+
+class ProgramRunner:
+    """Runs a program on a device, by default this machine's processor."""
+
+    def __init__(self, program: Program, modulus: Modulus, device: AnyDevice | None = None) -> None:
+        self.program, self.modulus, self._given = program, modulus, device
+
+    @cached_property
+    def device(self) -> AnyDevice:
+        """What computes."""
+        return self._given or resolve_device("cpu")
+
+    @cached_property
+    def _tables(self) -> list[Any]:
+        """The instructions, their terms, and coefficients, where the device reads them."""
+        program = self.program
+        tables = (
+            program.instructions, _filled(program.terms),
+            _filled(from_integers(self.modulus, program.coefficients)),
+        )  # fmt: skip
+        return [_where(self.device, table) for table in tables]
 
     def run(self, inputs: Sequence[InputNumbers]) -> tuple[Words, NDArray[np.bool_]]:
         """The values of all wires for each input, (inputs, wires, words), as integers; and which
         inputs divide by 0, whose values are not to be used.
 
-        DeviceError if the processor has left something out: what an earlier witness left in
-        memory may look like one.
+        DeviceError if the device has left something out: what an earlier witness left in memory
+        may look like one.
         """
-        device = resolve_device("cpu")
-        program, modulus = self.program, self.modulus
-        # One input has the processor's own words, without lanes that idle.
-        width = 1 if len(inputs) == 1 else device.lanes
-        size = program.registers * width * modulus.bytes
-        groups = min(
-            -(-len(inputs) // width), max(1, min(device.multiprocessors, _MOST_BYTES // size))
-        )
-        values = np.empty((groups, program.registers, width, modulus.words), np.uint32)
-        values[:, ZERO] = 0
-        values[:, ONE_REGISTER] = from_integers(modulus, [1])
-        out = unwritten(len(inputs), len(program.outputs), modulus.words)
-        divides = np.zeros(len(inputs), np.bool_)
-        for at in range(0, len(inputs), groups * width):
-            own = slice(at, at + groups * width)
-            divides[own] = self._run(device, inputs[own], values, out[own])
+        out = unwritten(len(inputs), len(self.program.outputs), self.modulus.words)
+        divides = self._in_parts(inputs, lambda start, stop: out[start:stop])
+        check_written(self.device, "witnesses", out)
         return out, divides
 
-    def _run(
-        self, device: AnyDevice, inputs: Sequence[InputNumbers], values: Words, out: Words
+    def run_resident(self, inputs: Sequence[InputNumbers]) -> tuple[Buffer, NDArray[np.bool_]]:
+        """The same in the device's memory, where nothing of the values leaves it."""
+        device, row = self.device, len(self.program.outputs) * self.modulus.bytes
+        out = device.allocate(len(inputs) * row, zero=False)
+        filling = device.stream("witnesses").record()
+        filling.fill(out, UNWRITTEN)
+        filling.finish().run()
+        divides = self._in_parts(inputs, lambda start, stop: out.slice(start * row, stop * row))
+        count = out.nbytes // self.modulus.bytes
+        found = unwritten(min(count, _LOOKING), 1)
+        look = device.compile(count_unwritten, words=self.modulus.words)
+        device.launch(look, -(-len(found) // device.lanes), count, len(found), out, found)
+        if found.any():
+            raise not_written(device, "witnesses")
+        return out, divides
+
+    def _in_parts(
+        self, inputs: Sequence[InputNumbers], part: Callable[[int, int], Any]
     ) -> NDArray[np.bool_]:
-        program, modulus, width = self.program, self.modulus, values.shape[2]
+        """Puts the values of some inputs at a time to `part` of these; which divide by 0."""
+        device, size = self.device, self.program.registers * self.modulus.bytes
+        on_host = in_host_memory(device)
+        # One input has the processor's own words, without lanes that idle.
+        width = (1 if len(inputs) == 1 else device.lanes) if on_host else _GPU_WIDTH
+        most = max(1, min(_MOST_BYTES, device.largest_buffer) // (size * width))
+        groups = min(-(-len(inputs) // width), most)
+        if on_host:
+            groups = min(groups, device.multiprocessors)
+        values: Any = (
+            np.empty((groups, self.program.registers, width, self.modulus.words), np.uint32)
+            if on_host
+            else device.allocate(groups * size * width, zero=False)
+        )
+        divides = np.zeros(len(inputs), np.bool_)
+        for start in range(0, len(inputs), groups * width):
+            stop = min(start + groups * width, len(inputs))
+            divides[start:stop] = self._run(inputs[start:stop], width, values, part(start, stop))
+        return divides
+
+    def _run(
+        self, inputs: Sequence[InputNumbers], width: int, values: Any, out: Any
+    ) -> NDArray[np.bool_]:
+        device, program, modulus = self.device, self.program, self.modulus
         groups = -(-len(inputs) // width)
         elements, bits = self._laid_out(inputs, groups, width)
         flags = np.zeros(groups * width, np.uint32)
@@ -73,23 +121,27 @@ class ProgramRunner:
             mark(reached)
             device.launch(
                 compiled, groups, first, last, program.registers, elements.shape[1],
-                bits.shape[1], program.instructions, self._terms, self._coefficients, elements,
-                bits, values, flags, reached,
+                bits.shape[1], *self._tables, elements, bits, values, flags, reached,
             )  # fmt: skip
             check_written(device, "the values of a witness", reached)
             first = last
             if number < len(program.calls):
-                self._call(program.calls[number], values, elements, len(inputs))
-        wires = len(program.outputs)
-        count = len(inputs) * wires
-        gather = device.compile(witness_values, modulus=modulus)
-        device.launch(
-            gather, -(-count // device.lanes), count, width, program.registers, wires,
-            program.outputs, values, out,
-        )  # fmt: skip
-        check_written(device, "witnesses", out)
+                self._call(program.calls[number], width, values, elements, len(inputs))
+        self._gather(program.outputs, width, values, out, len(inputs))
         divides: NDArray[np.bool_] = flags[: len(inputs)] != 0
         return divides
+
+    def _gather(
+        self, registers: NDArray[np.uint32], width: int, values: Any, out: Any, inputs: int,
+        *, are_integers: bool = False,
+    ) -> None:  # fmt: skip
+        """Stores registers of each input, one after the other."""
+        device, count = self.device, inputs * len(registers)
+        gather = device.compile(witness_values, modulus=self.modulus, are_integers=are_integers)
+        device.launch(
+            gather, -(-count // device.lanes), count, width, self.program.registers,
+            len(registers), registers, values, out,
+        )  # fmt: skip
 
     def _laid_out(
         self, inputs: Sequence[InputNumbers], groups: int, width: int
@@ -108,50 +160,70 @@ class ProgramRunner:
         bits[: len(inputs)] = np.frombuffer(raw, "<u4").reshape(len(inputs), -1)
         return _by_group(elements, groups), _by_group(bits, groups)
 
-    def _call(self, call: Call, values: Words, elements: Words, inputs: int) -> None:
+    def _call(self, call: Call, width: int, values: Any, elements: Words, inputs: int) -> None:
         """Asks a hint for each input."""
-        modulus, width = self.modulus, values.shape[2]
+        modulus, count = self.modulus, len(call.arguments)
+        given = unwritten(inputs, count, modulus.words)
+        if count:
+            registers = np.array(call.arguments, np.uint32)
+            self._gather(registers, width, values, given, inputs, are_integers=True)
+            check_written(self.device, "the arguments of a hint", given)
         for number in range(inputs):
-            group, lane = divmod(number, width)
-            raw = np.ascontiguousarray(values[group, list(call.arguments), lane], "<u4").tobytes()
-            size = modulus.bytes
-            numbers = [
-                int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)
-            ]
+            numbers = words_to_integers(modulus, given[number])
             results = hinted(call.hint, numbers, modulus.value)
+            group, lane = divmod(number, width)
             elements[group, list(call.results), lane] = integers_to_words(modulus, results)
 
 
 class RowChecker:
-    """Looks at all rows of a system for witnesses, on this machine's processor."""
+    """Looks at all rows of a system for witnesses, on a device, by default the processor."""
 
-    def __init__(self, shape: Shape, modulus: Modulus) -> None:
+    def __init__(self, shape: Shape, modulus: Modulus, device: AnyDevice | None = None) -> None:
         sides = shape.sides
-        self.modulus, self.rows = modulus, len(sides[0].row_ptr) - 1
-        self._numbers = _filled(np.concatenate([side.number for side in sides]))
-        self._columns = _filled(np.concatenate([side.column for side in sides]))
+        self.modulus, self.rows, self._given = modulus, len(sides[0].row_ptr) - 1, device
+        numbers = np.concatenate([side.number for side in sides])
+        columns = np.concatenate([side.column for side in sides])
         starts = np.cumsum([0, *(len(side.column) for side in sides)])
         ends = [side.row_ptr[:-1] + start for side, start in zip(sides, starts, strict=False)]
-        self._ends = np.concatenate([*ends, starts[-1:]]).astype(np.uint32)
-        numbers = words_to_integers(modulus, shape.coefficients)
+        coefficients = words_to_integers(modulus, shape.coefficients)
         radix = modulus.montgomery_radix
-        self._coefficients = _filled(from_integers(modulus, [own * radix for own in numbers]))
+        self._host_tables = (
+            np.concatenate([*ends, starts[-1:]]).astype(np.uint32), _filled(columns),
+            _filled(numbers),
+            _filled(from_integers(modulus, [own * radix for own in coefficients])),
+        )  # fmt: skip
+
+    @cached_property
+    def device(self) -> AnyDevice:
+        """What computes."""
+        return self._given or resolve_device("cpu")
+
+    @cached_property
+    def _tables(self) -> list[Any]:
+        return [_where(self.device, table) for table in self._host_tables]
 
     def failing(self, witnesses: Words) -> NDArray[np.bool_]:
         """Which rows, (witnesses, rows), do not hold for (witnesses, wires, words) integers;
-        DeviceError if the processor has left something out."""
-        device = resolve_device("cpu")
-        count, wires, _ = witnesses.shape
+        DeviceError if the device has left something out."""
+        return self.failing_of(np.ascontiguousarray(witnesses), *witnesses.shape[:2])
+
+    def failing_of(self, witnesses: Words | Buffer, count: int, wires: int) -> NDArray[np.bool_]:
+        """The same for witnesses in the device's memory."""
+        device = self.device
         failing = unwritten(count, self.rows, 1)
         compiled = device.compile(failing_rows, modulus=self.modulus)
         device.launch(
-            compiled, -(-failing.size // device.lanes), failing.size, self.rows, wires, self._ends,
-            self._columns, self._numbers, self._coefficients, np.ascontiguousarray(witnesses),
-            failing,
+            compiled, -(-failing.size // device.lanes), failing.size, self.rows, wires,
+            *self._tables, witnesses, failing,
         )  # fmt: skip
         check_written(device, "which constraints fail", failing)
         found: NDArray[np.bool_] = failing[..., 0] != 0
         return found
+
+
+def _where(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
+    """A table in the memory that the device's kernels read."""
+    return table if in_host_memory(device) else device.upload(table)
 
 
 def _filled(array: NDArray[np.uint32]) -> NDArray[np.uint32]:

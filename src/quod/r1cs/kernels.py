@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quod.device.written import UNWRITTEN
 from quod.field.element import Element
 from quod.field.moduli import BLS12_381_FR, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.registry import register
 from quod.kernel.value import Value
-from quod.r1cs.program import Op
+from quod.r1cs.program import ONE_REGISTER, ZERO, Op
 
 Cases = list[tuple[Op, Callable[[], None]]]
 
@@ -50,8 +51,9 @@ def replay_program(
 
     A workgroup has what its instances have side by side: register r of instance i of workgroup g is
     element (g * registers + r) * instances + i of `values`, in Montgomery form; so lie `elements`,
-    which are integers, and `bits`, 32 to a word. `flags` tell the inputs that divide by 0, and
-    `reached` is `last` for each instance that came to the end.
+    which are integers, and `bits`, 32 to a word. The first instructions find registers 0 and 1 that
+    hold these. `flags` tell the inputs that divide by 0, and `reached` is `last` for each instance
+    that came to the end.
     """
     f, group, width = prime_field(k, modulus), k.workgroup_id(), k.workgroup_size
     lane = k.local_id()
@@ -60,6 +62,10 @@ def replay_program(
 
     def place(count: Value, number: Value) -> Value:
         return (group * count + number) * width + lane
+
+    with k.if_(first == 0):
+        for number, constant in ((ZERO, f.constant(0)), (ONE_REGISTER, f.one())):
+            f.store(values, place(registers, k.constant(number, types.u32)), constant)
 
     with k.range(first, last) as loop:
         op, d, a, b = (k.uniform(word) for word in k.load(code, loop.index * 4, 4))
@@ -138,10 +144,12 @@ def witness_values(
     out: Pointer[U64],
     *,
     modulus: Modulus,
+    are_integers: bool = False,
 ) -> None:
     """out[i * wires + w] = the integer of register outputs[w] of input i, for n of them.
 
-    `width` instances of `replay_program` were in a workgroup.
+    `width` instances of `replay_program` were in a workgroup. Registers that `are_integers` are
+    taken as they are.
     """
     f, at = prime_field(k, modulus), k.global_id()
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
@@ -150,7 +158,23 @@ def witness_values(
         (register_,) = k.load(outputs, at - number * wires)
         group = number // width
         place = (group * registers + register_) * width + (number - group * width)
-        f.store(out, at, f.load(values, place) * f.constant(inverse))
+        own = f.load(values, place)
+        f.store(out, at, own if are_integers else own * f.constant(inverse))
+
+
+@kernel
+def count_unwritten(
+    k: Builder, n: U32, step: U32, values: Pointer[U32], found: Pointer[U32], *, words: int
+) -> None:
+    """found[i] = how many of the elements i, i + step, ... below n have a last word that no element
+    has (`quod.device.written`)."""
+    at = k.global_id()
+    with k.if_(at < step):
+        with k.range(at, n, step, carry=k.constant(0, types.u32)) as loop:
+            (last,) = k.load(values, loop.index * words + (words - 1))
+            is_marked = k.select(last == UNWRITTEN, k.constant(1, types.u32), 0)
+            loop.next(loop.carried + is_marked)
+        k.store(found, at, loop.results)
 
 
 @kernel
@@ -194,3 +218,4 @@ def failing_rows(
 
 for _definition in (replay_program, witness_values, failing_rows):
     register(f"r1cs.{_definition.name}[{BLS12_381_FR.name}]", _definition, modulus=BLS12_381_FR)
+register("r1cs.count_unwritten", count_unwritten, words=BLS12_381_FR.words)

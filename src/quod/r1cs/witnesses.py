@@ -8,6 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
 from quod.field.array import Words, integers_to_words
 from quod.field.moduli import Modulus
 from quod.r1cs.executor import ProgramRunner, RowChecker
@@ -16,6 +18,7 @@ from quod.r1cs.kept_program import kept_program, program_of
 from quod.r1cs.lowering import lowered
 from quod.r1cs.program import Program
 from quod.r1cs.replay import in_order, replayed
+from quod.r1cs.resident import ResidentWitness, ResidentWitnesses
 from quod.r1cs.shape import Counts, Shape
 from quod.r1cs.steps import Input
 from quod.r1cs.system import ConstraintSystem
@@ -62,15 +65,19 @@ class WitnessProgram:
         self._circuit, self._known = circuit, program
         self._large = circuit.counts.steps >= _FEW_STEPS
         self._asked = self._large
+        self._resident: dict[AnyDevice, ResidentWitnesses] = {}
 
     @cached_property
     def runner(self) -> ProgramRunner:
         """The compiled program."""
-        program = self._known
-        if program is None:
+        return ProgramRunner(self._program, self._circuit.field)
+
+    @property
+    def _program(self) -> Program:
+        if self._known is None:
             system = self._circuit.system
-            program = program_of(system) if self._large else lowered(system)
-        return ProgramRunner(program, self._circuit.field)
+            self._known = program_of(system) if self._large else lowered(system)
+        return self._known
 
     @cached_property
     def checker(self) -> RowChecker:
@@ -103,6 +110,32 @@ class WitnessProgram:
             # What follows from a quotient by 0 is as the steps say it.
             found[at] = self._step_by_step([inputs[at]])[0]
         return found
+
+    def resident(
+        self, inputs: Sequence[Inputs], device: AnyDevice, curve: str
+    ) -> tuple[list[ResidentWitness], Buffer]:
+        """Witnesses in the memory of a device, one after the other in a buffer of them all."""
+        circuit = self._circuit
+        given = all_checked(circuit.inputs, inputs, circuit.field.value)
+        found, memory, divide = self._on(device, curve).make(given)
+        for at in divide:
+            # What follows from a quotient by 0 is as the steps say it.
+            device.upload(self._step_by_step([inputs[at]])[0], into=found[at].memory)
+        return found, memory
+
+    def failing_in(
+        self, memory: Buffer, count: int, device: AnyDevice, curve: str
+    ) -> list[list[int]]:
+        """The rows that each of so many witnesses in a device's memory does not satisfy."""
+        return self._on(device, curve).failing(memory, count)
+
+    def _on(self, device: AnyDevice, curve: str) -> ResidentWitnesses:
+        circuit = self._circuit
+        if device not in self._resident:
+            self._resident[device] = ResidentWitnesses(
+                device, curve, circuit.field, self._program, circuit.shape
+            )
+        return self._resident[device]
 
     def _step_by_step(self, inputs: Sequence[Inputs]) -> Words:
         system = self._circuit.system

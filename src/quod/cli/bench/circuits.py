@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CIRCUITS = ("sapling-output", "masp-output")
 _KEY_SEED = 1
-_BATCH = 256
+_BATCH, _RESIDENT = 256, 1024
 
 # An address of zcash-test-vectors.
 _ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
@@ -31,6 +31,7 @@ _SEED = bytes(range(32))
 def circuit_cases(device: str, name: str) -> Iterator[Case]:
     """Witnesses of a circuit, once and of a batch, and proofs with a key for tests."""
     from quod.device import open_device
+    from quod.device.protocol import in_host_memory
     from quod.groth16 import ProvingKey
     from quod.groth16.setup import make_key
 
@@ -51,6 +52,13 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
         operations=_BATCH,
     )
     opened = open_device(device)
+    if not in_host_memory(opened):
+        yield Case(
+            {"what": f"witnesses of {_RESIDENT}, in the device's memory, unchecked", **shape},
+            partial(circuit.witnesses, [inputs] * _RESIDENT, check=False, device=opened),
+            unit="ms/witness",
+            operations=_RESIDENT,
+        )
     # Through WebGPU the kernels of the set-up would be compiled for a single use.
     short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
     made = make_key(circuit, _KEY_SEED, device=open_device("cpu") if short else opened)

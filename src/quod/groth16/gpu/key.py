@@ -22,6 +22,7 @@ from contextlib import suppress
 
 from quod.curve.group import Group
 from quod.device.background import Background
+from quod.device.buffer import Buffer
 from quod.device.event import Event
 from quod.device.outcome import Outcome
 from quod.device.protocol import AnyDevice
@@ -103,7 +104,11 @@ class GpuKey:
     def prepare(self) -> None:
         self.slots.fill()
 
-    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
+    @property
+    def witness_device(self) -> AnyDevice | None:
+        return self._device
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self.slots, witness, beside, context)
 
     def close(self) -> None:
@@ -156,7 +161,7 @@ class _Slot:
         """See `SumSlot`."""
         return self.lane.runner
 
-    def upload(self, witness: Words, *, pinned: bool = False) -> None:
+    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
         self.witness.fill(witness, pinned=pinned)
 

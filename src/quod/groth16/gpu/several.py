@@ -143,7 +143,11 @@ class SeveralGpuKey:
     def prepare(self) -> None:
         self._slots.fill()
 
-    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
+    @property
+    def witness_device(self) -> AnyDevice | None:
+        return None
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self._slots, witness, beside, context)
 
     def close(self) -> None:
@@ -200,7 +204,7 @@ class _Slot:
         self.early = SummedPoints(key.groups, {name: found[name] for name in _EARLY})
         self.late = SummedPoints(key.groups, {name: found[name] for name in _LATE})
 
-    def upload(self, witness: Words, *, pinned: bool = False) -> None:
+    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
         for own in self._witnesses:
             own.fill(witness, pinned=pinned)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from quod.curve.array import Point
 from quod.device.background import Background
+from quod.device.buffer import Buffer
 from quod.device.outcome import Outcome
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Recording
@@ -38,7 +39,7 @@ class SumSlot(Protocol):
     @property
     def late(self) -> FinishedPoints: ...
 
-    def upload(self, witness: Words, *, pinned: bool = False) -> None:
+    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Brings the witness to the device; what is submitted from then on finds it there.
 
         One that is `pinned` is in page-locked memory.
@@ -87,7 +88,7 @@ class GpuSums:
 
     @classmethod
     def started(
-        cls, slots: Slots[Any], witness: Words, beside: Tasks,
+        cls, slots: Slots[Any], witness: Words | Buffer, beside: Tasks,
         context: ProofContext,
     ) -> GpuSums:  # fmt: skip
         """The sums of a witness, in a slot that they wait for."""

@@ -198,7 +198,11 @@ class StreamedSums:
     def prepare(self) -> None:
         """The slot is there."""
 
-    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
+    @property
+    def witness_device(self) -> AnyDevice | None:
+        return None
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self._slots, witness, beside, context)
 
     def close(self) -> None:
@@ -249,7 +253,7 @@ class _Slot:
         assert self._program is not None
         return self._program.late
 
-    def upload(self, witness: Words, *, pinned: bool = False) -> None:
+    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
         self._device.upload(np.ascontiguousarray(witness), into=self._witness)
 

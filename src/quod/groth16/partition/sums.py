@@ -98,7 +98,11 @@ class PartitionSums:
         words = group_of(self.circuit, degree).point_words
         return find_infinity_mask(self.device, count, words, self.bases[name])
 
-    def start(self, witness: Words, beside: Tasks, context: ProofContext) -> GpuSums:
+    @property
+    def witness_device(self) -> AnyDevice | None:
+        return None
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self._slots, witness, beside, context)
 
     def close(self) -> None:
@@ -183,7 +187,7 @@ class _Slot:
         assert self._tail is not None
         return self._tail.late
 
-    def upload(self, witness: Words, *, pinned: bool = False) -> None:
+    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Brings the witness to the device, and begins its splits."""
         self._drop_begun()
         if self._upload is None:

@@ -1,0 +1,89 @@
+"""Witnesses that are made in the memory of a device, and stay there for its prover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from quod.device.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.field.array import Words
+from quod.field.moduli import Modulus
+from quod.formats import Witness
+from quod.r1cs.executor import InputNumbers, ProgramRunner, RowChecker
+from quod.r1cs.program import Program
+from quod.r1cs.shape import Shape
+
+
+class ResidentWitness(Witness):
+    """A witness in the memory of a device; a proving key of that device does not copy it from the
+    host.
+
+    `memory` has what `values` are, one after the other. `values` are copied to the host when they
+    are asked for first.
+    """
+
+    device: AnyDevice
+    memory: Buffer
+
+    def __init__(self, curve: str, device: AnyDevice, memory: Buffer, modulus: Modulus) -> None:
+        # A record's attributes are set here alone.
+        self.__dict__.update(
+            path="the witness of a circuit", curve=curve, size=memory.nbytes, device=device,
+            memory=memory, _modulus=modulus,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        modulus: Modulus = self.__dict__["_modulus"]
+        return self.memory.nbytes // modulus.bytes
+
+    @cached_property
+    def values(self) -> Words:
+        return self.first(len(self))
+
+    def first(self, count: int) -> Words:
+        """The first values, copied to the host."""
+        modulus: Modulus = self.__dict__["_modulus"]
+        found = np.empty((count, modulus.words), np.uint32)
+        self.device.download(self.memory.slice(0, found.nbytes), found)
+        return found
+
+
+class ResidentWitnesses:
+    """Makes them by a circuit's program."""
+
+    def __init__(
+        self, device: AnyDevice, curve: str, modulus: Modulus, program: Program, shape: Shape
+    ) -> None:
+        self._device, self._curve, self._modulus = device, curve, modulus
+        self._runner = ProgramRunner(program, modulus, device)
+        self._shape = shape
+
+    @cached_property
+    def _checker(self) -> RowChecker:
+        return RowChecker(self._shape, self._modulus, self._device)
+
+    def make(
+        self, inputs: Sequence[InputNumbers]
+    ) -> tuple[list[ResidentWitness], Buffer, list[int]]:
+        """The witnesses of some inputs, the memory of all of them, and the places of inputs that
+        divide by 0, whose values are not to be used."""
+        memory, divide = self._runner.run_resident(inputs)
+        row = memory.nbytes // len(inputs)
+        found = [
+            ResidentWitness(
+                self._curve, self._device, memory.slice(at, at + row), self._modulus
+            )
+            for at in range(0, memory.nbytes, row)
+        ]  # fmt: skip
+        return found, memory, np.flatnonzero(divide).tolist()
+
+    def failing(self, memory: Buffer, count: int) -> list[list[int]]:
+        """The rows that each of the witnesses in that memory does not satisfy."""
+        wires = memory.nbytes // (count * self._modulus.bytes)
+        return [
+            np.flatnonzero(one).tolist()
+            for one in self._checker.failing_of(memory, count, wires)
+        ]  # fmt: skip

@@ -1,0 +1,141 @@
+"""Witnesses in a device's memory: the processor's values, and no step that may be left out."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod import r1cs
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, MismatchError
+from quod.field.array import words_to_integers
+from quod.formats import Witness
+from quod.groth16 import ProvingKey, generate_key
+from quod.groth16.gpu import bases
+from quod.r1cs import executor
+from quod.r1cs.resident import ResidentWitness
+from tests.r1cs.test_circuit import MIXED_INPUTS, mixed
+from tests.r1cs.test_program import random_circuit
+
+
+def small(system: r1cs.ConstraintSystem) -> None:
+    x = system.private("x")
+    system.output("y", x * x * x + 5)
+
+
+def made(
+    circuit: r1cs.Circuit, inputs: list[dict[str, Any]], device: AnyDevice, *, check: bool = True
+) -> list[ResidentWitness]:
+    found = []
+    for one in circuit.witnesses(inputs, check=check, device=device):
+        assert isinstance(one, ResidentWitness)
+        found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_values_are_those_of_the_steps(gpu_device: AnyDevice, seed: int) -> None:
+    """More inputs than a workgroup has instances, hints, and quotients by 0 in a curve's field
+    each."""
+    circuit, chance = random_circuit(seed), random.Random(seed)
+    prime = circuit.field.value
+    inputs = [
+        {
+            "x": [chance.choice((0, 1, prime - 1, chance.randrange(prime))) for _ in range(3)],
+            "b": chance.getrandbits(40), "y": chance.randrange(prime),
+        }
+        for _ in range(35)
+    ]  # fmt: skip
+    found = made(circuit, inputs, gpu_device, check=False)
+    for own, one in zip(found, inputs, strict=True):
+        assert (len(own), own.curve) == (circuit.wires, circuit.curve)
+        assert words_to_integers(circuit.field, own.values) == circuit.values(one)
+        assert np.array_equal(own.first(2), own.values[:2])
+
+
+def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
+    circuit = r1cs.trace(mixed)
+    inputs: list[dict[str, Any]] = [
+        {"x": at, "y": at % 5, "amounts": [at % 256, at * 7, at]} for at in range(3)
+    ]
+    for own, host in zip(made(circuit, inputs, gpu_device), circuit.witnesses(inputs), strict=True):
+        assert np.array_equal(own.values, host.values)
+    wrong = {"x": 1, "y": 2, "amounts": [256, 0, 0]}
+    with pytest.raises(r1cs.UnsatisfiedError, match=r"^inputs\[1\]: .*`bits`"):
+        circuit.witnesses([inputs[0], wrong], device=gpu_device)
+    with pytest.raises(InputError, match=r"^inputs\[1\]: the input 'y' is missing"):
+        circuit.witnesses([inputs[0], {"x": 1}], device=gpu_device)
+    assert circuit.witnesses([], device=gpu_device) == []
+
+
+def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many workgroups at a time as there is memory for."""
+    monkeypatch.setattr(executor, "_MOST_BYTES", 1)
+    circuit = r1cs.trace(lambda system: system.output("y", 3 * system.private("x") + 1))
+    found = made(circuit, [{"x": at} for at in range(70)], gpu_device)
+    assert [one.first(2)[1, 0] for one in found] == [3 * at + 1 for at in range(70)]
+
+
+def test_a_processor_gives_host_memory() -> None:
+    circuit = r1cs.trace(mixed)
+    given = [{"x": 5, "y": 1, "amounts": [1, 2, 3]}]
+    (own,) = circuit.witnesses(given, device="cpu")
+    assert type(own) is Witness
+    with pytest.raises(DeviceError, match="there is no device 'nothing'"):
+        circuit.witnesses(given, device="nothing")
+
+
+@pytest.mark.parametrize("left_out", ["witness_values", "failing_rows", "replay_program"])
+def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    circuit = r1cs.trace(mixed)
+    inputs = [{"x": at, "y": 1, "amounts": [at, 2, 3]} for at in range(3)]
+    with open_device("emulated") as device:
+        # What is right stays in memory for the next.
+        circuit.witnesses(inputs, device=device)
+        launch = device.launch
+
+        def launched(kernel: Any, *rest: Any) -> None:
+            if kernel.name != left_out:
+                launch(kernel, *rest)
+
+        monkeypatch.setattr(device, "launch", launched)
+        with pytest.raises(DeviceError, match="reported success and has not computed"):
+            circuit.witnesses(inputs, device=device)
+
+
+def test_a_key_of_the_device_takes_it_from_there(
+    gpu_device: AnyDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bytes as of a witness of the host, which is not asked for the values."""
+    monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+    circuit = r1cs.trace(small)
+    circuit.write_r1cs(tmp_path / "c.r1cs")
+    generate_key(tmp_path / "c.r1cs", tmp_path / "c.zkey", 3)
+    # A proof takes an interpreter seconds.
+    inputs = [{"x": 3}, {"x": 4}][: 1 if gpu_device.kind == "emulated" else 2]
+    host = circuit.witnesses(inputs)
+    with closing(ProvingKey.from_zkey(tmp_path / "c.zkey", allow_insecure=True)) as key:
+        expected = [key.prove(one, seed=1) for one in host]
+        # Another device copies it.
+        assert key.prove(made(circuit, inputs, gpu_device)[0], seed=1) == expected[0]
+    given = made(circuit, inputs, gpu_device)
+    with closing(
+        ProvingKey.from_zkey(tmp_path / "c.zkey", device=gpu_device, allow_insecure=True)
+    ) as key:
+        assert [key.prove(one, seed=1) for one in given] == expected
+        fresh = made(circuit, inputs, gpu_device)
+        for (proof, public), (_, wanted) in zip(key.prove_many(fresh), expected, strict=True):
+            assert public == wanted
+            assert key.verifying_key.verify(public, proof)
+        # Nobody asked for all of the values.
+        assert not any("values" in vars(one) for one in fresh)
+        with pytest.raises(MismatchError, match="is over bls12_381 and the key"):
+            key.prove(made(r1cs.trace(small, "bls12_381"), inputs[:1], gpu_device)[0])
+        with pytest.raises(MismatchError, match="values and the key"):
+            key.prove(made(r1cs.trace(mixed), [MIXED_INPUTS], gpu_device)[0])
