@@ -9,6 +9,7 @@ for that: where it is not, nothing is one of its tensors.
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +20,7 @@ _BESIDE = {
     "ZeroTensor": "it is zeros that have no memory; x.clone() has some",
 }
 """What PyTorch does before an operation sees the elements, by its dispatch keys."""
-_STANDING = (
-    "Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorchGradWrapper",
-    "NestedTensorCPU", "NestedTensorCUDA",
-)  # fmt: skip
+_STANDING = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorchGradWrapper")
 """The keys of tensors that stand for others."""
 
 
@@ -34,13 +32,24 @@ def disguise(value: object) -> str | None:
     if torch is None or not isinstance(value, getattr(torch, "Tensor", ())):
         return None
     found = torch._C._dispatch_keys(value)
-    return next((reason for key, reason in _reasons() if found.has(key)), None)
+    mask, reasons = _reasons()
+    # Nearly always nothing: one look at all of them.
+    if not found.raw_repr() & mask:
+        return None
+    return next((why for key, why in reasons if found.has(key)), None)
 
 
 @functools.cache
-def _reasons() -> Sequence[tuple[Any, str]]:
+def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
+    """The bits of all keys, and why each is one."""
+    torch = sys.modules["torch"]
     stands = "it stands for other tensors, whose memory is not its own"
-    key_of = sys.modules["torch"]._C._parse_dispatch_key
-    reasons = _BESIDE | dict.fromkeys(_STANDING, stands)
+    key_of = torch._C._parse_dispatch_key
     # None for what a version of PyTorch does not have.
-    return [(key, why) for name, why in reasons.items() if (key := key_of(name)) is not None]
+    found = [
+        (key, why)
+        for name, why in (_BESIDE | dict.fromkeys(_STANDING, stands)).items()
+        if (key := key_of(name)) is not None
+    ]
+    bits = [torch._C.DispatchKeySet(key).raw_repr() for key, _ in found]
+    return functools.reduce(operator.or_, bits, 0), found
