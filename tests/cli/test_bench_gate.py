@@ -58,6 +58,15 @@ def test_what_is_worse(
             found.check([replace(ROW, unit=unit, median=figure)])
 
 
+def test_a_rate_that_is_nothing_fails(tmp_path: Path) -> None:
+    """However much worse it may be: 400 % leave a fifth."""
+    found = gate(tmp_path, replace(ROW, unit="GB/s", median=5.0), tolerance=400)
+    found.check([replace(ROW, unit="GB/s", median=1.01)])
+    for figure in (0.99, 0.0, -100.0, float("nan")):
+        with pytest.raises(RegressionError, match="1 worse"):
+            found.check([replace(ROW, unit="GB/s", median=figure)])
+
+
 def test_the_tolerance(tmp_path: Path) -> None:
     gate(tmp_path, ROW, tolerance=50).check([replace(ROW, median=3.0)])
     with pytest.raises(RegressionError, match="at most 0 % worse"):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from quod.kernel import f32
+from quod.kernel import f16, f32
 from quod.kernel.types import Type
 from tests.tensor.numbers import LEAST, UNIT, Array, numbers, stored
 
@@ -91,6 +92,23 @@ def bound(case: Case, element: Type) -> Array:
         spread = spread + UNIT[element] * 0.51
     rounded = UNIT[element] * 0.51 * np.abs(found @ of.v)
     return spread * (found @ np.abs(of.v)) + rounded + 2 * LEAST[element]
+
+
+def check_what_is_no_number(run: Callable[[Case], Array], size: int, *, causal: bool) -> None:
+    """NaN is in all rows that see a key with one, or have one, and nowhere else: where no key is
+    masked, where some are, and with both."""
+    for keys in (3, 64, 150):
+        case = made(f16, 20, keys, size, batch=1, causal=causal)
+        plain, seen = run(case), case.seen[0, 0]
+        for tensor, line, lost in (
+            (case.q, 19, np.arange(20) == 19), (case.k, 0, seen[:, 0]), (case.k, -1, seen[:, -1]),
+        ):  # fmt: skip
+            before = tensor[0, 0, line, 3]
+            tensor[0, 0, line, 3] = np.nan
+            found = run(case)[0, 0]
+            tensor[0, 0, line, 3] = before
+            assert np.isnan(found[lost]).all(), (keys, line)
+            assert np.array_equal(found[~lost], plain[0, 0][~lost]), (keys, line)
 
 
 def plain_error(case: Case, element: Type) -> float:

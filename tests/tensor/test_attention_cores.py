@@ -20,7 +20,15 @@ from quod.tensor.attention_plan import CORE_PLANS, CoreTilePlan, TilePlan, plan_
 from quod.tensor.rows import LOG2_E
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
-from tests.tensor.attention_model import NONE, Case, bound, exact, made, plain_error
+from tests.tensor.attention_model import (
+    NONE,
+    Case,
+    bound,
+    check_what_is_no_number,
+    exact,
+    made,
+    plain_error,
+)
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers
 
 PLANS = [plan for plans in CORE_PLANS.values() for plan in plans]
@@ -93,6 +101,12 @@ def test_lengths(cores: AnyDevice) -> None:
     case.k[:2], case.v[:2] = np.nan_to_num(case.k[:2]), np.nan_to_num(case.v[:2])
     case = case._replace(lengths=np.array([70, 0, 150]))
     assert (np.abs(found - exact(case, f16)[0]) <= bound(case, f16)).all()
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_what_is_no_number(cores: AnyDevice, causal: bool) -> None:
+    plan = CORE_PLANS[64][-1]
+    check_what_is_no_number(lambda case: run(cores, plan, case, f16)[0], 64, causal=causal)
 
 
 def test_exact_cases(cores: AnyDevice) -> None:

@@ -152,8 +152,9 @@ def test_what_is_no_number_stays_in_its_row() -> None:
     with open_device("cpu") as device:
         case = made(f32, 4, 70, 12)
         case.q[0, 0, 3, 5] = np.nan
-        found, _ = run(device, case, decode(2))
+        found, logs = run(device, case, decode(2))
         assert np.isnan(found[0, 0, 3]).all()
+        assert np.argwhere(np.isnan(logs)).tolist() == [[0, 0, 3]]
         assert np.isfinite(np.delete(found[0, 0], 3, 0)).all()
         assert np.isfinite(found[1]).all()
 

@@ -23,7 +23,14 @@ from quod.tensor.attention_plan import (
 from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.attention_warpgroups import WarpgroupAttention
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
-from tests.tensor.attention_model import Case, bound, exact, made, plain_error
+from tests.tensor.attention_model import (
+    Case,
+    bound,
+    check_what_is_no_number,
+    exact,
+    made,
+    plain_error,
+)
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers
 
 PLANS = list(WARPGROUP_PLANS.values())
@@ -80,6 +87,12 @@ def test_every_edge(tiling: Any, by_warpgroups: list[int], element: Type) -> Non
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 63), (130, 65), (200, 3)):
         for causal in (False, True):
             check(tiling, made(element, queries, keys, 64, (2, 2), 1, causal=causal), element)
+    assert by_warpgroups
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_what_is_no_number(tiling: Any, by_warpgroups: list[int], causal: bool) -> None:
+    check_what_is_no_number(lambda case: run(tiling, case)[0], 64, causal=causal)
     assert by_warpgroups
 
 

@@ -313,6 +313,23 @@ def test_negated_views() -> None:
     assert torch.equal(ops.silu(x), ops.silu(torch.tensor([-2.0, -4.0])))
 
 
+def test_zeros_without_memory() -> None:
+    zeros = torch._efficientzerotensor((3,))
+    assert torch.equal(ops.swiglu(zeros, torch.ones(3)), torch.zeros(3))
+
+
+@cases
+def test_several_slopes_at_once(name: str) -> None:
+    """PyTorch gives gradients a tensor that stands for all of them."""
+    given = tensors(name)
+    y = CASES[name].call(*given)
+    slopes = torch.stack([slopes_like(y), torch.ones_like(y)])
+    found = torch.autograd.grad(y, given, slopes, retain_graph=True, is_grads_batched=True)
+    same(
+        list(found[0]), [torch.autograd.grad(y, given, one, retain_graph=True)[0] for one in slopes]
+    )
+
+
 @pytest.fixture
 def direct(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Calls that are not direct fail."""

@@ -90,6 +90,10 @@ def test_all_functions_are_refused_something() -> None:
         (lambda: ops.swiglu(X, X.half()), r"^up is of torch.float16, and gate of torch.float32$"),
         (lambda: ops.swiglu(X, X[:1]), r"^up must be of shape \(3, 8\), not \(1, 8\)$"),
         (lambda: ops.silu(X.to_sparse()), r"^x is a tensor of torch.sparse_coo; x.to_dense\(\) "),
+        (
+            lambda: ops.swiglu(X, torch.nested.nested_tensor([VECTOR], layout=torch.jagged)),
+            r"^up is a nested tensor; x.to_padded_tensor\(0.0\) makes it a plain one$",
+        ),
         (lambda: ops.rms_norm(X, X), r"^weight must be of shape \(8,\), not \(3, 8\)$"),
         (lambda: ops.embedding(X, X), r"^indices is of torch.float32; indices are of int64, "),
         (lambda: ops.embedding(X, PICKED + 2**32), r"^indices\[0\] is 2147483647, and the 3 rows"),

@@ -14,6 +14,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from quod.device.arguments import OWN, Argument, Unfit, check_elements
 from quod.device.buffer import Array
+from quod.device.torch_tensors import disguise
 from quod.errors import DeviceError
 from quod.kernel.types import PointerType
 
@@ -28,12 +29,15 @@ _DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have pag
 def in_place(value: object) -> Array | None:
     """The host memory of another library's array; None for what is no array.
 
-    DeviceError for one whose memory the host does not reach, that does not give it away, or that
-    says it has more than the object which holds it. What it says of a bare address is believed.
+    DeviceError for one whose memory the host does not reach or does not hold its elements, that
+    does not give it away, or that says it has more than the object which holds it. What it says of
+    a bare address is believed.
     """
     if isinstance(value, np.generic):
         return None
     try:
+        if why := disguise(value):
+            raise BufferError(why)
         if hasattr(value, "__array_interface__"):
             return _of_interface(value)
         if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):

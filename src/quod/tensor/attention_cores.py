@@ -306,9 +306,9 @@ class Attention:
                 begin = k.select(top == LEAST, zero, begin)
             powers = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
             if masked:
-                # What is not seen has no weight, however small the factor is.
+                # What is not seen has no weight, however small the factor is; NaN has NaN.
                 powers = [
-                    k.select(value > LEAST, power, zero)
+                    k.select(value == LEAST, zero, power)
                     for value, power in zip(own, powers, strict=True)
                 ]
             parts.append(powers)

@@ -183,8 +183,8 @@ def inverse_of(k: Builder, total: Value) -> Value:
 
 
 def log_sum(k: Builder, top: Value, total: Value) -> Value:
-    """The logarithm of a sum of powers of 2, times the greatest, to base e."""
-    return k.select(total > 0.0, (top + k.log2(total)) * LN_2, LEAST)
+    """The logarithm of a sum of powers of 2, times the greatest, to base e: NaN of NaN."""
+    return k.select(total == 0.0, LEAST, (top + k.log2(total)) * LN_2)
 
 
 def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:

@@ -238,9 +238,9 @@ class WarpgroupAttention:
             scale = k.exp2(k.fma(found.tops[half], factor, -begin), normal=True)
             made = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
             if masked:
-                # What is not seen has no weight, however small the factor is.
+                # What is not seen has no weight, however small the factor is; NaN has NaN.
                 made = [
-                    k.select(value > LEAST, power, zero)
+                    k.select(value == LEAST, zero, power)
                     for value, power in zip(own, made, strict=True)
                 ]
             powers.append(made)

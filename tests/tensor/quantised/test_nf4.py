@@ -55,6 +55,13 @@ def test_each_value_gets_its_level() -> None:
     assert np.array_equal(found[1, :15], NF4_LEVELS[1:])
 
 
+@pytest.mark.parametrize("size", [2.0**-149, 1e-42, 2.0**-128, 2.0**-127])
+def test_numbers_whose_inverse_is_none(size: float) -> None:
+    values = np.zeros((1, 64), np.float32)
+    values[0, :3] = size, -size, 0
+    assert np.array_equal(dequantise("NF4", quantise("NF4", values)), values)
+
+
 def test_quantised_values_are_near() -> None:
     random = np.random.default_rng(1)
     values = random.standard_normal((300, 256)) * 10.0 ** random.integers(-30, 30, (300, 1))

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,23 @@ def test_quantising_is_that_of_the_gguf_package(name: str) -> None:
     step = np.abs(data).reshape(600, -1, 32).max(axis=2) / (8 if name == "Q4_0" else 127)
     # An f16 scale below its normal numbers has fewer bits.
     assert (error <= 1.01 * step + 2.0**-24 * 130).all()
+
+
+@pytest.mark.parametrize("name", ["Q4_0", "Q8_0"])
+@pytest.mark.parametrize("size", [2.0**-149, 1e-42, 2.0**-128, 2.0**-125, 2.0**-121, 1e-36])
+def test_blocks_whose_scale_has_no_inverse(name: str, size: float) -> None:
+    """Zeros, without a warning; to the byte those of the gguf package where processors make 0 of an
+    infinity that becomes an integer."""
+    data = np.full((2, 32), size, np.float32)
+    data[0, 3:6], data[1] = (0, -size / 2, -size), -data[0]
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = peer.quants.quantize(data, peer.GGMLQuantizationType[name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = quantise(name, data)
+    assert not dequantise(name, found).any()
+    assert np.array_equal(found, wanted) or platform.machine() != "x86_64"
 
 
 @pytest.mark.parametrize(
@@ -233,6 +252,26 @@ def test_blocks_of_no_rows() -> None:
         found = quantise("Q8_0", np.zeros(shape, np.float32))
         assert found.shape == blocks
         assert dequantise("Q8_0", found).shape == shape
+
+
+@pytest.mark.parametrize("name", BLOCK_TYPES)
+def test_no_blocks_have_no_values(name: str) -> None:
+    kind = BLOCKS[name]
+    for shape in ((0,), (3, 0), (0, kind.bytes), (2, 0, 2 * kind.bytes)):
+        found = dequantise(name, np.zeros(shape, np.uint8))
+        assert found.dtype == np.float32
+        assert found.shape == (*shape[:-1], shape[-1] // kind.bytes * kind.elements)
+
+
+def test_launches_read_what_they_are_given() -> None:
+    """A vector that was copied would be that of the day on which it was recorded."""
+    matrix = QuantisedMatrix("cpu", "Q8_0", quantise("Q8_0", np.eye(2, 32, dtype=np.float32)))
+    strided, x, y = np.ones(64, np.float32)[::2], np.ones(32, np.float32), np.zeros(2, np.float32)
+    assert matrix.multiply(strided).tolist() == matrix.multiply(x).tolist()
+    with pytest.raises(InputError, match=r"^x has strides \(8,\); take a contiguous copy of it$"):
+        matrix.launches(strided, y)
+    with pytest.raises(InputError, match=r"^y has strides \(8,\); take a contiguous copy of it$"):
+        matrix.multiply(x, np.zeros(4, np.float32)[::2])
 
 
 def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:

@@ -133,10 +133,13 @@ class Gate:
                 path=self.path, section=f"row {before.number}, key unit",
             )  # fmt: skip
         rise = row.median - before.figure
-        worse = -rise if _more_is_better(row.unit) else rise
+        # A rate that is worse by 100 % is half, as the same work takes so much longer then: of what
+        # it was it could lose no more than all.
+        more = _more_is_better(row.unit)
+        worse, of = (-rise, max(row.median, 0.0)) if more else (rise, before.figure)
         change = f"{100 * rise / abs(before.figure):+.1f}%" if before.figure else ""
         # Written so that a figure that is no number fails.
-        passes = worse <= abs(before.figure) * self.tolerance / 100
+        passes = worse <= abs(of) * self.tolerance / 100
         return "ok" if passes else "worse", change
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from quod.device.buffer import Buffer
 from quod.device.cuda.stream import wait_until
+from quod.device.torch_tensors import disguise
 from quod.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -40,12 +41,15 @@ def foreign_memory(device: CudaDevice, value: object) -> Buffer | None:
 
     Waits for the stream on which the array is made: the one that it names, or the default stream
     where its version names none. DeviceError if the array does not describe itself as it should, is
-    not contiguous in C order, has a mask or is not in this GPU's memory.
+    not what is in its memory, is not contiguous in C order, has a mask or is not in this GPU's
+    memory.
     """
     try:
         found = getattr(value, "__cuda_array_interface__", None)
         if found is None:
             return None
+        if why := disguise(value):
+            raise BufferError(why)
         array = _described(found)
     except Exception as error:
         # Anything: what runs here is the other library's.

@@ -166,11 +166,12 @@ class QuantisedMatrix:
                 for each in batch.launches(self.type_name, activations):
                     self.device.launch(*each)
             return batch.y
-        given, target = self._vector("x", x, self.columns), np.empty(0, np.float32)
-        if y is None:
-            target = np.zeros(self.rows, np.float32)
-        self.device.launch(*self.launched(given, target if y is None else y))
-        return target if y is None else y
+        given: Any = self._vector("x", x, self.columns)
+        if not isinstance(given, Buffer):
+            given = np.ascontiguousarray(given)
+        target = np.zeros(self.rows, np.float32) if y is None else y
+        self.device.launch(*self.launched(given, target))
+        return target
 
     def launches(self, x: Any, y: Any, *, activations: str = EXACT) -> tuple[tuple[Any, ...], ...]:
         """What multiplies by `x` into `y`, for `device.launch` and for recordings, one after the
@@ -183,8 +184,13 @@ class QuantisedMatrix:
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
-        own, x = self._layout, self._vector("x", x, self.columns)
-        self._apart("y", self._vector("y", y, self.rows), x)
+        own = self._layout
+        x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
+        for name, each in (("x", x), ("y", y)):
+            # A copy would have nothing of what a recording is given later.
+            if not isinstance(each, Buffer) and not each.flags.c_contiguous:
+                raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
+        self._apart("y", y, x)
         kernel = self.device.compile(
             multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
             at_once=own.at_once, together=own.together,
@@ -244,7 +250,7 @@ class QuantisedMatrix:
             raise InputError(
                 f"{name} must be float32 of shape ({count},), not {array.dtype} of {array.shape}"
             )
-        return np.ascontiguousarray(array)
+        return array
 
 
 def _aligned(array: Bytes) -> Bytes:

@@ -66,7 +66,10 @@ def to_nf4(values: Floats) -> Bytes:
     value, the lower one where two are as near, as bitsandbytes has it on GPUs."""
     largest = np.abs(values).max(axis=1, keepdims=True)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        scaled = values * np.where(largest == 0, np.float32(0), 1 / largest)
+        inverse = 1 / largest
+        # A block of numbers so small that f32 has no inverse is divided.
+        scaled = np.where(np.isinf(inverse), values / largest, values * inverse)
+        scaled = np.where(largest == 0, np.float32(0), scaled)
     return _block(largest, np.searchsorted(_MIDDLES, scaled).astype(np.uint8))
 
 

@@ -24,6 +24,9 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Encoder = Callable[[Floats], Bytes]
 
+_NO_INVERSE = np.float32(2.0**-128)
+"""The largest f32 whose inverse is beyond f32."""
+
 
 def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
     """The values of an array as `GgufTensor.array` gives it, f32.
@@ -42,9 +45,12 @@ def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
     kind = BLOCKS[name]
     if not array.ndim or array.shape[-1] % kind.bytes:
         raise InputError(f"rows of {name} must be whole blocks of {kind.bytes} bytes")
+    shape = (*array.shape[:-1], array.shape[-1] // kind.bytes * kind.elements)
+    if not array.size:
+        return np.zeros(shape, np.float32)
     with np.errstate(all="ignore"):
         values = _DECODED[name](array.reshape(-1, kind.bytes))
-    return values.reshape(*array.shape[:-1], array.shape[-1] // kind.bytes * kind.elements)
+    return values.reshape(shape)
 
 
 def quantise(type_name: str, values: Floats) -> Bytes:
@@ -133,18 +139,24 @@ def _scaled_by_f16(name: str, encode: Callable[[Floats], tuple[Floats, Bytes]]) 
     return encoded
 
 
+def _inverse(scale: Floats) -> Floats:
+    """1 / scale, or 0 where f32 has none: there the scale is 0 as f16."""
+    return np.where(np.abs(scale) > _NO_INVERSE, 1 / scale, np.float32(0))
+
+
 def _to_q4_0(values: Floats) -> tuple[Floats, Bytes]:
     largest = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)
     scale = largest / np.float32(-8)
-    inverse = np.where(scale == 0, np.float32(0), 1 / scale)
     # Not fused: compilers of ggml may fuse it, which moves a value in thousands by one step.
-    quants = np.minimum(values * inverse + np.float32(8.5), 15).astype(np.uint8)
+    quants = np.minimum(values * _inverse(scale) + np.float32(8.5), 15).astype(np.uint8)
+    # What the gguf package makes of infinities.
+    quants[((scale != 0) & (_inverse(scale) == 0))[:, 0]] = 0
     return scale, (quants[:, :16] | quants[:, 16:] << 4).astype(np.uint8)
 
 
 def _to_q8_0(values: Floats) -> tuple[Floats, Bytes]:
     scale = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
-    scaled = values * np.where(scale == 0, np.float32(0), 1 / scale)
+    scaled = values * _inverse(scale)
     # Halves away from zero, as C's roundf.
     floor = np.floor(np.abs(scaled))
     rounded = floor + np.floor(2 * (np.abs(scaled) - floor))

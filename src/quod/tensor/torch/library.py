@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from quod.device.torch_tensors import disguise
 from quod.errors import InputError
 from quod.tensor.scalars import LARGEST
 from quod.tensor.torch.memory import call
@@ -116,6 +117,8 @@ def _check(kind: str, name: str, value: Any) -> None:
     fits = isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
     if not fits or (most is not None and not abs(value) <= most):
         raise InputError(f"{name} must be {text}, not {shown(value)}")
+    if wanted is Tensor and value.is_nested:
+        raise InputError(f"{name} is a nested tensor; x.to_padded_tensor(0.0) makes it a plain one")
 
 
 def _is_watched(tensors: Sequence[Tensor]) -> bool:
@@ -136,6 +139,9 @@ def _is_watched(tensors: Sequence[Tensor]) -> bool:
         return True
     differentiated = torch.is_grad_enabled()
     return any(
-        type(each) not in _PLAIN or each.is_meta or (differentiated and each.requires_grad)
+        type(each) not in _PLAIN
+        or each.is_meta
+        or (differentiated and each.requires_grad)
+        or disguise(each) is not None
         for each in tensors
     )

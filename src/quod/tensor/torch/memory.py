@@ -113,10 +113,7 @@ def _device(x: Tensor) -> str:
 
 
 def _memory(x: Tensor) -> Any:
-    x = x.detach()
-    if x.is_neg():
-        x = x.resolve_neg()
-    x = x.contiguous()
+    x = x.detach().contiguous()
     if x.is_cuda:
         return x.clone() if x.data_ptr() % _ALIGNMENT else x
     # NumPy knows no bfloat16.

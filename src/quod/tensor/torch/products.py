@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import Tensor
@@ -78,6 +79,11 @@ def _as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
     return x, transposed
 
 
+def _rows(x: Tensor) -> Tensor:
+    # PyTorch flattens no tensor that stands for several gradients.
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
 def _gradients(
     needed: tuple[bool, ...], gradient: Tensor, a: Tensor, b: Tensor, scale: float,
     transpose_a: bool, transpose_b: bool,
@@ -93,11 +99,11 @@ def _gradients(
     if needed[1]:
         slopes = gradient
         if a.dim() > b.dim():
-            left, slopes = left.flatten(0, -2), gradient.flatten(0, -2)
+            left, slopes = _rows(left), _rows(gradient)
         first, second = (slopes, left) if transpose_b else (left, slopes)
         of_b = gemm(first, second, scale=scale, transpose_a=True)
     if needed[2]:
-        of_bias = gradient.flatten(0, -2).sum(0)
+        of_bias = _rows(gradient).sum(0)
     return of_a, of_b, of_bias, gradient if needed[3] else None
 
 

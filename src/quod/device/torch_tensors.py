@@ -1,0 +1,55 @@
+"""Tensors of PyTorch whose elements are not what is in their memory.
+
+PyTorch keeps the sign of some views beside their memory, and some tensors stand for others: those
+of transforms of functions, of modes that know shapes alone, and zeros that are nowhere. None of the
+interfaces by which other libraries give arrays tells, so PyTorch itself is asked. It is not loaded
+for that: where it is not, nothing is one of its tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+_BESIDE = {
+    "Negative": "its sign is kept beside its memory; x.resolve_neg() has it there",
+    "Conjugate": "its sign is kept beside its memory; x.resolve_conj() has it there",
+    "ZeroTensor": "it is zeros that have no memory; x.clone() has some",
+}
+"""What PyTorch does before an operation sees the elements, by its dispatch keys."""
+_STANDING = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorchGradWrapper")
+"""The keys of tensors that stand for others."""
+
+
+def disguise(value: object) -> str | None:
+    """Why what is in the memory of a tensor of PyTorch are not its elements; None where they are,
+    and for anything else."""
+    torch = sys.modules.get("torch")
+    # While it is being loaded it has no tensors.
+    if torch is None or not isinstance(value, getattr(torch, "Tensor", ())):
+        return None
+    found = torch._C._dispatch_keys(value)
+    mask, reasons = _reasons()
+    # Nearly always nothing: one look at all of them.
+    if not found.raw_repr() & mask:
+        return None
+    return next((why for key, why in reasons if found.has(key)), None)
+
+
+@functools.cache
+def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
+    """The bits of all keys, and why each is one."""
+    torch = sys.modules["torch"]
+    stands = "it stands for other tensors, whose memory is not its own"
+    key_of = torch._C._parse_dispatch_key
+    # None for what a version of PyTorch does not have.
+    found = [
+        (key, why)
+        for name, why in (_BESIDE | dict.fromkeys(_STANDING, stands)).items()
+        if (key := key_of(name)) is not None
+    ]
+    bits = [torch._C.DispatchKeySet(key).raw_repr() for key, _ in found]
+    return functools.reduce(operator.or_, bits, 0), found

@@ -1,0 +1,109 @@
+"""Tensors of PyTorch that are not what is in their memory: no device takes them for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
+
+import torch
+from torch._subclasses import FakeTensorMode
+
+from quod.device import open_device
+from quod.device.torch_tensors import disguise
+from quod.errors import DeviceError, InputError
+from quod.kernel.examples import saxpy
+from quod.tensor import silu, softmax, transpose
+from tests.device.cuda_fixture import open_gpu
+
+X = torch.tensor([[1.0, 2.0, 3.0]])
+WORDS = torch.tensor([1 + 2j, 3 - 1j])
+SIGN = "its sign is kept beside its memory; x.resolve_{}"
+STANDS = "it stands for other tensors, whose memory is not its own"
+
+
+def fake() -> Any:
+    with FakeTensorMode():
+        return torch.ones(1, 3)
+
+
+def seen_by(transform: Any, x: Any) -> Any:
+    """What a function is given by a transform."""
+    held = []
+
+    def function(given: Any) -> Any:
+        held.append(given)
+        return given * 1
+
+    transform(function)(x)
+    return held[0]
+
+
+DISGUISED = {
+    "negative": (lambda: torch._neg_view(X), SIGN.format("neg")),
+    "imaginary": (lambda: WORDS[:1].conj().imag, SIGN.format("neg")),
+    "conjugate": (lambda: WORDS.conj(), SIGN.format("conj")),
+    "zeros": (lambda: torch._efficientzerotensor((1, 3)), "it is zeros that have no memory"),
+    "fake": (fake, STANDS),
+    "functional": (lambda: seen_by(torch.func.functionalize, X), STANDS),
+    "nested": (lambda: torch.nested.nested_tensor([X[0]], layout=torch.jagged), STANDS),
+    "batched": (lambda: seen_by(torch.vmap, X), STANDS),
+}
+
+
+@pytest.mark.parametrize("name", DISGUISED)
+def test_what_is_not_in_memory_is_refused(name: str) -> None:
+    make, why = DISGUISED[name]
+    given = make()
+    found = disguise(given)
+    assert found is not None
+    assert found.startswith(why)
+    with open_device("cpu") as device:
+        with pytest.raises(InputError, match=rf"^x: \w+ gives no memory of the host away: {why}"):
+            transpose(device, given)
+        with pytest.raises(DeviceError, match=why):
+            device.upload(given)
+        with pytest.raises(DeviceError, match=rf"^argument x of kernel saxpy.*{why}"):
+            saxpy.on(device)(3, 2.0, given, np.zeros(3, np.float32))
+
+
+def test_a_result_is_not_stored_beside_its_sign() -> None:
+    with pytest.raises(InputError, match=r"^out: Tensor gives no memory"):
+        softmax("cpu", X, out=torch._neg_view(X.clone()))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        X, torch.nn.Parameter(X, requires_grad=False), torch._neg_view(X).resolve_neg(),
+        torch.inference_mode()(lambda: X.clone())(), torch._efficientzerotensor((1, 3)).clone(),
+        X.numpy(), None,
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_is_in_memory(given: Any) -> None:
+    assert disguise(given) is None
+    if given is not None:
+        assert np.array_equal(silu("cpu", given), silu("cpu", np.asarray(given)))
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that describes itself as those of a GPU do."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (3,), "typestr": "<f4", "data": (self.address, False), "version": 2}
+
+
+def test_memory_of_a_gpu(tmp_path: Path) -> None:
+    with open_gpu("simulated", tmp_path) as gpu:
+        memory = gpu.upload(X[0].numpy())
+        plain, negative = X[0].as_subclass(OnGpu), torch._neg_view(X[0]).as_subclass(OnGpu)
+        plain.address = negative.address = memory.address
+        assert gpu.foreign_memory(plain) is not None
+        with pytest.raises(DeviceError, match=SIGN.format("neg")):
+            gpu.foreign_memory(negative)
