@@ -173,10 +173,21 @@ def test_files_of_others_are_not_trusted(tmp_path: Path) -> None:
     (tmp_path / ".out.quod-journal").symlink_to(elsewhere)
     os.link(elsewhere, tmp_path / ".out.quod-part")
     assert _run(path)[0] == [0, 1, 2, 3]
-    (tmp_path / ".out.quod-part").symlink_to(elsewhere)
-    with pytest.raises(OutputError):
+    part, journal = (tmp_path / f".out.quod-{name}" for name in ("part", "journal"))
+    part.symlink_to(elsewhere)
+    with pytest.raises(OutputError, match=f"{part} is in the way"):
         _run(path)
+    part.unlink()
+    for place in (part, journal):
+        place.mkdir()
+        with pytest.raises(OutputError, match=f"{place} is in the way"):
+            _run(path)
+        place.rmdir()
+        # Nobody writes to it.
+        os.mkfifo(place)
+        assert _run(path)[0] == [0, 1, 2, 3]
     assert elsewhere.read_bytes() == b"precious"
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere", "out"]
     assert path.read_bytes() == WHOLE
 
 

@@ -13,6 +13,7 @@ place are not, whatever their size and times.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -106,12 +107,15 @@ class Parts:
         """Reads the journal; how many parts are there, None if they are of something else."""
         assert self._journal is not None
         try:
-            descriptor = os.open(self._journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            # What others put there, a pipe say, is not waited for.
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._journal, flags)
         except OSError:
             return None
+        if not _is_own(descriptor):
+            os.close(descriptor)
+            return None
         with os.fdopen(descriptor, "rb") as file:
-            if not _is_own(file.fileno()):
-                return None
             lines = file.read(_MOST_JOURNAL).split(b"\n")[:-1]
         if not lines or _object(lines[0]) != {"identity": self._identity}:
             return None
@@ -214,6 +218,8 @@ def write_resumably(
                 if resume and os.path.lexists(journal):
                     report(f"{name}: what an earlier run left is of other inputs; begun anew")
                 _remove(journal)
+                if os.path.lexists(journal):
+                    raise _in_the_way(name, journal)
                 file.truncate(0)
             else:
                 report(f"{name}: going on after an interruption; {there} parts are there")
@@ -267,6 +273,10 @@ def _locked(temporary: str, name: str) -> BinaryIO:
                 descriptor = os.open(temporary, flags | os.O_CREAT | os.O_EXCL, 0o666)
             except FileExistsError:
                 continue
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ELOOP):
+                raise _in_the_way(name, temporary) from error
+            raise
         file = os.fdopen(descriptor, "r+b")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -278,6 +288,10 @@ def _locked(temporary: str, name: str) -> BinaryIO:
             return file
         file.close()
     raise OutputError(f"{name}: could not be written ({temporary} comes and goes)")
+
+
+def _in_the_way(name: str, path: str) -> OutputError:
+    return OutputError(f"{name}: could not be written ({path} is in the way); remove that one")
 
 
 def _is_own(descriptor: int) -> bool:
