@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from quod.ceremony import contribute, new, new_powers, verify, windows
+from quod.ceremony import contribute, new, new_powers, verified_parts, verify, windows
 from quod.ceremony.ptau_layout import PtauWriter
 from quod.ceremony.verified_parts import VerifiedParts
 from quod.cli import entry
+from quod.device.cache import CompileCache
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
@@ -306,6 +307,23 @@ def test_short_verifications_leave_nothing(
     looked = stopping()
     verify(path, report=said.append)
     assert (len(looked) > 6, said) == (True, [])
+
+
+@pytest.mark.filterwarnings("ignore:compiled kernels cannot be kept")
+def test_nothing_is_promised_where_nothing_is_kept(
+    tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = _copy(tmp_path / "c.ptau")
+    stopping(6, KeyboardInterrupt())
+    # A file, in which nothing can be kept.
+    monkeypatch.setattr(verified_parts, "CompileCache", lambda: CompileCache(path))
+    assert entry.run(["powersoftau", "verify", str(path)]) == 130
+    assert "it has left no unfinished file behind" in capsys.readouterr().err
+    looked = stopping()
+    assert entry.run(["powersoftau", "verify", str(path)]) == 0
+    assert "going on" not in capsys.readouterr().err
+    assert len(looked) > 6
 
 
 def test_the_command_goes_on(

@@ -72,7 +72,8 @@ class VerifiedParts:
             self._cache.put(key, b"")
         if not self._kept:
             self._cache.put(self._mark, b"")
-        self._kept = True
+            # A cache that cannot be written keeps nothing.
+            self._kept = self._cache.get(self._mark) is not None
         self._pending.clear()
         self._last = monotonic()
 
