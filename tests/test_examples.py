@@ -18,7 +18,7 @@ import pytest
 import quod
 from quod.circuit import read_circuit
 from quod.cli import entry
-from quod.errors import DeviceError, InputError, MismatchError
+from quod.errors import DeviceError, InputError, MismatchError, OutputError
 from quod.formats import Witness, Zkey, read_verification_key
 from quod.gkr import read_inputs
 from quod.inference import Perceptron, run
@@ -197,6 +197,18 @@ def test_what_the_perceptron_is_not_told(
         runpy.run_path(str(PERCEPTRON / words[0]), run_name="__main__")
     assert ended.value.code == code
     assert message in capsys.readouterr().err
+
+
+def test_a_proof_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "key.qivk").mkdir()
+    words = ["prove.py", "--images", "1", "--runs", "1", "--out", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(PERCEPTRON / "prove.py"), run_name="__main__")
+    assert ended.value.code == OutputError.exit_code
+    assert "name a file, not a directory" in capsys.readouterr().err
 
 
 def test_the_perceptron_tells_as_many_digits_as_its_readme_says() -> None:

@@ -274,14 +274,19 @@ def test_the_script_draws_what_it_trained(
         (["--seed", "-1"], 2, "'-1' is no number from 0 on"),
         (["--plot", "nowhere/curve.png"], 2, "is no .png, .svg or .pdf in a folder"),
         (["--plot", "curve.txt"], 2, "is no .png, .svg or .pdf in a folder"),
+        (["--plot", "folder.png"], 2, "is no .png, .svg or .pdf in a folder"),
+        (["--plot", "full.png", "--steps", "1"], 5, "full.png: No space left on device"),
         (["--device", "sun"], 7, "no device 'sun'"),
     ],
 )
 def test_the_script_says_what_is_wrong(
-    words: list[str], code: int, message: str, monkeypatch: pytest.MonkeyPatch,
+    words: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     script = module("train")
+    monkeypatch.chdir(tmp_path)
+    Path("folder.png").mkdir()
+    Path("full.png").symlink_to("/dev/full")
     monkeypatch.setattr("sys.argv", ["train.py", *words])
     with pytest.raises(SystemExit) as ended:
         script.main()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -101,8 +102,9 @@ def main() -> None:
         print(f"wrote {size / 1000:.0f} kB to {given.out}")
         if given.serve:
             with site_server(given.out, given.port) as server:
-                print(f"http://localhost:{server.server_port}/ (Ctrl-C ends it)")
-                server.serve_forever()
+                print(f"http://localhost:{server.server_port}/ (Ctrl-C ends it)", flush=True)
+                with suppress(KeyboardInterrupt):
+                    server.serve_forever()
     except QuodError as error:
         parser.exit(error.exit_code, f"{error}\n")
 

@@ -17,7 +17,7 @@ from training import Training
 from transformer import Shape
 
 from quod.device import open_device
-from quod.errors import QuodError
+from quod.errors import OutputError, QuodError
 
 # Okabe and Ito's colours, which all kinds of sight tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
@@ -39,7 +39,8 @@ def number_from(least: int, most: int | None = None) -> Callable[[str], int]:
 def figure_path(text: str) -> Path:
     """Where a figure can be drawn, which is known before hours of training."""
     path = Path(text)
-    if path.suffix not in (".png", ".svg", ".pdf") or not path.parent.is_dir():
+    is_placed = path.parent.is_dir() and not path.is_dir()
+    if path.suffix not in (".png", ".svg", ".pdf") or not is_placed:
         raise argparse.ArgumentTypeError(f"{text!r} is no .png, .svg or .pdf in a folder")
     if importlib.util.find_spec("matplotlib") is None:
         raise argparse.ArgumentTypeError("a figure needs matplotlib, which is not installed")
@@ -120,7 +121,10 @@ def main() -> None:
         apart = float(np.max(np.abs(one - other) / one))
         print(f"losses of {name} differ from those of {first} by at most {apart:.1e} of them")
     if given.plot is not None:
-        draw(curves, given.plot)
+        try:
+            draw(curves, given.plot)
+        except OSError as error:
+            parser.exit(OutputError.exit_code, f"{given.plot}: {error.strerror}\n")
 
 
 if __name__ == "__main__":

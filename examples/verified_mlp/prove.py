@@ -10,8 +10,10 @@ import argparse
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quod.errors import QuodError
 from quod.inference import (
@@ -41,9 +43,13 @@ def main() -> None:
             parser.error(f"there are {len(data['images'])} images, not {given.images}")
         images, labels = data["images"][: given.images], data["labels"][: given.images]
     try:
-        prover = Prover(given.device, Perceptron.open(FOLDER / "model.gguf"))
+        _prove(given, images, labels)
     except QuodError as error:
         parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
+
+
+def _prove(given: argparse.Namespace, images: NDArray[Any], labels: NDArray[Any]) -> None:
+    prover = Prover(given.device, Perceptron.open(FOLDER / "model.gguf"))
     made = prover.prove(images)  # the first one compiles kernels
     times = []
     for _ in range(given.runs):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from quod.errors import QuodError
-from quod.inference import read_proof, read_verifying_key, verify
+from quod.inference import read_proof, read_verifying_key
 
 
 def main() -> None:
@@ -23,8 +23,7 @@ def main() -> None:
         key, found = read_verifying_key(folder / "key.qivk"), read_proof(folder / "proof.qinp")
         with np.load(Path(__file__).parent / "images.npz") as data:
             images = data["images"][: len(found.logits)]
-        found.check(key, len(images))
-        verify(key, images, found.logits, found.proof)
+        found.verify(key, images)
     except QuodError as error:
         parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
     print(f"key {key.digest.hex()}")

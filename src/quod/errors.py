@@ -50,7 +50,8 @@ class MismatchError(InputError):
 
 
 class OutputError(QuodError):
-    """A result could not be written; no unfinished file is left."""
+    """A result could not be written; no unfinished file is left, but for what can be gone on with
+    (`quod.formats.resumable`)."""
 
     exit_code = 5
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from quod.ceremony import new_powers, verify, windows
+from quod.ceremony import contribute, new, new_powers, verified_parts, verify, windows
 from quod.ceremony.ptau_layout import PtauWriter
 from quod.ceremony.verified_parts import VerifiedParts
 from quod.cli import entry
+from quod.device.cache import CompileCache
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
@@ -25,6 +26,7 @@ def often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """All is kept, a few points at a time."""
     monkeypatch.setattr(resumable, "SECONDS_BETWEEN", -1.0)
     monkeypatch.setattr(resumable, "kept", [])
+    monkeypatch.setattr(resumable, "expected", [])
     monkeypatch.setattr(windows, "MOST_BYTES", 1 << 9)
     monkeypatch.setattr(windows, "_BLOCK", 2)
     monkeypatch.chdir(tmp_path)
@@ -81,6 +83,62 @@ def test_new_powers_go_on_after_being_killed(
     assert entry.run([*new, "out.ptau"]) == 0
     assert "going on after an interruption" in capsys.readouterr().err
     assert entry.run([*new, "whole.ptau", "--no-resume", "-q"]) == 0
+    assert Path("out.ptau").read_bytes() == Path("whole.ptau").read_bytes()
+
+
+def test_interrupted_before_the_first_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an earlier run left is still there, and said to be."""
+    words = ["powersoftau", "new", "bn254", "4", "out.ptau"]
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(new, "first_challenge", interrupt)
+        assert entry.run(words) == 130
+        assert "it has left no unfinished file behind" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(new, "contributions_data", interrupt)
+        assert entry.run(words) == 130
+        assert "run it again to go on with out.ptau" in capsys.readouterr().err
+        resumable.kept.clear()
+        patch.setattr(new, "first_challenge", interrupt)
+        assert entry.run(words) == 130
+        assert "run it again to go on with out.ptau" in capsys.readouterr().err
+    assert entry.run(words) == 0
+    assert "13 parts are there" in capsys.readouterr().err
+
+
+def test_what_is_prepared_is_told_by_its_contents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another ceremony of the same name, size and times is another one."""
+    for power in (2, 3):
+        new_powers("bn254", 3, f"{power}.ptau")
+        contribute(f"{power}.ptau", "c.ptau")
+        Path("c.ptau").rename(f"{power}.ptau")
+    Path("2.ptau").rename("in.ptau")
+    words = ["powersoftau", "prepare", "in.ptau", "out.ptau"]
+    finish, done = resumable.Parts.finish, []
+
+    def finished(self: resumable.Parts, at: int, length: int) -> None:
+        finish(self, at, length)
+        done.append(at)
+        if len(done) == 6:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resumable.Parts, "finish", finished)
+        assert entry.run(words) == 130
+    status = os.stat("in.ptau")
+    with open("in.ptau", "r+b") as file:
+        file.write(Path("3.ptau").read_bytes())
+    os.utime("in.ptau", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert entry.run(words) == 0
+    assert "of other inputs; begun anew" in capsys.readouterr().err
+    assert entry.run(["powersoftau", "prepare", "3.ptau", "whole.ptau"]) == 0
     assert Path("out.ptau").read_bytes() == Path("whole.ptau").read_bytes()
 
 
@@ -191,6 +249,51 @@ def test_what_changed_meanwhile_is_looked_at(
     assert said == [f"{path}: going on after an interruption"]
 
 
+def test_what_changes_after_it_was_looked_at_is_not_found_good(
+    tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its digest is made later: what it is then was never looked at, in no later run either."""
+    path, good = _copy(tmp_path / "c.ptau"), PTAU["bn254"].read_bytes()
+    start = Iden3File.open(path, "ptau", 1).sections[2].offset
+    looked = stopping()
+    verify(path)
+    stopping(len(looked), KeyboardInterrupt())
+    add = VerifiedParts.add
+
+    def added(self: VerifiedParts, what: str, *arrays: Any) -> None:
+        if what == "points in bn254.g1":
+            bad = bytearray(good)
+            bad[start + 3 * 64] ^= 1
+            with path.open("r+b") as file:
+                file.write(bad)
+        add(self, what, *arrays)
+
+    monkeypatch.setattr(VerifiedParts, "add", added)
+    with pytest.raises(InputError, match="has changed since it was opened"):
+        verify(path)
+    monkeypatch.setattr(VerifiedParts, "add", add)
+    for _ in range(3):
+        with pytest.raises(InputError, match="point 3 of tau_g1 is not on the curve"):
+            verify(path)
+
+
+def test_a_file_that_was_copied_again_is_the_same(tmp_path: Path, stopping: Stopping) -> None:
+    path = _copy(tmp_path / "c.ptau")
+    before = stopping(6, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        verify(path)
+    assert len(before) == 6
+    path.rename(tmp_path / "moved")
+    _copy(path)
+    all_of_them = stopping()
+    said: list[str] = []
+    verify(path, report=said.append)
+    assert said == [f"{path}: going on after an interruption"]
+    rest = len(all_of_them)
+    verify(path)
+    assert len(all_of_them) - rest == 6 + rest
+
+
 def test_short_verifications_leave_nothing(
     tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +307,23 @@ def test_short_verifications_leave_nothing(
     looked = stopping()
     verify(path, report=said.append)
     assert (len(looked) > 6, said) == (True, [])
+
+
+@pytest.mark.filterwarnings("ignore:compiled kernels cannot be kept")
+def test_nothing_is_promised_where_nothing_is_kept(
+    tmp_path: Path, stopping: Stopping, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = _copy(tmp_path / "c.ptau")
+    stopping(6, KeyboardInterrupt())
+    # A file, in which nothing can be kept.
+    monkeypatch.setattr(verified_parts, "CompileCache", lambda: CompileCache(path))
+    assert entry.run(["powersoftau", "verify", str(path)]) == 130
+    assert "it has left no unfinished file behind" in capsys.readouterr().err
+    looked = stopping()
+    assert entry.run(["powersoftau", "verify", str(path)]) == 0
+    assert "going on" not in capsys.readouterr().err
+    assert len(looked) > 6
 
 
 def test_the_command_goes_on(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from quod.errors import DeviceError, InputError, OutputError
 from quod.formats import resumable
-from quod.formats.resumable import Parts, write_resumably
+from quod.formats.resumable import Inputs, Parts, write_resumably
 
 SIZES = [10, 0, 300, 7]
 
@@ -19,11 +21,12 @@ SIZES = [10, 0, 300, 7]
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resumable, "SECONDS_BETWEEN", -1.0)
     monkeypatch.setattr(resumable, "kept", [])
+    monkeypatch.setattr(resumable, "expected", [])
 
 
 def _run(
     path: Path, *, stop: int = 9, error: BaseException | None = None, identity: str = "a",
-    resume: bool = True,
+    resume: bool = True, check: Callable[[], None] = lambda: None,
 ) -> tuple[list[int], list[str]]:  # fmt: skip
     """Writes parts; which were made, and what was said."""
     made: list[int] = []
@@ -41,11 +44,13 @@ def _run(
                 made.append(number)
                 parts.finish(at, size)
             at += size
+        parts.file.seek(at)
 
+    inputs = Inputs(lambda: identity, check)
     try:
-        write_resumably(path, identity, write, resume=resume, report=said.append)
+        write_resumably(path, inputs, write, resume=resume, report=said.append)
     except BaseException as raised:
-        if raised is not error:
+        if error is None or error not in (raised, raised.__cause__):
             raise
     return made, said
 
@@ -53,19 +58,25 @@ def _run(
 WHOLE = b"".join(bytes([number + 1]) * size for number, size in enumerate(SIZES))
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143), DeviceError("lost")])
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), SystemExit(143), DeviceError("lost"), MemoryError(),
+     OSError(errno.ENOSPC, "full"), OutputError("elsewhere")],
+)  # fmt: skip
 def test_goes_on_after_an_interruption(error: BaseException, tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"old")
-    path.chmod(0o640)
+    path.chmod(0o440)
     assert _run(path, stop=2, error=error) == ([0, 1], [])
+    # Their owner can open it again, whatever the target is.
+    assert (tmp_path / ".out.quod-part").stat().st_mode & 0o777 == 0o640
     assert path.read_bytes() == b"old"
     assert resumable.kept == [str(path)]
     made, said = _run(path)
     assert made == [2, 3]
     assert said == [f"{path}: going on after an interruption; 2 parts are there"]
     assert path.read_bytes() == WHOLE
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert path.stat().st_mode & 0o777 == 0o440
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -98,14 +109,62 @@ def test_damaged_parts_are_made_again(tmp_path: Path) -> None:
     part, journal = tmp_path / ".out.quod-part", tmp_path / ".out.quod-journal"
     data = bytearray(part.read_bytes())
     data[200] ^= 1
-    part.write_bytes(data)
+    # What follows was part of no result.
+    part.write_bytes(data + bytes(500))
     with journal.open("ab") as file:
+        file.write(b"[" * 100_000 + b"\n")
         # What no run writes, and a line that was cut off.
         file.write(b'{"at": -1, "length": 1, "blake2b": ""}\n[1]\n{"at": 310, "length": 7}\n\xff\n')
         file.write(json.dumps({"at": 310, "length": 7, "blake2b": "00"}).encode() + b"\n")
         file.write(b'{"at": 310, "length"')
-    assert _run(path)[0] == [2, 3]
+    # Lines behind one that was cut off are whole.
+    assert _run(path, stop=3, error=KeyboardInterrupt())[0] == [2]
+    assert _run(path)[0] == [3]
     assert path.read_bytes() == WHOLE
+
+
+def test_inputs_that_changed_leave_nothing(tmp_path: Path) -> None:
+    """What was made since cannot be told from what was made before."""
+    path, error = tmp_path / "out", InputError("has changed")
+    changed: list[int] = []
+
+    def check() -> None:
+        changed.append(0)
+        if len(changed) == 3:
+            raise error
+
+    assert _run(path, error=error, check=check)[0] == [0, 1, 2]
+    assert os.listdir(tmp_path) == []
+    assert _run(path)[0] == [0, 1, 2, 3]
+
+
+def test_inputs_are_told_once_something_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never() -> str:
+        raise AssertionError
+
+    monkeypatch.setattr(resumable, "SECONDS_BETWEEN", 1e9)
+
+    def write(parts: Parts) -> None:
+        parts.file.write(b"short")
+        parts.finish(0, 5)
+
+    write_resumably(tmp_path / "out", Inputs(never), write)
+    assert (tmp_path / "out").read_bytes() == b"short"
+
+
+def test_what_an_earlier_run_left_counts_before_this_one_begins(tmp_path: Path) -> None:
+    path, link = tmp_path / "out", tmp_path / "link"
+    link.symlink_to(path)
+    for name in (path, link, tmp_path / "none" / "out", "/dev/stdout", "nul\0"):
+        resumable.expect(name)
+    assert resumable.left() == []
+    _run(path, stop=2, error=KeyboardInterrupt())
+    resumable.kept.clear()
+    assert resumable.left() == [str(path), str(link)]
+    _run(path)
+    assert resumable.left() == []
 
 
 def test_files_of_others_are_not_trusted(tmp_path: Path) -> None:
@@ -114,10 +173,21 @@ def test_files_of_others_are_not_trusted(tmp_path: Path) -> None:
     (tmp_path / ".out.quod-journal").symlink_to(elsewhere)
     os.link(elsewhere, tmp_path / ".out.quod-part")
     assert _run(path)[0] == [0, 1, 2, 3]
-    (tmp_path / ".out.quod-part").symlink_to(elsewhere)
-    with pytest.raises(OutputError):
+    part, journal = (tmp_path / f".out.quod-{name}" for name in ("part", "journal"))
+    part.symlink_to(elsewhere)
+    with pytest.raises(OutputError, match=f"{part} is in the way"):
         _run(path)
+    part.unlink()
+    for place in (part, journal):
+        place.mkdir()
+        with pytest.raises(OutputError, match=f"{place} is in the way"):
+            _run(path)
+        place.rmdir()
+        # Nobody writes to it.
+        os.mkfifo(place)
+        assert _run(path)[0] == [0, 1, 2, 3]
     assert elsewhere.read_bytes() == b"precious"
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere", "out"]
     assert path.read_bytes() == WHOLE
 
 
@@ -129,6 +199,6 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
             _run(path)
         parts.file.write(b"mine")
 
-    write_resumably(path, "a", write)
+    write_resumably(path, Inputs(lambda: "a"), write)
     assert path.read_bytes() == b"mine"
     assert os.listdir(tmp_path) == ["out"]

@@ -146,6 +146,45 @@ def test_a_damaged_proof_is_refused_by_the_reader_or_the_verifier(
             parse_proof(memoryview(proof_bytes[:end]), "proof.qinp")
 
 
+@pytest.mark.parametrize(
+    ("at", "change", "offset", "said"),
+    [
+        (0, b"\xff" * 4, 0, "the proof ends within the part that begins here"),
+        (36, b"\xff" * 4, 36, "the proof ends within the part that begins here"),
+        (40, b"\xff" * 8, 40, "element 0 is not below the modulus"),
+    ],
+)
+def test_errors_say_where_in_the_file_a_proof_is_none(
+    at: int, change: bytes, offset: int, said: str, key: VerifyingKey, proof_bytes: bytes
+) -> None:
+    data = bytearray(split(proof_bytes)[2][2][1])
+    data[at : at + len(change)] = change
+    found = parse_proof(memoryview(replaced(proof_bytes, {3: bytes(data)})), "proof.qinp")
+    with pytest.raises(InputError) as error:
+        found.verify(key, IMAGES)
+    refused(error, "proof.qinp, section 3 (proof), offset", said)
+    assert error.value.offset == len(proof_bytes) - len(data) + offset
+
+
+def test_a_file_is_verified_as_what_it_claims(key: VerifyingKey, proof_bytes: bytes) -> None:
+    found = parse_proof(memoryview(proof_bytes), "proof.qinp")
+    found.verify(key, IMAGES)
+    with pytest.raises(VerificationError, match=r"^proof\.qinp: "):
+        found.verify(key, (IMAGES + 1) % 128)
+    with pytest.raises(MismatchError, match="of shape"):
+        found.verify(key, IMAGES[:1])
+    with pytest.raises(InputError, match=r"^images are whole numbers"):
+        found.verify(key, IMAGES.astype(float))
+    with pytest.raises(InputError, match=r"^the key must be"):
+        found.verify(None, IMAGES)  # type: ignore[arg-type]
+    proof = found.proof
+    for wrong, said in ((proof + bytes(4), "more behind"), (proof[:36], "before its last")):
+        part = parse_proof(memoryview(replaced(proof_bytes, {3: wrong})), "proof.qinp")
+        with pytest.raises(InputError, match=said) as error:
+            part.verify(key, IMAGES)
+        assert error.value.offset == part.offset + min(len(wrong), len(proof))
+
+
 def header_of(data: bytes) -> bytes:
     return split(data)[2][0][1]
 

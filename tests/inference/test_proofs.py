@@ -114,7 +114,7 @@ def test_damaged_proofs(known: Prover, images: Any, logits: Any, proof: bytes) -
             verify(known.key, images, logits, proof[:end])
     with pytest.raises(InputError, match="more behind the last part"):
         verify(known.key, images, logits, proof + bytes(4))
-    with pytest.raises(InputError, match="ends within the part at offset"):
+    with pytest.raises(InputError, match="ends within the part that begins here"):
         verify(known.key, images, logits, proof + b"\x01")
 
 

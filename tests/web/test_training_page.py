@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -181,6 +182,20 @@ def test_folders_with_other_files(
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     example["export_page"].write_page(folder, shape, steps=STEPS)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_it_is_served_until_it_is_interrupted(
+    example: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def interrupt(_: ThreadingHTTPServer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(example["export_page"], "write_page", lambda *_, **__: 1000)
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", interrupt)
+    monkeypatch.setattr("sys.argv", ["export_page.py", "-o", str(tmp_path), "--serve"])
+    example["export_page"].main()
+    assert "(Ctrl-C ends it)" in capsys.readouterr().out
 
 
 def test_a_file_in_place_of_the_folder(

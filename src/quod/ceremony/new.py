@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from quod import __version__
 from quod.ceremony.challenge import first_challenge
 from quod.ceremony.contribution import contributions_data
 from quod.ceremony.ptau_layout import (
@@ -18,10 +17,11 @@ from quod.ceremony.ptau_layout import (
 )
 from quod.ceremony.windows import windows
 from quod.curve.array import from_points
+from quod.device import sources
 from quod.device.discovery import resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.formats.curves import curve_named
-from quod.formats.resumable import Parts, write_resumably
+from quod.formats.resumable import Inputs, Parts, write_resumably
 from quod.formats.source import Path
 
 
@@ -67,6 +67,6 @@ def new_powers(
 
     with timeline.stage("challenge"):
         challenge = first_challenge(resolve_device("cpu"), parameters, power)
-    identity = f"new {__version__} {parameters.name} {power}"
-    write_resumably(target, identity, write, resume=resume, report=report)
+    inputs = Inputs(lambda: f"new {sources.digest()} {parameters.name} {power}")
+    write_resumably(target, inputs, write, resume=resume, report=report)
     return challenge

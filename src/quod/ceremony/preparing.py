@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from quod import __version__
-from quod.ceremony.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter, header_data
+from quod.ceremony.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter
+from quod.device import sources
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.formats.ptau import PowersOfTau
-from quod.formats.resumable import Parts, write_resumably
+from quod.formats.resumable import Inputs, Parts, write_resumably
 from quod.formats.source import Path
 from quod.ntt.points import LagrangeLevels
 
@@ -73,6 +73,8 @@ def prepare(
                     stage.progress(top + 1 - level, top + 1)
         file.file.check_unchanged()
 
-    given = ("prepare", __version__, file.file.identity, header_data(curve, power, power))
-    identity = hashlib.blake2b(repr(given).encode()).hexdigest()
-    write_resumably(target, identity, write, resume=resume, report=report)
+    def identity() -> str:
+        return f"prepare {sources.digest()} {hashlib.blake2b(file.file.data).hexdigest()}"
+
+    inputs = Inputs(identity, file.file.check_unchanged)
+    write_resumably(target, inputs, write, resume=resume, report=report)

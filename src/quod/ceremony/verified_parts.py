@@ -2,12 +2,14 @@
 
 They are kept in the user's cache, which is trusted with machine code, by the digest of the bytes
 that were looked at and of Quod's own code: whatever becomes of a file, its bytes are what counts.
+They are looked at before their digest is made, so that it is kept only if the file is as it was.
 Short work leaves nothing, and after a verification that ends well the next one looks at all again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
@@ -18,7 +20,6 @@ from numpy.typing import NDArray
 
 from quod.device import sources
 from quod.device.cache import CompileCache, key_of
-from quod.errors import DeviceError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
 
@@ -34,10 +35,11 @@ class VerifiedParts:
     ) -> None:
         """Of files, the first of which it is called by. With `resume` what an interrupted one has
         found good is not looked at again, and `report` gets a line that says so."""
-        self._name = files[0].path
+        self._name, self._files = files[0].path, files
         self._cache = CompileCache()
-        identities = repr([file.identity for file in files])
-        self._mark = key_of("a verification", sources.digest(), identities)
+        # Which files are meant; what they contain is asked for each part.
+        places = repr([(os.path.abspath(file.path), file.size) for file in files])
+        self._mark = key_of("a verification", sources.digest(), places)
         self._looks = resume and self._cache.get(self._mark) is not None
         self._pending: list[tuple[What, tuple[NDArray[Any], ...]]] = []
         self._last = monotonic()
@@ -59,15 +61,19 @@ class VerifiedParts:
         return self._looks and self._cache.get(_key(what, arrays)) is not None
 
     def add(self, what: What, *arrays: NDArray[Any]) -> None:
-        """This was found good; now and then all such is kept."""
+        """This was found good; now and then all such is kept. InputError if a file has changed."""
         self._pending.append((what, arrays))
         if monotonic() - self._last < resumable.SECONDS_BETWEEN:
             return
-        for one in self._pending:
-            self._cache.put(_key(*one), b"")
+        keys = [_key(*one) for one in self._pending]
+        for file in self._files:
+            file.check_unchanged()
+        for key in keys:
+            self._cache.put(key, b"")
         if not self._kept:
             self._cache.put(self._mark, b"")
-        self._kept = True
+            # A cache that cannot be written keeps nothing.
+            self._kept = self._cache.get(self._mark) is not None
         self._pending.clear()
         self._last = monotonic()
 
@@ -83,7 +89,7 @@ class VerifiedParts:
         began = self._kept or self._looks
         if began and kind is None:
             self._cache.discard(self._mark)
-        elif began and isinstance(error, KeyboardInterrupt | SystemExit | DeviceError):
+        elif began and isinstance(error, resumable.INTERRUPTIONS):
             resumable.kept.append(self._name)
 
 

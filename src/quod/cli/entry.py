@@ -124,16 +124,20 @@ def _run_quickly(arguments: Sequence[str]) -> bool:
 
 def _failed(error: BaseException, code: int, message: str | None = None) -> int:
     _show_traceback()
-    fail(f"error: {message or str(error) or type(error).__name__}")
+    resumable = sys.modules.get("quod.formats.resumable")
+    kept = "" if resumable is None else ", ".join(resumable.kept)
+    more = f"; then run it again to go on with {kept}" if kept else ""
+    fail(f"error: {message or str(error) or type(error).__name__}{more}")
     return code
 
 
 def _interrupted() -> int:
     resumable = sys.modules.get("quod.formats.resumable")
-    if resumable is not None and resumable.kept:
-        fail(f"interrupted; run it again to go on with {', '.join(resumable.kept)}")
+    left = [] if resumable is None else resumable.left()
+    if left:
+        fail(f"interrupted; run it again to go on with {', '.join(left)}")
     else:
-        fail("interrupted; no unfinished file was left behind")
+        fail("interrupted; it has left no unfinished file behind")
     return EXIT_INTERRUPTED
 
 

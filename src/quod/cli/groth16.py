@@ -223,6 +223,9 @@ def setup(
     It is the file that snarkjs makes. Prints the circuit hash.
     """
     check_outputs([zkey], [r1cs, ptau])
+    from quod.formats.resumable import expect
+
+    expect(zkey)
     from quod.cli.contributing import in_words
     from quod.cli.progress import followed_timeline
     from quod.groth16.ceremony import new_key

@@ -49,6 +49,9 @@ def new(
 ) -> None:
     """Begin a ceremony: write powers of 1, and show the hash that the first contributor signs."""
     check_outputs([out], [])
+    from quod.formats.resumable import expect
+
+    expect(out)
     from quod.ceremony.new import new_powers
     from quod.cli.progress import followed_timeline
     from quod.formats.curves import curve_named, curve_of_json_name
@@ -76,6 +79,9 @@ def prepare(
     """Add what the second phase takes: the powers in Lagrange bases of all domains."""
     ptau, out = _two_files(files)
     check_outputs([out], [ptau])
+    from quod.formats.resumable import expect
+
+    expect(out)
     from quod.ceremony.preparing import prepare as run
     from quod.cli.progress import followed_timeline
 

@@ -4,48 +4,77 @@ A file grows beside its target, `.NAME.quod-part`, and a journal, `.NAME.quod-jo
 is made of and which parts are there, each with its BLAKE2b. A part counts only if its bytes were on
 the disk before its line was, and still have that hash; the whole is renamed over the target at the
 end. Both are the user's own files, and one process at a time has them. Short work leaves none.
+
+What they are parts of is told by what inputs contain: files that were moved, copied again or are on
+a disk that has another number since the machine was started are the same inputs, others in their
+place are not, whatever their size and times.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import stat
 from collections.abc import Callable
+from functools import cached_property
 from time import monotonic
 from typing import Any, BinaryIO
 
 from quod.errors import DeviceError, OutputError
 from quod.formats.output import flush_directory, followed, mode_of, reported, write_atomically
 from quod.formats.source import Path
+from quod.frozen import frozen
 from quod.validation import file_path
 
 SECONDS_BETWEEN = 5.0
 """Work that a crash may cost, besides the part that is being made."""
 
+INTERRUPTIONS = (KeyboardInterrupt, SystemExit, DeviceError, MemoryError)
+"""What ends work that can go on later, beside a result that cannot be written."""
+
 kept: list[str] = []
 """Targets whose unfinished files this process has left for another one to go on with."""
+
+expected: list[str] = []
+"""Targets of work that is about to begin, and may go on with what an earlier run left."""
 
 _PIECE = 1 << 24
 _MOST_JOURNAL = 1 << 24
 _MARK_KEYS = {"at", "length", "blake2b"}
+_PART, _JOURNAL = "part", "journal"
 
 Mark = tuple[int, int]
+
+
+@frozen
+class Inputs:
+    """All that a result follows from.
+
+    `identity` gives a text that stands for their contents, and is asked once there is anything to
+    remember. `check` raises InputError if they have changed since the work began.
+    """
+
+    identity: Callable[[], str]
+    check: Callable[[], None] = lambda: None
 
 
 class Parts:
     """A file that is written in parts, front to back or in any order.
 
-    `file` is open for reading and writing. Without a journal nothing is remembered.
+    `file` is open for reading and writing. Without a journal nothing is remembered. Whoever writes
+    leaves it at the result's end.
     """
 
-    def __init__(self, file: BinaryIO, journal: str | None = None, identity: str = "") -> None:
+    def __init__(
+        self, file: BinaryIO, journal: str | None = None, inputs: Inputs | None = None
+    ) -> None:
         self.file = file
         self._journal = journal
-        self._identity = identity
+        self._inputs = inputs
         self._done: dict[Mark, str] = {}
         self._pending: list[Mark] = []
         self._last = monotonic()
@@ -78,12 +107,15 @@ class Parts:
         """Reads the journal; how many parts are there, None if they are of something else."""
         assert self._journal is not None
         try:
-            descriptor = os.open(self._journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            # What others put there, a pipe say, is not waited for.
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._journal, flags)
         except OSError:
             return None
+        if not _is_own(descriptor):
+            os.close(descriptor)
+            return None
         with os.fdopen(descriptor, "rb") as file:
-            if not _is_own(file.fileno()):
-                return None
             lines = file.read(_MOST_JOURNAL).split(b"\n")[:-1]
         if not lines or _object(lines[0]) != {"identity": self._identity}:
             return None
@@ -100,6 +132,11 @@ class Parts:
         self.has_journal = True
         return len(self._done)
 
+    @cached_property
+    def _identity(self) -> str:
+        assert self._inputs is not None
+        return self._inputs.identity()
+
     def _append(self, lines: list[dict[str, Any]]) -> None:
         assert self._journal is not None
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -107,12 +144,17 @@ class Parts:
             _remove(self._journal)
             flags |= os.O_CREAT | os.O_EXCL
             lines = [{"identity": self._identity}, *lines]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        # A line that was cut off by a full disk ends before the first one of these.
+        text = "\n" * self.has_journal + text
+        # What was made before the inputs changed, if they have, cannot be told from what was after.
+        assert self._inputs is not None
+        self._inputs.check()
         descriptor = os.open(self._journal, flags, 0o600)
-        try:
-            os.write(descriptor, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         self.has_journal = True
 
     def _digest(self, at: int, length: int) -> str:
@@ -126,9 +168,26 @@ class Parts:
         return state.hexdigest()
 
 
+def expect(path: Path) -> None:
+    """Says that `write_resumably` will be called with this target, unless the work ends before."""
+    expected.append(file_path(path))
+
+
+def left() -> list[str]:
+    """Targets that another run can go on with: those `kept`, and those `expected` for which an
+    earlier one has left parts."""
+    found = dict.fromkeys(kept)
+    for name in expected:
+        with contextlib.suppress(OSError, OutputError):
+            target = followed(name)
+            if not isinstance(target, int) and os.path.lexists(_beside(target, _JOURNAL)):
+                found[name] = None
+    return [*found]
+
+
 def write_resumably(
     path: Path,
-    identity: str,
+    inputs: Inputs,
     write: Callable[[Parts], None],
     *,
     resume: bool = True,
@@ -136,10 +195,10 @@ def write_resumably(
 ) -> None:
     """As `write_atomically`, by a function that may find parts of an earlier, interrupted run.
 
-    `identity` stands for all that the result follows from; parts of another one are thrown away, as
-    they are without `resume`, and `report` gets a line about either. Parts are left for a later run
-    if the process is killed or interrupted, or its device fails; not if anything else is wrong.
-    OutputError if another process writes the same result.
+    Parts of other `inputs` are thrown away, as they are without `resume`, and `report` gets a line
+    about either. Parts are left for a later run if the process is killed or interrupted, its device
+    or its memory fails, or the file cannot be written, for which a full disk is the usual reason;
+    not if anything else is wrong. OutputError also if another process writes the same result.
     """
     name = file_path(path)
     with reported(name):
@@ -148,12 +207,10 @@ def write_resumably(
         if isinstance(target, int) or (mode is not None and not stat.S_ISREG(mode)):
             write_atomically(path, lambda file: write(Parts(file)))
             return
-        folder, base = os.path.split(target)
-        temporary = f"{folder}/.{base}.quod-part"
-        journal = f"{folder}/.{base}.quod-journal"
+        temporary, journal = (_beside(target, suffix) for suffix in (_PART, _JOURNAL))
         file = _locked(temporary, name)
     leave = False
-    parts = Parts(file, journal, identity)
+    parts = Parts(file, journal, inputs)
     try:
         with reported(name):
             there = parts.recover() if resume else None
@@ -161,22 +218,29 @@ def write_resumably(
                 if resume and os.path.lexists(journal):
                     report(f"{name}: what an earlier run left is of other inputs; begun anew")
                 _remove(journal)
+                if os.path.lexists(journal):
+                    raise _in_the_way(name, journal)
                 file.truncate(0)
             else:
                 report(f"{name}: going on after an interruption; {there} parts are there")
             if mode is not None:
-                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                # For their owner to write to until they are whole.
+                os.fchmod(file.fileno(), stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR)
         try:
             with reported(name):
                 write(parts)
+                # Whatever became of an unfinished file, nothing is behind the result.
+                file.truncate()
                 file.flush()
+                if mode is not None:
+                    os.fchmod(file.fileno(), stat.S_IMODE(mode))
                 os.fsync(file.fileno())
                 os.replace(temporary, target)
-        except (KeyboardInterrupt, SystemExit, DeviceError):
+        except (*INTERRUPTIONS, OutputError):
             leave = parts.has_journal
             raise
         _remove(journal)
-        flush_directory(folder)
+        flush_directory(os.path.dirname(target))
     finally:
         if leave:
             kept.append(name)
@@ -184,7 +248,14 @@ def write_resumably(
             if _is_at(temporary, file):
                 _remove(temporary)
             _remove(journal)
-        file.close()
+        with contextlib.suppress(OSError):
+            # What it could not write before it cannot write now.
+            file.close()
+
+
+def _beside(target: str, suffix: str) -> str:
+    folder, base = os.path.split(target)
+    return f"{folder}/.{base}.quod-{suffix}"
 
 
 def _locked(temporary: str, name: str) -> BinaryIO:
@@ -202,6 +273,10 @@ def _locked(temporary: str, name: str) -> BinaryIO:
                 descriptor = os.open(temporary, flags | os.O_CREAT | os.O_EXCL, 0o666)
             except FileExistsError:
                 continue
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ELOOP):
+                raise _in_the_way(name, temporary) from error
+            raise
         file = os.fdopen(descriptor, "r+b")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,6 +288,10 @@ def _locked(temporary: str, name: str) -> BinaryIO:
             return file
         file.close()
     raise OutputError(f"{name}: could not be written ({temporary} comes and goes)")
+
+
+def _in_the_way(name: str, path: str) -> OutputError:
+    return OutputError(f"{name}: could not be written ({path} is in the way); remove that one")
 
 
 def _is_own(descriptor: int) -> bool:
@@ -235,6 +314,6 @@ def _remove(path: str) -> None:
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

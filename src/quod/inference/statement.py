@@ -137,12 +137,14 @@ class VerifyingKey:
         return hashlib.sha3_256(self.root + "\n".join(parts).encode()).digest()
 
 
-def moved(error: InputError, *, by: int = 0, section: str | None = None) -> InputError:
-    """An error about part of something, with the part's name and what is before it."""
+def moved(
+    error: InputError, *, by: int = 0, section: str | None = None, path: str | None = None
+) -> InputError:
+    """An error about part of something, with the part's name and file, and what is before it."""
     if error.offset is None:
-        return error
+        return error if path is None else InputError(str(error), path=path, section=section)
     message = str(error).removeprefix(f"offset {error.offset}: ")
-    return InputError(message, section=section, offset=by + error.offset)
+    return InputError(message, path=path, section=section, offset=by + error.offset)
 
 
 def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:

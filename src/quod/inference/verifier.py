@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.scheme import Claim, Commitment
@@ -49,17 +50,19 @@ class _Reader:
         if type(proof) is not bytes:
             raise InputError(f"a proof is bytes, not {shown_kind(proof)}")
         self.transcript = transcript
-        self._key, self._parts = key, _parts_of(proof)
+        # All at once: an error about the lengths says where it is in the proof.
+        self._key, self._parts = key, iter([*_parts_of(proof)])
         places = key.places(images)
         self._log_columns = places.log_block + places.log_blocks
         self._commitment: Commitment | None = None
         self.start = 0
         """Where the part begins that was taken last."""
+        self._end = 0
 
     def end(self) -> None:
         """InputError where something follows."""
         if next(self._parts, None) is not None:
-            raise InputError("there is more behind the last part of the proof")
+            self._fail("there is more behind the last part of the proof")
 
     def commit(self) -> None:
         reader = self._reader()
@@ -99,9 +102,14 @@ class _Reader:
     def _part(self) -> bytes:
         found = next(self._parts, None)
         if found is None:
-            raise InputError("the proof ends before its last part")
+            self._fail("the proof ends before its last part")
         self.start, part = found
+        self._end = self.start + len(part)
         return part
+
+    def _fail(self, message: str) -> NoReturn:
+        """Of what is behind the part that was taken last, where offsets are counted from."""
+        raise InputError(message, offset=self._end - self.start)
 
     def _reader(self) -> ProofReader:
         return ProofReader(self._part(), self.transcript)
@@ -120,6 +128,6 @@ def _parts_of(proof: bytes) -> Iterator[tuple[int, bytes]]:
         start = offset + LENGTH_BYTES
         end = start + int.from_bytes(proof[offset:start], "little")
         if start > len(proof) or end > len(proof):
-            raise InputError(f"the proof ends within the part at offset {offset}")
+            raise InputError("the proof ends within the part that begins here", offset=offset)
         yield start, proof[start:end]
         offset = end

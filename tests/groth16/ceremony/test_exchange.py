@@ -324,9 +324,13 @@ def test_what_was_not_contributed_is_refused(
     else:
         data[at : at + 32] = bytes([255]) * 32
     (tmp_path / "bad.params").write_bytes(data)
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as refused:
         import_bellman(keys["bn254"], tmp_path / "bad.params", tmp_path / "out.zkey")
     assert not (tmp_path / "out.zkey").exists()
+    if isinstance(refused.value, InputError):
+        # Of lists with numbers that are too large, where they begin.
+        first = _place(name, 0) if (name, change) == ("l", "full") else at
+        assert refused.value.offset in range(first, first + 64)
 
 
 def test_files_that_are_no_answer(keys: dict[str, Path], returned: Path, tmp_path: Path) -> None:
@@ -342,8 +346,10 @@ def test_files_that_are_no_answer(keys: dict[str, Path], returned: Path, tmp_pat
         (data[:ends] + bytes(64) + data[ends + 64 :], MismatchError, "the circuit hash is not"),
     ):
         bad.write_bytes(content)
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=message) as refused:
             import_bellman(zkey, bad, tmp_path / "out")
+        assert isinstance(refused.value, InputError)
+        assert refused.value.offset is not None
     generate_key(recurrence("bn254", 9).write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", SEED)
     with pytest.raises(MismatchError, match=r"ic has 3|h has 31 points, not 15"):
         import_bellman(tmp_path / "c.zkey", returned, tmp_path / "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +15,15 @@ from quod.cli import entry
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
-from quod.groth16.ceremony import contribute, initial_key, new_key, verify_from_r1cs
+from quod.groth16.ceremony import (
+    contribute,
+    initial_key,
+    new_key,
+    verify_from_r1cs,
+    write_known_powers,
+)
 from quod.groth16.ceremony.wires import wire_points
-from tests.groth16.ceremony.circuits import known_powers, mixed
+from tests.groth16.ceremony.circuits import PTAU_SEED, known_powers, mixed
 from tests.support.killed import kill_within
 
 WINDOWS = 1 + 4 + 3 * 5
@@ -28,6 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A circuit and its powers, and as many parts as there are windows of a few wires."""
     monkeypatch.setattr(resumable, "SECONDS_BETWEEN", -1.0)
     monkeypatch.setattr(resumable, "kept", [])
+    monkeypatch.setattr(resumable, "expected", [])
     monkeypatch.setattr(initial_key, "WINDOW", 8)
     monkeypatch.chdir(tmp_path)
     mixed("bn254").write_r1cs(tmp_path / "c.r1cs")
@@ -116,6 +124,62 @@ def test_other_inputs_begin_anew(folder: Path, stop: Stop) -> None:
     assert said == ["out.zkey: what an earlier run left is of other inputs; begun anew"]
     new_key("c.r1cs", "p.ptau", "whole.zkey")
     assert Path("out.zkey").read_bytes() == Path("whole.zkey").read_bytes()
+
+
+def test_what_inputs_contain_is_what_counts(folder: Path, stop: Stop) -> None:
+    """Others of the same name, size and times are others; and copies elsewhere are the same."""
+
+    def again(change: Callable[[Path], None], *names: str) -> tuple[int, list[str], bytes]:
+        stop(9, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            new_key("c.r1cs", "p.ptau", "out.zkey")
+        for name in names:
+            change(folder / name)
+        said: list[str] = []
+        made = stop(-1, None)
+        new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append)
+        return len(made), said, Path("out.zkey").read_bytes()
+
+    def copied(path: Path) -> None:
+        path.rename("moved")
+        path.write_bytes(Path("moved").read_bytes())
+
+    def replaced(path: Path) -> None:
+        status = path.stat()
+        with path.open("r+b") as file:
+            file.write(Path("other").read_bytes())
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    made, said, first = again(copied, "c.r1cs", "p.ptau")
+    assert made == WINDOWS - 9
+    assert said == ["out.zkey: going on after an interruption; 9 parts are there"]
+    write_known_powers("other", "bn254", 5, seed=PTAU_SEED + 1)
+    made, said, second = again(replaced, "p.ptau")
+    assert made == WINDOWS
+    assert said == ["out.zkey: what an earlier run left is of other inputs; begun anew"]
+    new_key("c.r1cs", "p.ptau", "whole.zkey")
+    assert second == Path("whole.zkey").read_bytes() != first
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [(OSError(errno.ENOSPC, "full"), 5, "(No space left on device); free some"),
+     (MemoryError(), 7, "out of memory"), (DeviceError("the device is lost"), 7, "lost; then")],
+)  # fmt: skip
+def test_the_command_says_that_it_can_go_on(
+    error: BaseException, code: int, words: str, folder: Path, stop: Stop,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    setup = ["groth16", "setup", "c.r1cs", "p.ptau", "out.zkey"]
+    stop(3, error)
+    assert entry.run(setup) == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.endswith("; then run it again to go on with out.zkey\n")
+    resumable.kept.clear()
+    stop(-1, None)
+    assert entry.run(setup) == 0
+    assert "3 parts are there" in capsys.readouterr().err
 
 
 def test_a_circuit_that_changes_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,9 +80,10 @@ class _Parameters:
             count = 1
             if name not in VERIFYING_KEY:
                 count = len(getattr(key.zkey, NAMES.get(name, name))) - (name == "h")
+                start = reader.offset
                 found = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
                 if found != count:
-                    self._mismatch(name, f"{name} has {found} points, not {count} as that")
+                    self._mismatch(name, f"{name} has {found} points, not {count} as that", start)
             size = 8 * group_of(key.curve, degree).point_words * count
             self._places[name] = reader.offset, size
             reader.take(size, name)
@@ -96,16 +97,18 @@ class _Parameters:
             group, (at, _) = group_of(self._key.curve, degree), self._places[name]
             points: Words = getattr(self._key.zkey, name).reshape(-1, *group.shape)
             for first, last in windows(group, len(points)):
-                own = uncompressed(host, group, np.array(points[first:last])).tobytes()
-                if self._data[at : at + len(own)] != own:
-                    self._mismatch(name, f"{name} is not that")
+                own = uncompressed(host, group, np.array(points[first:last])).reshape(-1)
+                differs = own != np.frombuffer(self._data, np.uint8, len(own), at)
+                if differs.any():
+                    self._mismatch(name, f"{name} is not that", at + int(np.argmax(differs)))
                 at += len(own)
 
     def contributions(self, details: Details, timeline: Timeline) -> tuple[Ceremony, list[Point]]:
         """The ceremony with what was contributed, and the deltas in G1 and G2."""
         curve, reader, ceremony = self._key.curve, self._reader, self._key.ceremony
+        start = reader.offset
         if bytes(reader.take(HASH_BYTES, "the circuit hash")) != ceremony.circuit_hash:
-            self._mismatch("contributions", "the circuit hash is not that")
+            self._mismatch("contributions", "the circuit hash is not that", start)
         start, known = reader.offset, len(ceremony.contributions)
         count = int.from_bytes(reader.take(4, "the number of contributions"), "big")
         if not known < count <= MOST_CONTRIBUTIONS:
@@ -115,9 +118,9 @@ class _Parameters:
                 start,
             )
         for one in ceremony.contributions:
-            data = one.public_bytes(curve)
+            data, start = one.public_bytes(curve), reader.offset
             if bytes(reader.take(len(data), "a contribution")) != data:
-                self._mismatch("contributions", "the contributions do not begin with those")
+                self._mismatch("contributions", "the contributions do not begin with those", start)
         delta = ceremony.contributions[-1].delta_g1 if known else curve.g1.generator
         for number in range(known + 1, count + 1):
             added = self._contribution(number, details if number == count else Details(""))
@@ -140,7 +143,7 @@ class _Parameters:
         group, made = group_of(curve, 1), self._points(name, 1)
         bad = first_bad_point(device, group, made, subgroup=True)
         if bad is not None:
-            self._refuse(name, f"point {bad[0]} {bad[1]}")
+            self._refuse(name, f"point {bad[0]} {bad[1]}", bad[0] * made[0].nbytes)
         law, at = affine_group(group), 0
         totals: list[Any] = [None, None]
         for part in before:
@@ -179,16 +182,17 @@ class _Parameters:
             self._refuse(name, "a coordinate is not below the modulus")
         return found
 
-    def _refuse(self, name: str, why: str) -> NoReturn:
-        offset, _ = self._places[name]
+    def _refuse(self, name: str, why: str, within: int = 0) -> NoReturn:
+        offset = self._places[name][0] + within
         raise InputError(f"{name}: {why}; the file is damaged", path=self.path, section=name,
                          offset=offset)  # fmt: skip
 
-    def _mismatch(self, name: str, why: str) -> NoReturn:
+    def _mismatch(self, name: str, why: str, offset: int) -> NoReturn:
         raise MismatchError(
             f"{why} of {self._key.zkey.path}; take what was contributed to this key",
             path=self.path,
             section=name,
+            offset=offset,
         )
 
     def _differs(self, why: str) -> NoReturn:

@@ -8,7 +8,6 @@ The file is the one that ``snarkjs groth16 setup`` writes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
@@ -16,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quod import __version__
 from quod.curve.array import from_points
 from quod.curve.named import CURVES
+from quod.device import sources
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Timeline, or_null
@@ -28,10 +27,10 @@ from quod.formats import R1cs, coefficient_dtype
 from quod.formats.iden3 import Buffer, little_u32
 from quod.formats.iden3_stream import PlannedSection, places, write_planned
 from quod.formats.ptau import PowersOfTau
-from quod.formats.resumable import Parts, write_resumably
+from quod.formats.resumable import Inputs, Parts, write_resumably
 from quod.formats.zkey import GROTH16, KIND, VERSION
 from quod.groth16.ceremony.circuit_hash import CircuitHash
-from quod.groth16.ceremony.kept_points import KeptInFile, KeptPoints, NothingKept
+from quod.groth16.ceremony.kept_points import KeptInFile, KeptPoints, NothingKept, digest_of
 from quod.groth16.ceremony.powers import LagrangePowers
 from quod.groth16.ceremony.wires import WireTerms, wire_points
 from quod.groth16.lagrange import scaled
@@ -73,14 +72,18 @@ def new_key(
         _ = system.matrices
     made = NewKey(chosen, system, powers, timeline)
 
-    def write(parts: Parts) -> None:
-        made.write(parts)
+    def check() -> None:
         for file in (system.file, powers.ptau.file):
             file.check_unchanged()
 
-    given = ("setup", __version__, system.file.identity, powers.ptau.file.identity)
-    identity = hashlib.blake2b(repr(given).encode()).hexdigest()
-    write_resumably(zkey, identity, write, resume=resume, report=report)
+    def write(parts: Parts) -> None:
+        made.write(parts)
+        check()
+
+    def identity() -> str:
+        return f"setup {sources.digest()} {digest_of(system.file, powers.arrays())}"
+
+    write_resumably(zkey, Inputs(identity, check), write, resume=resume, report=report)
     return made.hash.digest()
 
 

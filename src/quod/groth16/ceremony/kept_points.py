@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,15 @@ from numpy.typing import NDArray
 from quod.ceremony.verified_parts import VerifiedParts
 from quod.formats.iden3 import Iden3File
 from quod.formats.resumable import Parts
+
+
+def digest_of(circuit: Iden3File, powers: Mapping[str, NDArray[Any]]) -> str:
+    """A digest of all that the points of a new key follow from, `powers` by their names."""
+    digest = hashlib.blake2b(circuit.data)
+    for name, points in powers.items():
+        digest.update(f"{name} {points.shape}\n".encode())
+        digest.update(np.ascontiguousarray(points).data)
+    return digest.hexdigest()
 
 
 class KeptPoints(Protocol):
@@ -65,15 +74,7 @@ class KeptInKey:
         that have the points as they are made."""
         self._parts, self._zkey, self._sections = parts, zkey, sections
 
-        @cache
-        def inputs() -> str:
-            digest = hashlib.blake2b(circuit.data)
-            for name, points in powers.items():
-                digest.update(f"{name} {points.shape}\n".encode())
-                digest.update(np.ascontiguousarray(points).data)
-            return digest.hexdigest()
-
-        self._inputs = inputs
+        self._inputs = cache(partial(digest_of, circuit, powers))
 
     def find(self, section: int, offset: int, length: int) -> memoryview | None:
         """The key's own bytes, where they are known to be right."""

@@ -13,13 +13,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from quod.errors import MismatchError
+from quod.errors import InputError, MismatchError, VerificationError
 from quod.formats.iden3 import Buffer, Iden3File, iden3_writer, little_u32
 from quod.formats.output import write_atomically
 from quod.formats.source import Path, read_file
 from quod.frozen import frozen
-from quod.inference.perceptron import MOST_WIDTH, Numbers
-from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits
+from quod.inference.perceptron import MOST_WIDTH, Numbers, check_images
+from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits, moved
+from quod.inference.verifier import verify
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.validation import file_path, instance, whole_number
 
@@ -27,18 +28,21 @@ KIND = "qinp"
 VERSION = 1
 
 _DIGEST_BYTES = 32
+_PROOF = "3 (proof)"
 _MOST_IMAGES = 1 << MOST_VARIABLES
 
 
 @frozen(eq=False)
 class ProofFile:
     """The `logits` that a file claims, int64 a row an image, their `proof`, and the digest of the
-    `key` that it says that they are of. None of it is verified."""
+    `key` that it says that they are of. None of it is verified. `offset` is where the proof begins
+    in the file."""
 
     path: str
     key: bytes
     logits: Numbers
     proof: bytes
+    offset: int = 0
 
     def check(self, key: VerifyingKey, images: int) -> None:
         """MismatchError for an inference under another key, or of other than so many images."""
@@ -53,6 +57,20 @@ class ProofFile:
                 "verified",
                 path=self.path,
             )
+
+    def verify(self, key: VerifyingKey, images: object) -> None:
+        """`check`, and `quod.inference.verify` of what the file claims; raises what they do, of the
+        proof with the file and the place in it."""
+        values = check_images(images, instance("the key", key, VerifyingKey, MAKE_A_KEY).widths[0])
+        self.check(key, len(values))
+        key.check_weights()
+        try:
+            verify(key, values, self.logits, self.proof)
+        except InputError as error:
+            found = moved(error, by=self.offset, section=_PROOF, path=self.path)
+            raise found from None
+        except VerificationError as error:
+            raise VerificationError(f"{self.path}: {error}") from None
 
 
 def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> None:
@@ -99,4 +117,6 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
     if (small := np.flatnonzero(words == -(1 << 31))).size:
         section.fail("a logit is not above -2^31", start + 4 * int(small[0]))
     section = file.section(3, "proof")
-    return ProofFile(name, digest, words, bytes(section.take(section.length, "the proof")))
+    start = section.offset
+    data = section.take(section.length, "the proof")
+    return ProofFile(name, digest, words, bytes(data), start)
