@@ -38,6 +38,8 @@ _ORDER = ("H", "B2", "A", "C", "B1")
 class HostKey:
     """See `ResidentKey`."""
 
+    witness_device: AnyDevice | None = None
+
     def __init__(
         self, zkey: Zkey, device: HostDevice, g1: Group, g2: Group, timeline: Timeline
     ) -> None:
@@ -90,10 +92,6 @@ class HostKey:
         own, msms = self._bases[name], self._msms[name]
         gathered = 0 if own.indices is None else len(msms) * own.group.scalars.bytes
         return gathered + msms.peak_bytes()
-
-    @property
-    def witness_device(self) -> AnyDevice | None:
-        return None
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> HostSums:
         return HostSums(self, np.ascontiguousarray(witness), beside, context)

@@ -40,7 +40,7 @@ def gemm_int8(
 
     Shapes are those of `gemm`: `a` is (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n)
     or (n, k) for all products, or has the leading axes of `a`. Without what follows the result is
-    int32: sums modulo 2**32, which is none for k below 131,072.
+    int32. Sums are modulo 2**32 either way: none is that large for k below 131,072.
 
     `row_scales`, of the shape of `a` without k, and `column_scales`, of that of `b` without k, are
     float32, and so is `bias`, (n,). Where one of them is given the result is (sum * row's scale) *

@@ -92,6 +92,7 @@ class SeveralGpuKey:
     """
 
     peak_bytes = 0
+    witness_device: AnyDevice | None = None
 
     def __init__(
         self, zkey: Zkey, devices: Sequence[AnyDevice], g1: Group, g2: Group, timeline: Timeline,
@@ -142,10 +143,6 @@ class SeveralGpuKey:
 
     def prepare(self) -> None:
         self._slots.fill()
-
-    @property
-    def witness_device(self) -> AnyDevice | None:
-        return None
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self._slots, witness, beside, context)

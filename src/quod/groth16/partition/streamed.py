@@ -126,6 +126,7 @@ class StreamedSums:
     """
 
     peak_bytes = 0
+    witness_device: AnyDevice | None = None
     in_progress = 1
 
     def __init__(
@@ -197,10 +198,6 @@ class StreamedSums:
 
     def prepare(self) -> None:
         """The slot is there."""
-
-    @property
-    def witness_device(self) -> AnyDevice | None:
-        return None
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self._slots, witness, beside, context)

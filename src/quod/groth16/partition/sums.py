@@ -57,6 +57,8 @@ class _Tail:
 class PartitionSums:
     """The matrices, bases and workspaces of a key, and its slots."""
 
+    witness_device: AnyDevice | None = None
+
     def __init__(
         self, device: AnyDevice, circuit: PartitionCircuit, bases: Mapping[str, Buffer],
         memory: PartitionMemory, timeline: Timeline, *, pinned: bool,
@@ -97,10 +99,6 @@ class PartitionSums:
         degree, count = counts(self.circuit)[name]
         words = group_of(self.circuit, degree).point_words
         return find_infinity_mask(self.device, count, words, self.bases[name])
-
-    @property
-    def witness_device(self) -> AnyDevice | None:
-        return None
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self._slots, witness, beside, context)
