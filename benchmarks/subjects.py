@@ -194,7 +194,10 @@ CUDA: Commands = {
         ["--curve", "bn254", "--constraints", "16000000"],
         *(["--circuit", name] for name in ("sapling-output", "masp-output")),
     ],
-    "setup": [["--power", "20", "--power", "22", *_ONCE]],
+    "setup": [
+        ["--power", "20", *_ONCE],
+        ["--power", "22", "--step", "setup", *_ONCE],
+    ],
     "ceremony": [
         ["--log2", "16", "--log2", "20", "--step", "contribute", *_ONCE],
         ["--log2", "12", "--log2", "16", "--log2", "20", "--step", "prepare", *_ONCE],

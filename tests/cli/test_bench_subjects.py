@@ -230,6 +230,11 @@ def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> N
     assert entry.run(words) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["parameters"]["what"] for row in rows] == ["setup", "contribute", "verify"]
+    assert entry.run([*words, "--step", "verify", "--step", "setup"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["parameters"]["what"] for row in rows] == ["verify", "setup"]
+    assert entry.run([*words, "--step", "nothing"]) == 2
+    assert "a step is one of setup, contribute, verify" in capsys.readouterr().err
     assert all(row["parameters"]["power"] == 3 and row["median"] > 0 for row in rows)
 
 

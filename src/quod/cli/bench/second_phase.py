@@ -13,8 +13,11 @@ from quod.cli.bench.peers import IN_PROCESS, NO_SNARKJS, SnarkjsCalls
 _SEED = 1
 
 
-def cases(device: str, curve: str, powers: Sequence[int]) -> Iterator[Case]:
-    """A set-up, a contribution and a verification of chains that fill domains of 2**power."""
+STEPS = ("setup", "contribute", "verify")
+
+
+def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) -> Iterator[Case]:
+    """These steps for chains that fill domains of 2**power; what one needs is made before."""
     from quod.formats import write_r1cs
     from quod.groth16.ceremony import contribute, new_key, verify_from_r1cs, write_known_powers
     from quod.groth16.chain import ChainCircuit
@@ -31,27 +34,30 @@ def cases(device: str, curve: str, powers: Sequence[int]) -> Iterator[Case]:
                 public_inputs=chain.public, private_inputs=0, a=a, b=b, c=c,
             )  # fmt: skip
             write_known_powers(ptau, curve, power, _SEED, device=device)
-            new_key(r1cs, ptau, init, device=device)
-            contribute(init, last, device=device)
+            if set(steps) - {"setup"}:
+                new_key(r1cs, ptau, init, device=device)
+            if "verify" in steps:
+                contribute(init, last, device=device)
             snarkjs = SnarkjsCalls.found()
             absent = {} if snarkjs is not None else {"snarkjs": NO_SNARKJS}
-            theirs = folder / "theirs.zkey"
-            made, added = (r1cs, ptau, theirs), (init, theirs, "", "x")
+            ours, theirs = folder / "ours.zkey", folder / "theirs.zkey"
+            rows: dict[str, tuple[Callable[..., object], str, tuple[object, ...]]] = {
+                "setup": (partial(new_key, r1cs, ptau, ours), "newZKey", (r1cs, ptau, theirs)),
+                "contribute": (
+                    partial(contribute, init, ours), "contribute", (init, theirs, "", "x")
+                ),
+                "verify": (
+                    partial(verify_from_r1cs, r1cs, ptau, last), "verifyFromR1cs",
+                    (r1cs, ptau, last),
+                ),
+            }  # fmt: skip
             try:
-                for what, ours, name, arguments in (
-                    ("setup", partial(new_key, r1cs, ptau), "newZKey", made),
-                    ("contribute", partial(contribute, init), "contribute", added),
-                ):
+                for what in steps:
+                    own, name, arguments = rows[what]
                     yield _case(
                         {"what": what, "curve": curve, "power": power},
-                        partial(ours, folder / "ours.zkey", device=device),
-                        snarkjs, f"zKey.{name}", arguments, absent,
+                        partial(own, device=device), snarkjs, f"zKey.{name}", arguments, absent,
                     )  # fmt: skip
-                yield _case(
-                    {"what": "verify", "curve": curve, "power": power},
-                    partial(verify_from_r1cs, r1cs, ptau, last, device=device),
-                    snarkjs, "zKey.verifyFromR1cs", (r1cs, ptau, last), absent,
-                )  # fmt: skip
             finally:
                 if snarkjs is not None:
                     snarkjs.close()

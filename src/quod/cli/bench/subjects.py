@@ -391,15 +391,21 @@ def setup(
         list[int] | None,
         typer.Option(metavar="P", min=2, max=24, help="A domain of 2^P; may be repeated."),
     ] = None,
+    steps: Annotated[
+        list[str] | None, typer.Option("--step", help="setup, contribute or verify.")
+    ] = None,
     curve: Curve = "bn254",
 ) -> None:
     """The second phase of a ceremony: keys of chains from powers of tau, contributions, checks.
 
     The peer snarkjs is its library; powers are INSECURE ones, made for the occasion.
     """
-    from quod.cli.bench.second_phase import cases
+    from quod.cli.bench.second_phase import STEPS, cases
 
-    settings.measure("setup", cases(settings.device, curve, power or [12]), warm_up=0.0)
+    if unknown := set(steps or []) - set(STEPS):
+        raise typer.BadParameter(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
+    chosen = list(dict.fromkeys(steps or STEPS))
+    settings.measure("setup", cases(settings.device, curve, power or [12], chosen), warm_up=0.0)
 
 
 def solidity(settings: Settings, curve: Curve = "bn254") -> None:
