@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from argparse import Namespace
 from array import array
@@ -25,6 +26,7 @@ from quod.kernel import (
     Value,
     function,
     kernel,
+    outside,
 )  # fmt: skip
 from tests.kernel.machines import EIGHT
 
@@ -226,3 +228,59 @@ def test_what_others_have_written_is_not_held(
     finally:
         for name in ("levels_of_mine", "levels", "scales"):
             del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        bytes(range(128, 256)), b"\n\n,,\n", b".,,\n", b"a,b,c,d,e\n", b"a/b.py,sha256=x,three\n",
+        b"a" * 200_000 + b",,\n", b'"', b"\0,\0", None,
+    ],
+)  # fmt: skip
+def test_damaged_lists_of_installed_files(record: bytes | None, tmp_path: Path) -> None:
+    about = tmp_path / "a-1.0.dist-info"
+    about.mkdir()
+    if record is None:
+        (about / "RECORD").symlink_to("RECORD")
+    else:
+        (about / "RECORD").write_bytes(record)
+    (tmp_path / "b-1.0.dist-info").write_text("no folder")
+    (tmp_path / "c-1.0.dist-info" / "RECORD").mkdir(parents=True)
+    (tmp_path / "d-1.0.dist-info").mkdir()
+    (tmp_path / "d-1.0.dist-info" / "RECORD").write_text("theirs/__init__.py,,\n")
+    found = outside._installed((str(tmp_path),))
+    assert f"{tmp_path}/theirs/" in found
+    assert not f"{tmp_path}/mine.py".startswith(found)
+
+
+def test_entries_of_the_path_that_are_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    odd: list[Any] = [
+        str(tmp_path / "file"), str(tmp_path / "none"), "", "a\0b", "\ud800", "a/" * 5000,
+        None, 3, b"bytes", ["list"], tmp_path,
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "path", odd + sys.path)
+    assert outside._is_authors(str(tmp_path / "mine.py"))
+    assert not outside._is_authors(dis.__file__)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    outside._installed.cache_clear()
+    assert outside._is_authors(str(tmp_path / "mine.py"))
+
+
+def test_the_authors_own_are_not_taken_for_installed(tmp_path: Path) -> None:
+    """Beside scripts elsewhere, and in a folder that several have modules in."""
+    (tmp_path / "a-1.0.dist-info").mkdir()
+    (tmp_path / "a-1.0.dist-info" / "RECORD").write_text(
+        "../../bin/a,,\n/usr/share/a.py,,\ncompany/theirs/__init__.py,,\ncompany/theirs/b/c.py,,\n"
+        "company/also.py,,\n__init__.py,,\n"
+    )
+    found = outside._installed((str(tmp_path),))
+    mine = ("company/own.py", "company/mine/__init__.py", "../own/mine.py", "mine.py")
+    assert not any(f"{tmp_path}/{name}".startswith(found) for name in mine)
+    theirs = ("company/theirs/__init__.py", "company/theirs/b/c.py", "company/also.py")
+    assert all(f"{tmp_path}/{name}".startswith(found) for name in theirs)

@@ -18,7 +18,8 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePath, PurePosixPath
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -162,7 +163,12 @@ def _file_of(kind: type) -> str:
 
 
 def _is_authors(file: str) -> bool:
-    return bool(file) and not file.startswith((OWN_FILES, *_installed(tuple(sys.path))))
+    return bool(file) and not file.startswith((OWN_FILES, *_installed(_path())))
+
+
+def _path() -> tuple[str, ...]:
+    # Python passes over what is no name of a folder.
+    return tuple(entry for entry in sys.path if isinstance(entry, str))
 
 
 @functools.lru_cache(maxsize=8)
@@ -173,23 +179,46 @@ def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = {sysconfig.get_path(name) + os.sep for name in names}
-    for folder in map(os.path.abspath, path):
-        if folder + os.sep not in found:
-            for about in Path(folder).glob("*.dist-info"):
-                found |= {os.path.join(folder, name) for name in _names_of(about)}
+    for entry in path:
+        # What cannot be looked at has nothing that was installed: a folder that is gone, say.
+        with suppress(OSError, ValueError):
+            folder = os.path.abspath(entry)
+            if folder + os.sep not in found:
+                for about in Path(folder).glob("*.dist-info"):
+                    found |= {os.path.join(folder, name) for name in _names_of(about)}
     return tuple(found)
 
 
 def _names_of(about: Path) -> Iterator[str]:
-    """The modules and packages of one installation, packages with what ends a folder's name."""
-    from importlib.metadata import Distribution
+    """The packages of one installation, with what ends a folder's name, and the modules that are in
+    none; nothing where its list of files is damaged.
 
-    for file in Distribution.at(about).files or ():
-        first, *inside = file.parts
-        if inside:
-            yield first + os.sep
-        elif first.endswith(".py"):
-            yield first
+    A folder without an ``__init__`` may have modules of others, the author's too.
+    """
+    files = _files_of(about)
+    packages = {file.parent for file in files if file.name.split(".")[0] == "__init__"}
+    for file in files:
+        *_, outermost = (None, *(own for own in file.parents if own.name and own in packages))
+        if outermost is not None:
+            yield str(outermost) + os.sep
+        elif file.suffix == ".py":
+            yield str(file)
+
+
+def _files_of(about: Path) -> list[PurePath]:
+    """The files of one installation that lie in its folder, from there."""
+    import csv
+
+    record = about / "RECORD"
+    try:
+        # Another kind of file may never end.
+        text = record.read_text("utf-8") if record.is_file() else ""
+        names = [row[0] for row in csv.reader(text.splitlines()) if row]
+    except (OSError, ValueError, csv.Error):
+        return []
+    # Scripts lie elsewhere.
+    found = (PurePath(*PurePosixPath(name).parts) for name in names)
+    return [file for file in found if not file.is_absolute() and ".." not in file.parts]
 
 
 def _reads_in(function: FunctionType) -> Iterator[_Read]:
