@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from quod import r1cs
 from quod.device import open_device
+from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError
 from quod.field.array import words_to_integers
@@ -76,10 +79,101 @@ def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
 
 def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many workgroups at a time as there is memory for."""
-    monkeypatch.setattr(executor, "_MOST_BYTES", 1)
+    most = 1 << 12
+    monkeypatch.setattr(executor, "_MOST_BYTES", most)
     circuit = r1cs.trace(lambda system: system.output("y", 3 * system.private("x") + 1))
+    launch, sizes = gpu_device.launch, {}
+
+    def launched(kernel: Any, groups: int, *given: Any) -> None:
+        reached = [one.nbytes for one in given if isinstance(one, Buffer)]
+        sizes[kernel.name] = max(sizes.get(kernel.name, 0), *reached)
+        launch(kernel, groups, *given)
+
+    monkeypatch.setattr(gpu_device, "launch", launched)
     found = made(circuit, [{"x": at} for at in range(70)], gpu_device)
     assert [one.first(2)[1, 0] for one in found] == [3 * at + 1 for at in range(70)]
+    assert {name for name, size in sizes.items() if size <= most} >= {
+        "count_unwritten", "failing_rows",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulated"])
+def test_errors_of_hints_say_of_which_input(device: str) -> None:
+    def function(system: r1cs.ConstraintSystem) -> None:
+        (half,) = system.hint(lambda value: 8 // value, [system.private("x")])
+        system.output("y", half * half)
+
+    circuit = r1cs.trace(function)
+    with pytest.raises(
+        InputError, match=r"^inputs\[2\]: the hint .* raised ZeroDivisionError"
+    ) as own:
+        circuit.witnesses([{"x": 1}, {"x": 2}, {"x": 0}], device=device)
+    assert isinstance(own.value.__cause__, ZeroDivisionError)
+    with pytest.raises(InputError, match=r"^the hint"):
+        circuit.witnesses([{"x": 0}], device=device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulated"])
+def test_hints_behind_a_quotient_by_zero_are_asked_what_the_steps_say(device: str) -> None:
+    """The program has another number there, which a hint may refuse."""
+    asked = []
+
+    def root(value: int) -> int:
+        asked.append(value)
+        return {0: 0, 4: 2}[value]
+
+    def function(system: r1cs.ConstraintSystem) -> None:
+        quotient = system.divide(system.private("x"), system.private("y"))
+        (own,) = system.hint(root, [quotient])
+        system.enforce(own, own, quotient)
+
+    circuit = r1cs.trace(function)
+    circuit.prepare()
+    inputs: list[dict[str, int]] = [{"x": 8, "y": 2}, {"x": 7, "y": 0}, {"x": 0, "y": 5}]
+    found = circuit.witnesses(inputs, check=False, device=device)
+    for own, one in zip(found, inputs, strict=True):
+        assert words_to_integers(circuit.field, own.values) == circuit.values(one)
+    assert set(asked) == {0, 4}
+
+
+def test_a_witness_in_memory_is_a_record() -> None:
+    circuit = r1cs.trace(small)
+    with open_device("emulated") as device:
+        one, lost = made(circuit, [{"x": 2}, {"x": 3}], device)
+        memory = "the memory of the device emulated"
+        assert repr(one) == f"<ResidentWitness over bn254: 5 values in {memory}>"
+        # Nobody asked for them.
+        assert "values" not in vars(one)
+        assert copy.copy(one) is one
+        assert copy.deepcopy(one) is one
+        again = pickle.loads(pickle.dumps(one))
+        assert type(again) is Witness
+        assert (again.curve, len(again), again.size) == (one.curve, len(one), one.size)
+        assert np.array_equal(again.values, one.values)
+        assert circuit.check(one) == []
+        with pytest.raises(ValueError, match="read-only"):
+            one.values[1] = 0
+        for count in (-1, 6, "1"):
+            with pytest.raises(InputError, match="the count of values must be a whole number"):
+                one.first(count)  # type: ignore[arg-type]
+    assert len(lost) == len(one.values)
+    assert repr(lost) == repr(one)
+    with pytest.raises(DeviceError, match="is gone"):
+        _ = lost.values
+    with pytest.raises(DeviceError, match="is gone"):
+        circuit.witnesses([{"x": 2}], device=device)
+    with open_device("emulated") as other:
+        made(circuit, [{"x": 2}], other)
+        # What was closed is not held on to.
+        assert list(circuit.program._resident) == [other]
+
+
+def test_no_copy_is_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_device("emulated") as device:
+        (own,) = made(r1cs.trace(small), [{"x": 2}], device)
+        monkeypatch.setattr(device, "download", lambda *given: None)
+        with pytest.raises(DeviceError, match="has not computed a copy of a witness"):
+            _ = own.values
 
 
 def test_a_processor_gives_host_memory() -> None:
@@ -91,7 +185,9 @@ def test_a_processor_gives_host_memory() -> None:
         circuit.witnesses(given, device="nothing")
 
 
-@pytest.mark.parametrize("left_out", ["witness_values", "failing_rows", "replay_program"])
+@pytest.mark.parametrize(
+    "left_out", ["witness_values", "count_unwritten", "failing_rows", "replay_program"]
+)
 def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.MonkeyPatch) -> None:
     circuit = r1cs.trace(mixed)
     inputs = [{"x": at, "y": 1, "amounts": [at, 2, 3]} for at in range(3)]

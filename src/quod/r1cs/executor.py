@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +15,11 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.written import UNWRITTEN, check_written, mark, not_written, unwritten
 from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
+from quod.r1cs.inputs import InputNumbers, said_of
 from quod.r1cs.kernels import count_unwritten, failing_rows, replay_program, witness_values
 from quod.r1cs.program import Call, Program
 from quod.r1cs.replay import hinted
 from quod.r1cs.shape import Shape
-
-InputNumbers = tuple[list[int], int]
-"""What `quod.r1cs.inputs.checked_inputs` gives."""
 
 # Registers of so many bytes are at work at a time.
 _MOST_BYTES = 1 << 30
@@ -76,12 +74,14 @@ class ProgramRunner:
         filling.fill(out, UNWRITTEN)
         filling.finish().run()
         divides = self._in_parts(inputs, lambda start, stop: out.slice(start * row, stop * row))
-        count = out.nbytes // self.modulus.bytes
-        found = unwritten(min(count, _LOOKING), 1)
-        look = device.compile(count_unwritten, words=self.modulus.words)
-        device.launch(look, -(-len(found) // device.lanes), count, len(found), out, found)
-        if found.any():
-            raise not_written(device, "witnesses")
+        look, size = device.compile(count_unwritten, words=self.modulus.words), self.modulus.bytes
+        for start, stop in _parts(device, out.nbytes // size, size):
+            found = unwritten(min(stop - start, _LOOKING), 1)
+            part = out.slice(start * size, stop * size)
+            groups = -(-len(found) // device.lanes)
+            device.launch(look, groups, stop - start, len(found), part, found)
+            if found.any():
+                raise not_written(device, "witnesses")
         return out, divides
 
     def _in_parts(
@@ -92,7 +92,7 @@ class ProgramRunner:
         on_host = in_host_memory(device)
         # One input has the processor's own words, without lanes that idle.
         width = (1 if len(inputs) == 1 else device.lanes) if on_host else _GPU_WIDTH
-        most = max(1, min(_MOST_BYTES, device.largest_buffer) // (size * width))
+        most = max(1, _most_bytes(device) // (size * width))
         groups = min(-(-len(inputs) // width), most)
         if on_host:
             groups = min(groups, device.multiprocessors)
@@ -104,15 +104,17 @@ class ProgramRunner:
         divides = np.zeros(len(inputs), np.bool_)
         for start in range(0, len(inputs), groups * width):
             stop = min(start + groups * width, len(inputs))
-            divides[start:stop] = self._run(inputs[start:stop], width, values, part(start, stop))
+            places = range(start, stop)
+            divides[start:stop] = self._run(inputs, places, width, values, part(start, stop))
         return divides
 
     def _run(
-        self, inputs: Sequence[InputNumbers], width: int, values: Any, out: Any
+        self, inputs: Sequence[InputNumbers], places: range, width: int, values: Any, out: Any
     ) -> NDArray[np.bool_]:
         device, program, modulus = self.device, self.program, self.modulus
-        groups = -(-len(inputs) // width)
-        elements, bits = self._laid_out(inputs, groups, width)
+        count = len(places)
+        groups = -(-count // width)
+        elements, bits = self._laid_out(inputs[places.start : places.stop], groups, width)
         flags = np.zeros(groups * width, np.uint32)
         compiled = device.compile(replay_program, lanes=width, modulus=modulus)
         reached = unwritten(groups * width, 1)
@@ -126,9 +128,12 @@ class ProgramRunner:
             check_written(device, "the values of a witness", reached)
             first = last
             if number < len(program.calls):
-                self._call(program.calls[number], width, values, elements, len(inputs))
-        self._gather(program.outputs, width, values, out, len(inputs))
-        divides: NDArray[np.bool_] = flags[: len(inputs)] != 0
+                given = self._arguments(program.calls[number], width, values, count)
+                for at in np.flatnonzero(flags[:count] == 0).tolist():
+                    with said_of(places[at], len(inputs)):
+                        self._call(program.calls[number], given[at], elements, *divmod(at, width))
+        self._gather(program.outputs, width, values, out, count)
+        divides: NDArray[np.bool_] = flags[:count] != 0
         return divides
 
     def _gather(
@@ -160,19 +165,20 @@ class ProgramRunner:
         bits[: len(inputs)] = np.frombuffer(raw, "<u4").reshape(len(inputs), -1)
         return _by_group(elements, groups), _by_group(bits, groups)
 
-    def _call(self, call: Call, width: int, values: Any, elements: Words, inputs: int) -> None:
-        """Asks a hint for each input."""
-        modulus, count = self.modulus, len(call.arguments)
-        given = unwritten(inputs, count, modulus.words)
-        if count:
+    def _arguments(self, call: Call, width: int, values: Any, inputs: int) -> Words:
+        """What a hint is asked for each input."""
+        given = unwritten(inputs, len(call.arguments), self.modulus.words)
+        if call.arguments:
             registers = np.array(call.arguments, np.uint32)
             self._gather(registers, width, values, given, inputs, are_integers=True)
             check_written(self.device, "the arguments of a hint", given)
-        for number in range(inputs):
-            numbers = words_to_integers(modulus, given[number])
-            results = hinted(call.hint, numbers, modulus.value)
-            group, lane = divmod(number, width)
-            elements[group, list(call.results), lane] = integers_to_words(modulus, results)
+        return given
+
+    def _call(self, call: Call, given: Words, elements: Words, group: int, lane: int) -> None:
+        """Asks a hint for one input. It is not for what follows from a quotient by 0."""
+        modulus = self.modulus
+        results = hinted(call.hint, words_to_integers(modulus, given), modulus.value)
+        elements[group, list(call.results), lane] = integers_to_words(modulus, results)
 
 
 class RowChecker:
@@ -209,16 +215,35 @@ class RowChecker:
 
     def failing_of(self, witnesses: Words | Buffer, count: int, wires: int) -> NDArray[np.bool_]:
         """The same for witnesses in the device's memory."""
-        device = self.device
-        failing = unwritten(count, self.rows, 1)
+        device, size = self.device, wires * self.modulus.bytes
+        found = np.empty((count, self.rows), np.bool_)
         compiled = device.compile(failing_rows, modulus=self.modulus)
-        device.launch(
-            compiled, -(-failing.size // device.lanes), failing.size, self.rows, wires,
-            *self._tables, witnesses, failing,
-        )  # fmt: skip
-        check_written(device, "which constraints fail", failing)
-        found: NDArray[np.bool_] = failing[..., 0] != 0
+        for start, stop in _parts(device, count, size):
+            failing = unwritten(stop - start, self.rows, 1)
+            part = (
+                witnesses.slice(start * size, stop * size)
+                if isinstance(witnesses, Buffer)
+                else witnesses[start:stop]
+            )
+            device.launch(
+                compiled, -(-failing.size // device.lanes), failing.size, self.rows, wires,
+                *self._tables, part, failing,
+            )  # fmt: skip
+            check_written(device, "which constraints fail", failing)
+            found[start:stop] = failing[..., 0] != 0
         return found
+
+
+def _most_bytes(device: AnyDevice) -> int:
+    """Bytes that a kernel is given in one piece."""
+    return min(_MOST_BYTES, device.largest_buffer)
+
+
+def _parts(device: AnyDevice, count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where parts of a memory begin and end, of `count` things of so many bytes."""
+    step = max(1, _most_bytes(device) // size)
+    for start in range(0, count, step):
+        yield start, min(start + step, count)
 
 
 def _where(device: AnyDevice, table: NDArray[np.uint32]) -> Any:

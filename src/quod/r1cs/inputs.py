@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from quod.errors import InputError
 from quod.r1cs.steps import Input
@@ -11,10 +12,11 @@ from quod.validation import in_order, shown_kind, whole_number
 Inputs = Mapping[str, "int | Sequence[int]"]
 """A number for each input by its name, or as many as it has. Negative ones are modulo the prime."""
 
+InputNumbers = tuple[list[int], int]
+"""What `checked_inputs` gives."""
 
-def checked_inputs(
-    declared: Mapping[str, Input], given: Inputs, prime: int
-) -> tuple[list[int], int]:
+
+def checked_inputs(declared: Mapping[str, Input], given: Inputs, prime: int) -> InputNumbers:
     """The elements of all inputs, and the bits of all that are bits as one number, the first least.
 
     InputError for one that is missing or that the circuit does not have, a list of another length,
@@ -54,15 +56,24 @@ def checked_inputs(
 
 def all_checked(
     declared: Mapping[str, Input], given: Sequence[Inputs], prime: int
-) -> list[tuple[list[int], int]]:
+) -> list[InputNumbers]:
     """The same of several; what is raised says of which."""
     found = []
     for at, one in enumerate(given):
-        try:
+        with said_of(at, len(given)):
             found.append(checked_inputs(declared, one, prime))
-        except InputError as error:
-            raise InputError(f"{place_of(at, len(given))}{error}") from None
     return found
+
+
+@contextmanager
+def said_of(at: int, count: int) -> Iterator[None]:
+    """An InputError about one of several inputs says about which."""
+    try:
+        yield
+    except InputError as error:
+        if count == 1:
+            raise
+        raise InputError(f"{place_of(at, count)}{error}") from error.__cause__
 
 
 def place_of(at: int, count: int) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
+from quod.device.written import check_written, unwritten
 from quod.field.array import Words
 from quod.field.moduli import Modulus
 from quod.formats import Witness
-from quod.r1cs.executor import InputNumbers, ProgramRunner, RowChecker
+from quod.r1cs.executor import ProgramRunner, RowChecker
+from quod.r1cs.inputs import InputNumbers
 from quod.r1cs.program import Program
 from quod.r1cs.shape import Shape
+from quod.validation import whole_number
 
 
 class ResidentWitness(Witness):
@@ -39,15 +43,37 @@ class ResidentWitness(Witness):
         modulus: Modulus = self.__dict__["_modulus"]
         return self.memory.nbytes // modulus.bytes
 
+    def __repr__(self) -> str:
+        return (
+            f"<ResidentWitness over {self.curve}: {len(self)} values in the memory of "
+            f"{self.memory.space.name}>"
+        )
+
+    def __copy__(self) -> Self:
+        # It does not change.
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has no such memory: it gets the values."""
+        return Witness, (self.path, self.curve, self.values, self.size)
+
     @cached_property
     def values(self) -> Words:
-        return self.first(len(self))
+        found = self.first(len(self))
+        # What is written here would not reach the memory.
+        found.flags.writeable = False
+        return found
 
     def first(self, count: int) -> Words:
-        """The first values, copied to the host."""
+        """The first values, copied to the host; InputError if there are not so many."""
+        count = whole_number("the count of values", count, 0, len(self))
         modulus: Modulus = self.__dict__["_modulus"]
-        found = np.empty((count, modulus.words), np.uint32)
+        found = unwritten(count, modulus.words)
         self.device.download(self.memory.slice(0, found.nbytes), found)
+        check_written(self.device, "a copy of a witness", found)
         return found
 
 

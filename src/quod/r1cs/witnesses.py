@@ -13,7 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import Words, integers_to_words
 from quod.field.moduli import Modulus
 from quod.r1cs.executor import ProgramRunner, RowChecker
-from quod.r1cs.inputs import Inputs, all_checked, input_values
+from quod.r1cs.inputs import Inputs, all_checked, input_values, said_of
 from quod.r1cs.kept_program import kept_program, program_of
 from quod.r1cs.lowering import lowered
 from quod.r1cs.program import Program
@@ -108,7 +108,7 @@ class WitnessProgram:
         found, divide = self.runner.run(given)
         for at in np.flatnonzero(divide).tolist():
             # What follows from a quotient by 0 is as the steps say it.
-            found[at] = self._step_by_step([inputs[at]])[0]
+            found[at] = self._steps_of(inputs, at)
         return found
 
     def resident(
@@ -120,7 +120,7 @@ class WitnessProgram:
         found, memory, divide = self._on(device, curve).make(given)
         for at in divide:
             # What follows from a quotient by 0 is as the steps say it.
-            device.upload(self._step_by_step([inputs[at]])[0], into=found[at].memory)
+            device.upload(self._steps_of(inputs, at), into=found[at].memory)
         return found, memory
 
     def failing_in(
@@ -131,11 +131,18 @@ class WitnessProgram:
 
     def _on(self, device: AnyDevice, curve: str) -> ResidentWitnesses:
         circuit = self._circuit
-        if device not in self._resident:
-            self._resident[device] = ResidentWitnesses(
-                device, curve, circuit.field, self._program, circuit.shape
-            )
-        return self._resident[device]
+        known = self._resident.get(device)
+        if known is None:
+            known = ResidentWitnesses(device, curve, circuit.field, self._program, circuit.shape)
+            # Those that were closed are not held on to.
+            others = list(self._resident.items())
+            own = {other: made for other, made in others if not other.space.is_lost}
+            self._resident = {**own, device: known}
+        return known
+
+    def _steps_of(self, inputs: Sequence[Inputs], at: int) -> Words:
+        with said_of(at, len(inputs)):
+            return self._step_by_step([inputs[at]])[0]
 
     def _step_by_step(self, inputs: Sequence[Inputs]) -> Words:
         system = self._circuit.system
