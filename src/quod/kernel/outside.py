@@ -168,7 +168,8 @@ def _is_authors(file: str) -> bool:
 
 def _path() -> tuple[str, ...]:
     # Python passes over what is no name of a folder.
-    return tuple(entry for entry in sys.path if isinstance(entry, str))
+    entries: list[object] = [*sys.path]
+    return tuple(entry for entry in entries if isinstance(entry, str))
 
 
 @functools.lru_cache(maxsize=8)
@@ -198,9 +199,9 @@ def _names_of(about: Path) -> Iterator[str]:
     files = _files_of(about)
     packages = {file.parent for file in files if file.name.split(".")[0] == "__init__"}
     for file in files:
-        *_, outermost = (None, *(own for own in file.parents if own.name and own in packages))
-        if outermost is not None:
-            yield str(outermost) + os.sep
+        around = [own for own in file.parents if own.name and own in packages]
+        if around:
+            yield str(around[-1]) + os.sep
         elif file.suffix == ".py":
             yield str(file)
 

@@ -142,7 +142,8 @@ class WitnessProgram:
 
     def _steps_of(self, inputs: Sequence[Inputs], at: int) -> Words:
         with said_of(at, len(inputs)):
-            return self._step_by_step([inputs[at]])[0]
+            own: Words = self._step_by_step([inputs[at]])[0]
+        return own
 
     def _step_by_step(self, inputs: Sequence[Inputs]) -> Words:
         system = self._circuit.system
