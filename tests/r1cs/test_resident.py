@@ -235,3 +235,11 @@ def test_a_key_of_the_device_takes_it_from_there(
             key.prove(made(r1cs.trace(small, "bls12_381"), inputs[:1], gpu_device)[0])
         with pytest.raises(MismatchError, match="values and the key"):
             key.prove(made(r1cs.trace(mixed), [MIXED_INPUTS], gpu_device)[0])
+
+
+def test_a_file_gives_a_witness_of_the_host(tmp_path: Path) -> None:
+    circuit = r1cs.trace(small)
+    circuit.write_wtns(tmp_path / "own.wtns", {"x": 2})
+    found = ResidentWitness.open(tmp_path / "own.wtns")
+    assert type(found) is Witness
+    assert len(found) == circuit.wires

@@ -79,7 +79,8 @@ class Witness:
             )
         if values[0, 0] != 1 or values[0, 1:].any():
             section.fail("value 0 must be the constant 1; make the witness again", start)
-        return cls(file.path, curve.name, values, file.size)
+        # Of a class below, whose witnesses are not of files, it is none.
+        return Witness(file.path, curve.name, values, file.size)
 
 
 def write_wtns(path: Path, curve: str, values: Words) -> None:
