@@ -112,6 +112,13 @@ def test_errors_of_hints_say_of_which_input(device: str) -> None:
     with pytest.raises(InputError, match=r"^the hint"):
         circuit.witnesses([{"x": 0}], device=device)
 
+    def refuse(value: int) -> int:
+        raise MismatchError("no such leaf")
+
+    circuit = r1cs.trace(lambda system: system.hint(refuse, [system.private("x")]))
+    with pytest.raises(MismatchError, match=r"^no such leaf"):
+        circuit.witnesses([{"x": 1}, {"x": 2}], device=device)
+
 
 @pytest.mark.parametrize("device", ["cpu", "emulated"])
 def test_hints_behind_a_quotient_by_zero_are_asked_what_the_steps_say(device: str) -> None:

@@ -71,7 +71,8 @@ def said_of(at: int, count: int) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if count == 1:
+        # A hint may raise an error of its own kind.
+        if count == 1 or type(error) is not InputError:
             raise
         raise InputError(f"{place_of(at, count)}{error}") from error.__cause__
 
