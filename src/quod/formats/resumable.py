@@ -24,6 +24,7 @@ from functools import cached_property
 from time import monotonic
 from typing import Any, BinaryIO
 
+from quod import shallow_json
 from quod.errors import DeviceError, OutputError
 from quod.formats.output import flush_directory, followed, mode_of, reported, write_atomically
 from quod.formats.source import Path
@@ -313,7 +314,7 @@ def _remove(path: str) -> None:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = shallow_json.load(line)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
