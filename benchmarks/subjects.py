@@ -101,6 +101,19 @@ CPU: Commands = {
         for peer in ([], ["--against", "snarkjs"])
     ],
     "ceremony": [["--log2", "12", "--step", "prepare", "--against", "snarkjs", *_ONCE]],
+    "setup": [
+        [
+            "--power",
+            "15",
+            "--step",
+            "setup",
+            "--step",
+            "contribute",
+            "--against",
+            "snarkjs",
+            *_TWICE,
+        ]
+    ],
     "gemm": [
         [*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD],
         [*_kinds("int8"), *_shapes("1024"), "--threads", "1"],
