@@ -308,10 +308,10 @@ def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
             "use the witness and the key of one circuit",
             path=witness.path,
         )
-    # The kernels take the values for what a witness file has.
     fr, count = key.zkey.fr, key.public + 1
     if len(witness) == key.variables and _is_beside(witness, key):
         return witness.memory, witness.first(count)
+    # The kernels take the values for what a witness file has.
     values: Any = witness.values
     if not isinstance(values, np.ndarray) or (
         values.dtype != np.uint32 or values.shape[1:] != (fr.words,)

@@ -25,6 +25,7 @@ from quod.r1cs.inputs import Inputs, input_values, place_of
 from quod.r1cs.lints import Lint, lints_of
 from quod.r1cs.names import write_names
 from quod.r1cs.profile import Profile
+from quod.r1cs.resident import OF_A_CIRCUIT
 from quod.r1cs.shape import Counts, Shape, shape_of
 from quod.r1cs.signal import place
 from quod.r1cs.steps import Input
@@ -134,15 +135,14 @@ class Circuit:
         found = self.program.values(given)
         if check:
             self._refuse_failing(self._failing(found), lambda at: found[at])
-        name = "the witness of a circuit"
-        return [Witness(name, self.curve, own, own.nbytes) for own in found]
+        return [Witness(OF_A_CIRCUIT, self.curve, own, own.nbytes) for own in found]
 
     def _resident(
         self, inputs: Sequence[Inputs], device: AnyDevice, *, check: bool
     ) -> list[Witness]:
-        found, memory = self.program.resident(inputs, device, self.curve)
+        found, memory = self.program.resident(inputs, device)
         if check:
-            failing = self.program.failing_in(memory, len(found), device, self.curve)
+            failing = self.program.failing_in(memory, len(found), device)
             self._refuse_failing(failing, lambda at: found[at].values)
         return list(found)
 

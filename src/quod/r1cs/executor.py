@@ -39,9 +39,9 @@ class ProgramRunner:
     def __init__(self, program: Program, modulus: Modulus, device: AnyDevice | None = None) -> None:
         self.program, self.modulus, self._given = program, modulus, device
 
-    @cached_property
+    @property
     def device(self) -> AnyDevice:
-        """What computes."""
+        """What computes. The processor is asked for each time: one that failed is opened again."""
         return self._given or resolve_device("cpu")
 
     @cached_property
@@ -199,9 +199,9 @@ class RowChecker:
             _filled(from_integers(modulus, [own * radix for own in coefficients])),
         )  # fmt: skip
 
-    @cached_property
+    @property
     def device(self) -> AnyDevice:
-        """What computes."""
+        """What computes. The processor is asked for each time: one that failed is opened again."""
         return self._given or resolve_device("cpu")
 
     @cached_property

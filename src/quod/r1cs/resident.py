@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -20,6 +21,9 @@ from quod.r1cs.program import Program
 from quod.r1cs.shape import Shape
 from quod.validation import whole_number
 
+OF_A_CIRCUIT = "the witness of a circuit"
+"""What messages call one that comes from no file."""
+
 
 class ResidentWitness(Witness):
     """A witness in the memory of a device; a proving key of that device does not copy it from the
@@ -31,17 +35,17 @@ class ResidentWitness(Witness):
 
     device: AnyDevice
     memory: Buffer
+    _modulus: Modulus
 
     def __init__(self, curve: str, device: AnyDevice, memory: Buffer, modulus: Modulus) -> None:
         # A record's attributes are set here alone.
         self.__dict__.update(
-            path="the witness of a circuit", curve=curve, size=memory.nbytes, device=device,
+            path=OF_A_CIRCUIT, curve=curve, size=memory.nbytes, device=device,
             memory=memory, _modulus=modulus,
         )  # fmt: skip
 
     def __len__(self) -> int:
-        modulus: Modulus = self.__dict__["_modulus"]
-        return self.memory.nbytes // modulus.bytes
+        return self.memory.nbytes // self._modulus.bytes
 
     def __repr__(self) -> str:
         return (
@@ -70,8 +74,7 @@ class ResidentWitness(Witness):
     def first(self, count: int) -> Words:
         """The first values, copied to the host; InputError if there are not so many."""
         count = whole_number("the count of values", count, 0, len(self))
-        modulus: Modulus = self.__dict__["_modulus"]
-        found = unwritten(count, modulus.words)
+        found = unwritten(count, self._modulus.words)
         self.device.download(self.memory.slice(0, found.nbytes), found)
         check_written(self.device, "a copy of a witness", found)
         return found
@@ -106,10 +109,7 @@ class ResidentWitnesses:
         ]  # fmt: skip
         return found, memory, np.flatnonzero(divide).tolist()
 
-    def failing(self, memory: Buffer, count: int) -> list[list[int]]:
-        """The rows that each of the witnesses in that memory does not satisfy."""
+    def failing(self, memory: Buffer, count: int) -> NDArray[np.bool_]:
+        """Which rows each of the witnesses in that memory does not satisfy."""
         wires = memory.nbytes // (count * self._modulus.bytes)
-        return [
-            np.flatnonzero(one).tolist()
-            for one in self._checker.failing_of(memory, count, wires)
-        ]  # fmt: skip
+        return self._checker.failing_of(memory, count, wires)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -34,6 +35,11 @@ class Traced(Protocol):
     @property
     def field(self) -> Modulus:
         """What the values are of."""
+        ...
+
+    @property
+    def curve(self) -> str:
+        """The name of the curve whose scalars they are."""
         ...
 
     @property
@@ -112,28 +118,28 @@ class WitnessProgram:
         return found
 
     def resident(
-        self, inputs: Sequence[Inputs], device: AnyDevice, curve: str
+        self, inputs: Sequence[Inputs], device: AnyDevice
     ) -> tuple[list[ResidentWitness], Buffer]:
         """Witnesses in the memory of a device, one after the other in a buffer of them all."""
         circuit = self._circuit
         given = all_checked(circuit.inputs, inputs, circuit.field.value)
-        found, memory, divide = self._on(device, curve).make(given)
+        found, memory, divide = self._on(device).make(given)
         for at in divide:
             # What follows from a quotient by 0 is as the steps say it.
             device.upload(self._steps_of(inputs, at), into=found[at].memory)
         return found, memory
 
-    def failing_in(
-        self, memory: Buffer, count: int, device: AnyDevice, curve: str
-    ) -> list[list[int]]:
+    def failing_in(self, memory: Buffer, count: int, device: AnyDevice) -> list[list[int]]:
         """The rows that each of so many witnesses in a device's memory does not satisfy."""
-        return self._on(device, curve).failing(memory, count)
+        return _places(self._on(device).failing(memory, count))
 
-    def _on(self, device: AnyDevice, curve: str) -> ResidentWitnesses:
+    def _on(self, device: AnyDevice) -> ResidentWitnesses:
         circuit = self._circuit
         known = self._resident.get(device)
         if known is None:
-            known = ResidentWitnesses(device, curve, circuit.field, self._program, circuit.shape)
+            known = ResidentWitnesses(
+                device, circuit.curve, circuit.field, self._program, circuit.shape
+            )
             # Those that were closed are not held on to.
             others = list(self._resident.items())
             own = {other: made for other, made in others if not other.space.is_lost}
@@ -156,5 +162,9 @@ class WitnessProgram:
 
     def failing(self, witnesses: Words) -> list[list[int]]:
         """The rows that each of the witnesses, as `values` gives them, does not satisfy."""
-        found = self.checker.failing(witnesses)
-        return [np.flatnonzero(one).tolist() for one in found]
+        return _places(self.checker.failing(witnesses))
+
+
+def _places(failing: NDArray[np.bool_]) -> list[list[int]]:
+    """Where something is true, of each row."""
+    return [np.flatnonzero(one).tolist() for one in failing]
