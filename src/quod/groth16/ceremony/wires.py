@@ -48,10 +48,10 @@ class WireTerms:
             coefficients.taken(order),
         )
 
-    def weights(self) -> NDArray[np.int64]:
-        """What the terms before each wire weigh."""
-        hard = np.searchsorted(self.coefficients.hard, self.starts)
-        return self.starts + (HARD_WEIGHT - 1) * hard
+    def weights(self, first: int, last: int) -> NDArray[np.int64]:
+        """What all terms before each wire from `first` to `last` weigh."""
+        starts = self.starts[first : last + 1]
+        return starts + (HARD_WEIGHT - 1) * np.searchsorted(self.coefficients.hard, starts)
 
 
 def wire_points(
@@ -67,9 +67,11 @@ def wire_points(
     Each is the sum of coefficient times basis[row] over the wire's terms in all parts. Only as many
     points as `most_terms` terms need are in memory.
     """
-    weights = sum((terms.weights() for terms, _ in parts), np.zeros(1, np.int64))
+    begin = first
+    weights = sum((terms.weights(first, last) for terms, _ in parts), np.zeros(1, np.int64))
     while first < last:
-        until = int(np.searchsorted(weights, weights[first] + most_terms, "right")) - 1
+        before = weights[first - begin]
+        until = begin + int(np.searchsorted(weights, before + most_terms, "right")) - 1
         if until <= first:
             yield _heavy_wire(device, group, parts, first, most_terms // HARD_WEIGHT)
             first += 1
