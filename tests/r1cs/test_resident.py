@@ -15,6 +15,7 @@ import pytest
 from quod import r1cs
 from quod.device import open_device
 from quod.device.buffer import Buffer
+from quod.device.emulated.device import EmulatedDevice, Executor
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError
 from quod.field.array import words_to_integers
@@ -141,6 +142,30 @@ def test_hints_behind_a_quotient_by_zero_are_asked_what_the_steps_say(device: st
     for own, one in zip(found, inputs, strict=True):
         assert words_to_integers(circuit.field, own.values) == circuit.values(one)
     assert set(asked) == {0, 4}
+
+
+@pytest.mark.parametrize("form", ["ir", "wgsl"])
+def test_many_take_more_than_one_buffer(form: Executor) -> None:
+    """Where a buffer has room for 32 to 63 of them; and the place of one that fails is its own."""
+
+    def function(system: r1cs.ConstraintSystem) -> None:
+        x, y = system.private("x"), system.private("y")
+        system.enforce(x, x, y)
+
+    circuit = r1cs.trace(function)
+    size = circuit.field.bytes * circuit.wires
+    device = EmulatedDevice(executor=form, largest_buffer=63 * size)
+    inputs = [{"x": x, "y": x * x} for x in range(70)]
+    found = made(circuit, inputs, device)
+    assert [words_to_integers(circuit.field, own.values) for own in found] == [
+        circuit.values(one) for one in inputs
+    ]
+    assert len({own.memory.owner for own in found}) == 3
+    for place in (0, 31, 32, 69):
+        wrong = [*inputs]
+        wrong[place] = {"x": 1, "y": 2}
+        with pytest.raises(r1cs.UnsatisfiedError, match=rf"^inputs\[{place}\]"):
+            circuit.witnesses(wrong, device=device)
 
 
 def test_a_witness_in_memory_is_a_record() -> None:

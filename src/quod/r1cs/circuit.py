@@ -140,9 +140,9 @@ class Circuit:
     def _resident(
         self, inputs: Sequence[Inputs], device: AnyDevice, *, check: bool
     ) -> list[Witness]:
-        found, memory = self.program.resident(inputs, device)
+        found, memories = self.program.resident(inputs, device)
         if check:
-            failing = self.program.failing_in(memory, len(found), device)
+            failing = self.program.failing_in(memories, len(found[0]), device)
             self._refuse_failing(failing, lambda at: found[at].values)
         return list(found)
 

@@ -66,23 +66,44 @@ class ProgramRunner:
         check_written(self.device, "witnesses", out)
         return out, divides
 
-    def run_resident(self, inputs: Sequence[InputNumbers]) -> tuple[Buffer, NDArray[np.bool_]]:
-        """The same in the device's memory, where nothing of the values leaves it."""
-        device, row = self.device, len(self.program.outputs) * self.modulus.bytes
-        out = device.allocate(len(inputs) * row, zero=False)
+    def run_resident(
+        self, inputs: Sequence[InputNumbers]
+    ) -> tuple[list[Buffer], NDArray[np.bool_]]:
+        """The same in the device's memory, where nothing of the values leaves it: in one buffer,
+        or in as many as the device needs for so many witnesses."""
+        memories = list[Buffer]()
+
+        def part(start: int, stop: int) -> Buffer:
+            memories.append(self._unwritten(stop - start))
+            return memories[-1]
+
+        divides = self._in_parts(inputs, part)
+        for memory in memories:
+            self._check_written(memory)
+        return memories, divides
+
+    def _unwritten(self, count: int) -> Buffer:
+        """Memory of the device for so many witnesses, as `unwritten` is on the host."""
+        device = self.device
+        out = device.allocate(count * self._row, zero=False)
         filling = device.stream("witnesses").record()
         filling.fill(out, UNWRITTEN)
         filling.finish().run()
-        divides = self._in_parts(inputs, lambda start, stop: out.slice(start * row, stop * row))
-        look, size = device.compile(count_unwritten, words=self.modulus.words), self.modulus.bytes
-        for start, stop in _parts(device, out.nbytes // size, size):
-            found = unwritten(min(stop - start, _LOOKING), 1)
-            part = out.slice(start * size, stop * size)
-            groups = -(-len(found) // device.lanes)
-            device.launch(look, groups, stop - start, len(found), part, found)
-            if found.any():
-                raise not_written(device, "witnesses")
-        return out, divides
+        return out
+
+    def _check_written(self, out: Buffer) -> None:
+        device, size = self.device, self.modulus.bytes
+        look, count = device.compile(count_unwritten, words=self.modulus.words), out.nbytes // size
+        found = unwritten(min(count, _LOOKING), 1)
+        groups = -(-len(found) // device.lanes)
+        device.launch(look, groups, count, len(found), out, found)
+        if found.any():
+            raise not_written(device, "witnesses")
+
+    @property
+    def _row(self) -> int:
+        """Bytes of a witness."""
+        return len(self.program.outputs) * self.modulus.bytes
 
     def _in_parts(
         self, inputs: Sequence[InputNumbers], part: Callable[[int, int], Any]
@@ -92,7 +113,7 @@ class ProgramRunner:
         on_host = in_host_memory(device)
         # One input has the processor's own words, without lanes that idle.
         width = (1 if len(inputs) == 1 else device.lanes) if on_host else _GPU_WIDTH
-        most = max(1, _most_bytes(device) // (size * width))
+        most = max(1, _most_bytes(device) // (max(size, self._row) * width))
         groups = min(-(-len(inputs) // width), most)
         if on_host:
             groups = min(groups, device.multiprocessors)

@@ -96,20 +96,22 @@ class ResidentWitnesses:
 
     def make(
         self, inputs: Sequence[InputNumbers]
-    ) -> tuple[list[ResidentWitness], Buffer, list[int]]:
-        """The witnesses of some inputs, the memory of all of them, and the places of inputs that
-        divide by 0, whose values are not to be used."""
-        memory, divide = self._runner.run_resident(inputs)
-        row = memory.nbytes // len(inputs)
+    ) -> tuple[list[ResidentWitness], list[Buffer], list[int]]:
+        """The witnesses of some inputs, the memory of all of them in order, and the places of
+        inputs that divide by 0, whose values are not to be used."""
+        memories, divide = self._runner.run_resident(inputs)
+        row = sum(memory.nbytes for memory in memories) // len(inputs)
         found = [
             ResidentWitness(
                 self._curve, self._device, memory.slice(at, at + row), self._modulus
             )
-            for at in range(0, memory.nbytes, row)
+            for memory in memories for at in range(0, memory.nbytes, row)
         ]  # fmt: skip
-        return found, memory, np.flatnonzero(divide).tolist()
+        return found, memories, np.flatnonzero(divide).tolist()
 
-    def failing(self, memory: Buffer, count: int) -> NDArray[np.bool_]:
-        """Which rows each of the witnesses in that memory does not satisfy."""
-        wires = memory.nbytes // (count * self._modulus.bytes)
-        return self._checker.failing_of(memory, count, wires)
+    def failing(self, memories: Sequence[Buffer], wires: int) -> NDArray[np.bool_]:
+        """Which rows each of the witnesses in those memories does not satisfy."""
+        row = wires * self._modulus.bytes
+        return np.concatenate(
+            [self._checker.failing_of(own, own.nbytes // row, wires) for own in memories]
+        )

@@ -119,19 +119,21 @@ class WitnessProgram:
 
     def resident(
         self, inputs: Sequence[Inputs], device: AnyDevice
-    ) -> tuple[list[ResidentWitness], Buffer]:
-        """Witnesses in the memory of a device, one after the other in a buffer of them all."""
+    ) -> tuple[list[ResidentWitness], list[Buffer]]:
+        """Witnesses in the memory of a device, in order in as few buffers as it takes."""
         circuit = self._circuit
         given = all_checked(circuit.inputs, inputs, circuit.field.value)
-        found, memory, divide = self._on(device).make(given)
+        found, memories, divide = self._on(device).make(given)
         for at in divide:
             # What follows from a quotient by 0 is as the steps say it.
             device.upload(self._steps_of(inputs, at), into=found[at].memory)
-        return found, memory
+        return found, memories
 
-    def failing_in(self, memory: Buffer, count: int, device: AnyDevice) -> list[list[int]]:
-        """The rows that each of so many witnesses in a device's memory does not satisfy."""
-        return _places(self._on(device).failing(memory, count))
+    def failing_in(
+        self, memories: Sequence[Buffer], wires: int, device: AnyDevice
+    ) -> list[list[int]]:
+        """The rows that each of the witnesses in a device's memories does not satisfy."""
+        return _places(self._on(device).failing(memories, wires))
 
     def _on(self, device: AnyDevice) -> ResidentWitnesses:
         circuit = self._circuit
