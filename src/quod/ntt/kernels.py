@@ -12,7 +12,7 @@ from quod.ntt.gpu.factors import fill_progressions
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
 from quod.ntt.gpu.transform import TileShape, transform_tiles
 from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.points import point_butterflies, point_doubles, point_multiples
+from quod.ntt.points import factor_digits, point_butterflies, point_doubles, point_multiples
 from quod.ntt.quotient import product_less, quotient_difference, quotient_scalars
 from quod.ntt.reorder import reverse_bits, scale_by_powers
 from quod.ntt.steps import Direction
@@ -52,5 +52,5 @@ for _definition in (fill_progressions, product_less, quotient_difference):
 
 _GROUP = GROUPS["bn254.g1"]
 register(f"ntt_point_butterflies.{_GROUP.name}", point_butterflies, group=_GROUP, multiplied=True)
-for _definition in (point_multiples, point_doubles):
+for _definition in (factor_digits, point_multiples, point_doubles):
     register(f"ntt_{_definition.name}.{_GROUP.name}", _definition, group=_GROUP)

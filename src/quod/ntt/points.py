@@ -17,13 +17,17 @@ from quod.curve.group import Group
 from quod.curve.point import PointArithmetic
 from quod.curve.point_kernels import curve_normalise
 from quod.curve.scalar_parts import parts_of
+from quod.curve.scalar_splitting import split_scalar
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.written import check_written, unwritten
 from quod.field.array import Words
 from quod.field.roots import root_of_unity
-from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel, types
 from quod.kernel.value import Value
+from quod.ntt.gpu.factors import build_progressions
+from quod.transcript.words import message_words
 
 # Points that share an inversion.
 _SHARING = 64
@@ -91,6 +95,18 @@ def point_doubles(
         curve.store_extended(out, i, curve.double(curve.load_extended(points, i)))
 
 
+@kernel
+def factor_digits(
+    k: Builder, count: U32, factors: Pointer[U64], out: Pointer[U32], *, group: Group
+) -> None:
+    """Row i of out = the digits of factors[i], which is in Montgomery form."""
+    f, parts, i = prime_field(k, group.scalars), parts_of(group), k.global_id()
+    with k.if_(i < count):
+        digits = split_scalar(k, parts, message_words(f, f.load(factors, i)))
+        row = i.cast(types.u64) * (parts.count * parts.part_words)
+        k.store(out, row, *(word for part in digits for word in part))
+
+
 def _row(digits: Value, row: Value, group: Group) -> list[list[Value]]:
     """The digits of one of the factors."""
     parts = parts_of(group)
@@ -109,12 +125,13 @@ class LagrangeLevels:
         self._group = group
         self._top = top
         self._parts = parts_of(group)
-        fr, size = group.scalars, 1 << top
+        fr, count = group.scalars, max((1 << top) // 2, 1)
         back = pow(root_of_unity(fr, "snarkjs", top), -1, fr.value)
-        powers = [1]
-        for _ in range(max(size // 2, 1) - 1):
-            powers.append(powers[-1] * back % fr.value)
-        self._factors = device.upload(self._parts.words(powers))
+        self._factors = device.allocate(
+            4 * self._parts.count * self._parts.part_words * count, zero=False
+        )
+        powers = build_progressions(device, fr, [1], [back], count)
+        self._launch(factor_digits, count, powers, self._factors)
 
     @staticmethod
     def check_memory(device: AnyDevice, group: Group, top: int) -> None:
