@@ -5,16 +5,22 @@ What is copied and computed is the same in all: `quod.groth16.partition.streamed
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.porep import KEY_SEED, gpu_figures
 from quod.cli.terminal import note
 from quod.device.intervals import union
 from quod.device.timeline import Stage, Timeline
+
+if TYPE_CHECKING:
+    from quod.formats import Witness
+    from quod.groth16.partition.key import PartitionKey
 
 _TRACKS = ("copies", "sums")
 
@@ -54,11 +60,19 @@ def cases(
         more: dict[str, Parameter] = {"mode": name}
         if not resident:
             more["share"] = f"{share:.0%}"
-        yield Case(shape | more, lambda key=key: key.prove(witness))  # type: ignore[misc]
+        held = [key]
+        yield Case(shape | more, partial(_prove, held, witness))
         key.close()
+        # Whoever keeps the case does not keep the key, which takes a good part of the device.
+        held.clear()
         del key
+        gc.collect()
     if picture is not None:
         draw(picture, {name: stages for name, stages in shown.items() if stages})
+
+
+def _prove(held: list[PartitionKey], witness: Witness) -> None:
+    held[0].prove(witness)
 
 
 def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
