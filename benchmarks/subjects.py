@@ -214,8 +214,16 @@ CUDA: Commands = {
     "ceremony": [
         ["--log2", "16", "--log2", "20", "--step", "contribute", *_ONCE],
         ["--log2", "12", "--log2", "16", "--log2", "20", "--step", "prepare", *_ONCE],
+        ["--log2", "22", "--step", "prepare", *_ONCE],
     ],
-    "quant": [["--type", name, *_AGAINST_COPY] for name in QUANTISED],
+    "quant": [
+        *(["--type", name, *_AGAINST_COPY] for name in QUANTISED),
+        *(
+            ["--type", "Q4_K", "--batch", "512", "--activations", kind, "--against", "torch"]
+            for kind in ("exact", "int8")
+        ),
+    ],
+    "attention-gradient": [["--shape", "1x16x8192x128", "--dtype", "f16", "--against", "torch"]],
     "inference": [_MODEL],
     **{
         subject: [

@@ -449,8 +449,21 @@ def quant(
         int | None, typer.Option(help="Parts of a subgroup with rows of their own.")
     ] = None,
     activations: Annotated[str, typer.Option(help="exact or int8.")] = "exact",
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows of --dtype in place of a vector; the peer: torch."),
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="With --batch: f32, f16 or bf16.")] = "f16",
 ) -> None:
     """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
+    if batch is not None:
+        from quod.cli.bench import quantised_rows
+
+        rows_of = quantised_rows.cases(
+            settings.device, type_name, size, matrices, batch, dtype, activations
+        )
+        settings.measure("quant", rows_of)
+        return
     from quod.cli.bench.quant import cases
 
     given = {"lanes": lanes, "width": width, "at_once": rows, "together": together}

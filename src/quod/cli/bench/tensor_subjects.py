@@ -75,8 +75,22 @@ def inference(
     settings.measure("inference", found)
 
 
+def attention_gradient(
+    settings: Settings,
+    kinds: Kinds = None,
+    shapes: Shapes = None,
+    dtype: ElementName = "f32",
+) -> None:
+    """Gradients of attention, BxHxTxD: full, causal; after the forward pass. The peer is torch."""
+    from quod.cli.bench.attention_gradient import cases
+
+    found = cases(settings.device, settings.against, kinds or [], shapes or ["1x8x1024x64"], dtype)
+    settings.measure("attention-gradient", found)
+
+
 TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
     inference,
+    attention_gradient,
     *(
         _subject(*row)
         for row in (

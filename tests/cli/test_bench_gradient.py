@@ -1,0 +1,73 @@
+"""Gradients of attention and quantised weights times rows as subjects of quod bench."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from quod.cli import entry
+from quod.cli.bench import attention_gradient, quantised_rows
+from quod.errors import QuodError
+from quod.tensor.quantised.reference import dequantise
+
+ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
+SHAPE = ["--shape", "1x2x33x32"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_gradients_full_and_causal(dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["bench", "attention-gradient", *SHAPE, "--dtype", dtype, *ONCE]) == 0
+    full, causal = json.loads(capsys.readouterr().out)
+    assert (full["parameters"]["kind"], causal["parameters"]["kind"]) == ("full", "causal")
+    for row in (full, causal):
+        assert row["unit"] == "us/call"
+        assert row["median"] > 0
+        assert row["parameters"]["dtype"] == dtype
+
+
+def test_a_gradient_that_is_wrong_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_gradient, "attention_backward", lambda *given, **more: None)
+    found = attention_gradient.cases("cpu", None, ["causal"], ["1x1x40x16"], "f32")
+    with pytest.raises(QuodError, match="a gradient of attention is off by up to"):
+        next(found)
+
+
+@pytest.mark.parametrize("activations", ["exact", "int8"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_rows_by_quantised_weights(
+    dtype: str, activations: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["bench", "quant", "--type", "Q8_0", "--size", "64", "--matrices", "3", "--batch", "5"]
+    words += ["--dtype", dtype, "--activations", activations, *ONCE]
+    assert entry.run(words) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["unit"] == "us/product"
+    wanted = {"rows": 5, "dtype": dtype, "activations": activations, "matrices": 3}
+    assert wanted.items() <= row["parameters"].items()
+
+
+def test_rows_that_are_wrong_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantised_rows, "dequantise", lambda *given: dequantise(*given) + 1)
+    with pytest.raises(QuodError, match="a product with quantised weights is wrong"):
+        next(quantised_rows.cases("cpu", "Q8_0", 32, 1, 3, "f32", "exact"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["attention-gradient", "--kind", "half"], "'half' is no kind; there are full, causal"),
+        (["attention-gradient", "--shape", "8x8"], "--shape must be 4 sizes such as 1x8x1024x64"),
+        (["attention-gradient", "--shape", "1x0x2x3"], "--shape must be 4 sizes"),
+        (["attention-gradient", "--dtype", "i8"], "'i8' is no type of tensors"),
+        (["quant", "--batch", "2", "--type", "Q9"], "'Q9' is no type of blocks"),
+        (["quant", "--batch", "2", "--dtype", "f64"], "'f64' is no type of rows"),
+        (["quant", "--batch", "2", "--size", "100"], "--size must be a multiple of 256 for Q4_K"),
+    ],
+)
+def test_what_there_is_not(
+    words: list[Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["bench", *words, *ONCE]) == 3
+    assert message in capsys.readouterr().err
