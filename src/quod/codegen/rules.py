@@ -12,6 +12,7 @@ from quod.kernel.ops import OPS
 
 Rule = TypeVar("Rule")
 
+_PLAIN_STORES = "instances store their own elements; write k.store"
 _PLAIN_COPIES = "copies are done where they begin; load and store in a branch"
 
 _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
@@ -20,6 +21,7 @@ _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
         Capability.BF16: "few processors have such an instruction; write k.pack_bf16(a, b)",
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
         Capability.TENSOR_CORES: "processors differ in what they have; add products up",
+        Capability.MATRIX_STORES: _PLAIN_STORES,
         Capability.TILE_COPIES: _PLAIN_COPIES,
         Capability.WARPGROUPS: "processors differ in what they have; add products up",
     },
@@ -29,6 +31,7 @@ _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
         Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
         Capability.TENSOR_CORES: "its subgroup matrices are a draft; add products up",
+        Capability.MATRIX_STORES: _PLAIN_STORES,
         Capability.TILE_COPIES: _PLAIN_COPIES,
         Capability.WARPGROUPS: "its matrices are of one subgroup; add products up",
     },

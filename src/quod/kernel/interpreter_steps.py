@@ -358,6 +358,26 @@ def _load_matrices(op: Op, operands: list[int], results: list[int], *, transpose
     return step
 
 
+def store_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
+    pointer, index, *words = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        pointed = mask.lanes % 32 < 8 * len(words)
+        addresses = _addresses(frame, pointer, index, 4)
+        given = np.stack([array(frame[slot])[mask.lanes] for slot in words])
+        rows = np.zeros((run.lanes, 4), np.uint32)
+        to = mask.lanes[pointed]
+        rows[to] = matrices.rows_of_words(given, transposed=op.attributes["transposed"])
+        for number, lanes in addresses.each(to):
+            room = run.buffers[number]
+            assert isinstance(room, SharedBuffer)
+            place = run.place(op.location)
+            room.store_rows(addresses.offset[lanes], lanes, rows[lanes], place)
+
+    return step
+
+
 def mma(op: Op, operands: list[int], results: list[int]) -> Step:
     element = op.name.removeprefix("mma_")
 

@@ -22,12 +22,15 @@ MOST_PRIVATE_BYTES = 8192
 
 _OF_SUBGROUPS = {
     Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores",
-    Capability.TILE_COPIES: "copies of tiles", Capability.WARPGROUPS: "products of tiles",
+    Capability.MATRIX_STORES: "stores of matrices", Capability.TILE_COPIES: "copies of tiles",
+    Capability.WARPGROUPS: "products of tiles",
 }  # fmt: skip
 """What ops need that instances of a subgroup do together, in words."""
 
 
-_TOGETHER = {Capability.TENSOR_CORES: 1, Capability.WARPGROUPS: 4}
+_TOGETHER = {
+    Capability.TENSOR_CORES: 1, Capability.MATRIX_STORES: 1, Capability.WARPGROUPS: 4
+}  # fmt: skip
 """How many whole subgroups ops need."""
 
 

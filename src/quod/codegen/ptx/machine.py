@@ -110,7 +110,7 @@ def ptx_machine(
     if row.capability >= 80:
         features |= _SINCE_80
     if row.capability >= 90:
-        features |= {Capability.TILE_COPIES}
+        features |= {Capability.MATRIX_STORES, Capability.TILE_COPIES}
     if arch == _WITH_WARPGROUPS:
         features |= {Capability.WARPGROUPS}
     most = row.shared_bytes

@@ -28,10 +28,11 @@ from quod.codegen.ptx.interpreter.decode import (
     guarded,
     where,
 )
-from quod.codegen.ptx.interpreter.effects import EFFECTS, TOGETHER
+from quod.codegen.ptx.interpreter.effects import EFFECTS
 from quod.codegen.ptx.interpreter.instructions import COMPUTING, elements
 from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, Memory, global_address, shared_layout
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
+from quod.codegen.ptx.interpreter.together import TOGETHER
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer
 
@@ -164,6 +165,8 @@ class Program:
             code = COMPUTING[name](instruction, operands)
         elif name in EFFECTS:
             code = EFFECTS[name](instruction, operands)
+        elif name in TOGETHER:
+            code = TOGETHER[name](instruction, operands)
         else:
             raise instruction.error("is no instruction that is known here")
         if instruction.guard is not None:
