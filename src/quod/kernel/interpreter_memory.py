@@ -260,6 +260,12 @@ class SharedBuffer(Buffer):
             else:
                 record.reshape(self._units)[groups] = _NOBODY
 
+    def meet(self, lanes: Array) -> None:
+        """Forgets what some instances of the one workgroup touched, and what several loaded."""
+        for record in (self._writer, self._reader):
+            several = record < _NOBODY
+            record[several | np.where(record >= 0, lanes[np.maximum(record, 0)], False)] = _NOBODY
+
     def _indices(self, first: Array, lanes: Array, size: int) -> Array:
         if self._units[0] == 1:
             return first

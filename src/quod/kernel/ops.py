@@ -206,6 +206,20 @@ _row = partial(
 _row("local_id", "-> u32", "Index of this instance in its workgroup.", varies="always")
 _row("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
 _row("num_workgroups", "-> u32", "Workgroups in the grid.")
+_row = partial(
+    _define, "Where an instance is, barriers and subgroups", effect="barrier", cost="barriers",
+    type_rule="named_barrier", capability=Capability.NAMED_BARRIERS,
+)  # fmt: skip
+_row(
+    "named_barrier", "->",
+    "Waits until `count` instances have come to the barrier `number`, 1 to 15. Which subgroups "
+    "come to it is known before the kernel runs.",
+)  # fmt: skip
+_row(
+    "named_barrier_arrive", "->",
+    "Comes to the barrier `number`, and goes on: what this instance did before comes before what "
+    "those do that wait there.", step="named_barrier",
+)  # fmt: skip
 _row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
 _row(
     "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",

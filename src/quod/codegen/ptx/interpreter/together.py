@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,47 @@ from quod.kernel import matrices
 _WARP = 0xFFFF_FFFF
 
 
+@dataclass(frozen=True, slots=True)
+class NamedBarrier:
+    """An instruction that names a barrier and how many instances come to it."""
+
+    number: int
+    count: int
+    waits: bool
+
+    @classmethod
+    def of(cls, instruction: Instruction) -> NamedBarrier | None:
+        """What an instruction does, if it is one; it is executed by whole warps."""
+        match instruction.opcode:
+            case ("bar" | "barrier", "sync" | "arrive" as what, *aligned) if aligned in (
+                [],
+                ["aligned"],
+            ):
+                if len(instruction.operands) == 2 and all(map(str.isdigit, instruction.operands)):
+                    number, count = map(int, instruction.operands)
+                    return cls(number, count, what == "sync")
+        return None
+
+
+def _named_barrier(instruction: Instruction, named: NamedBarrier) -> Code:
+    """Who has come is for `meetings` to know."""
+    if not 1 <= named.number <= 15 or named.count % 32 or not named.count:
+        raise instruction.error("names no barrier of whole warps from 1 to 15")
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
+
+    return effect(act)
+
+
 def barrier(instruction: Instruction, operands: Operands) -> Code:
-    """bar.sync 0: every instance that has not ended waits here."""
+    """bar.sync 0: every instance that has not ended waits here. Others are named ones."""
     known = {("bar", "sync"), ("barrier", "sync"), ("barrier", "sync", "aligned")}
     if instruction.opcode == ("bar", "warp", "sync"):
         return _warp_barrier(instruction, operands)
+    named = NamedBarrier.of(instruction)
+    if named is not None:
+        return _named_barrier(instruction, named)
     if instruction.opcode not in known or operands.number(instruction.operands[0]) != 0:
         raise instruction.error("is no barrier that is known here")
     operands.count(1)
