@@ -82,8 +82,8 @@ def interpret(
             if roles is None:
                 _run_body(compiled, run, bound, run.everyone)
             else:
-                run.parts = Parts(run, roles)
-                run.parts.go(partial(_run_body, compiled, run, bound))
+                run.parts = parts = Parts(run, roles)
+                parts.go(partial(_run_body, compiled, run, bound))
             check_arrived(run)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from quod.kernel.interpreter_memory import Buffer, Place, Pointers
 from quod.kernel.interpreter_pending import Tiles
 from quod.kernel.ir import Kernel, Location, Op
 from quod.kernel.semantics import Array
-
-if TYPE_CHECKING:
-    from quod.kernel.interpreter_roles import Parts
 
 Lanes = Array | Pointers
 """One value, or one address, an instance."""
@@ -53,6 +50,16 @@ class Mask:
         return self._lanes
 
 
+class Divided(Protocol):
+    """Parts of a workgroup that meet; see `quod.kernel.interpreter_roles.Parts`."""
+
+    def come(self, op: Op, number: int, count: int, *, waits: bool) -> None: ...
+
+    def meet_all(self, op: Op) -> None: ...
+
+    def agree(self, op: Op, value: Array) -> Array: ...
+
+
 class Run:
     """Workgroups `first` to `first + count - 1` of a kernel while they run, in one lane each
     instance. Shared memory is watched in units of `granule` bytes. `waiting` is called where
@@ -64,7 +71,7 @@ class Run:
     ) -> None:  # fmt: skip
         self.granule = granule
         self.waiting = waiting
-        self.parts: Parts | None = None
+        self.parts: Divided | None = None
         """The instances that go ways of their own, if some do."""
         self.declared: dict[Op, int] = {}
         self.width = kernel.workgroup_size
