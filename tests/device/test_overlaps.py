@@ -125,7 +125,14 @@ def test_recordings_give_what_their_steps_give_in_order(device: AnyDevice, timed
         buffers = [device.upload(array) for array in arrays]
         stream = device.stream().record()
         random_steps(stream, device, chosen, buffers, arrays, 15)
-        stream.finish().submit(Timeline() if timed else None).wait()
+        timeline = Timeline() if timed else None
+        recorded = stream.finish()
+        recorded.submit(timeline).wait()
+        if timeline is not None:
+            steps = recorded.recording.steps
+            rows = timeline.rows()
+            assert sorted(row.name for row in rows) == sorted(step.label for step in steps)
+            assert all(row.parent is None for row in rows)
         for buffer, array in zip(buffers, arrays, strict=True):
             assert (content(device, buffer) == array).all()
 
@@ -218,16 +225,26 @@ def test_what_follows_from_other_edges_has_none(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_older_gpus_and_drivers_take_plain_edges(tmp_path: Path) -> None:
+def test_older_gpus_drivers_and_bindings(tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
     from tests.device.fake_cuda import FakeCuda
 
+    class OfCuda12(FakeCuda):
+        """Bindings that have the function with kinds of edges under a name of its own."""
+
+        _cuGraphAddDependencies_v2 = FakeCuda._cuGraphAddDependencies
+
+        def _cuGraphAddDependencies(self, *_: Any) -> None:
+            raise AssertionError("it takes no kinds of edges")
+
     for bindings, edges in (
         (FakeCuda(), 3),
+        (OfCuda12(), 3),
         (FakeCuda(version=12020), 0),
         (FakeCuda(capability=(8, 0)), 0),
     ):
         with CudaDevice(bindings=bindings) as device:
             w, *pair = [device.upload(np.arange(70, dtype=np.uint32)) for _ in range(3)]
             device.stream().replay(chain(device, 4, w, pair, 1)).submit().wait()
-            assert bindings.calls["cuGraphAddDependencies"] == edges
+            name = "cuGraphAddDependencies"
+            assert bindings.calls[name] + bindings.calls[f"{name}_v2"] == edges

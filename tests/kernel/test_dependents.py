@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from quod.codegen.pointers import pointer_uses
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
+from quod.field import Element, ElementOf
+from quod.field.moduli import BN254_FR as FR
 from quod.kernel import (
     F32,
     U32,
+    U64,
     Builder,
     KernelDefinition,
     Pointer,
@@ -118,6 +122,23 @@ def test_all_ways_wait(body: Callable[[Builder, Value, Value], None]) -> None:
     again = parse(to_text(found))
     verify(again, MACHINE)
     assert (again.constant, to_text(again)) == (("w",), to_text(found))
+
+
+def test_constant_arrays_beside_parameters_of_several_words() -> None:
+    """An element comes before, of four words; what is early is a slot of the launch."""
+
+    @kernel(constant=("w",))
+    def scaled(
+        k: Builder, r: Annotated[Element, ElementOf(FR)], x: Pointer[U64], w: Pointer[U64]
+    ) -> None:
+        factor = w[0]
+        k.dependency_wait()
+        x[0] = factor
+
+    found = scaled.trace(MACHINE)
+    assert found.constant == ("w",)
+    assert pointer_uses(found).early == (found.parameters.index("w"),)
+    assert found.parameters.index("w") == len(found.parameters) - 1 > 2
 
 
 # --- what is refused

@@ -29,7 +29,7 @@ from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
 from quod.device.staging import begin_launch
 from quod.device.tensor_map import MAP_BYTES, TiledMemory
 from quod.device.thread_stream import ThreadSubmission
-from quod.device.timeline import Stage, Timeline
+from quod.device.timeline import NullTimeline, Stage, Timeline
 from quod.errors import DeviceError
 from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
@@ -271,13 +271,17 @@ class EmulatedSubmission(ThreadSubmission):
         super().__init__(recording, name, timeline, parent)
 
     def _order(self) -> Iterator[Step]:
-        """Steps that have not been run where another one waited."""
+        """Steps that have not been run where another one waited.
+
+        With a timeline each has a stage of its own, and none begins before another one has ended.
+        """
         steps = self._recording.steps
+        overlap = isinstance(self._timeline, NullTimeline)
         waiting = [set(step.after) for step in steps]
         followers: list[list[int]] = [[] for _ in steps]
         overlapping: list[list[int]] = [[] for _ in steps]
         for number, step in enumerate(steps):
-            overlapped = step.overlapped if isinstance(step, Launch) else ()
+            overlapped = step.overlapped if overlap and isinstance(step, Launch) else ()
             for before in step.after:
                 (overlapping if before in overlapped else followers)[before].append(number)
         ready: list[int] = []
