@@ -582,17 +582,19 @@ class FakeCuda:
         nodes = self._of(graph)
 
         def run() -> None:
-            left, done = list(nodes), []
+            left, done = dict.fromkeys(nodes), set()
 
-            def may_begin(node: FakeNode) -> bool:
-                ended = all(each in done for each in node.after)
-                return ended and all(each in done or may_begin(each) for each in node.overlapped)
+            def may_begin(node: FakeNode, depth: int = 6) -> bool:
+                ended = depth and all(each in done for each in node.after)
+                return bool(ended) and all(
+                    each in done or may_begin(each, depth - 1) for each in node.overlapped
+                )
 
             def end(node: FakeNode) -> None:
                 if node in left:
-                    left.remove(node)
+                    del left[node]
                     node.run(lambda: [end(each) for each in node.overlapped] and None)
-                    done.append(node)
+                    done.add(node)
 
             while left:
                 end(self._random.choice([node for node in left if may_begin(node)]))

@@ -168,6 +168,16 @@ def test_chains_repeat(device: AnyDevice, rounds: int) -> None:
         assert (content(device, buffer) == array).all()
 
 
+@pytest.mark.parametrize("kind", ["emulated", "simulated"])
+def test_models_take_long_chains(kind: str, tmp_path: Path) -> None:
+    """A launch may begin before the one before it, and so on, as far as Python's stack goes."""
+    device: Any = open_device(kind) if kind == "emulated" else open_gpu(kind, tmp_path)
+    ones = np.ones(4, np.uint32)
+    w, *pair = [device.upload(ones * at) for at in (0, 0, 0)]
+    device.stream().replay(chain(device, 400, w, pair, 0)).submit().wait()
+    assert not content(device, pair[0]).any()
+
+
 def test_a_launch_by_itself_waits_for_nothing(device: AnyDevice) -> None:
     w, x, y = (np.arange(40, dtype=np.uint32) * at for at in (1, 2, 3))
     expected = mixed(w, x, y)
