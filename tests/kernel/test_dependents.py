@@ -275,6 +275,8 @@ def test_the_text_names_parameters() -> None:
     assert " constant %w {" in text
     with pytest.raises(ParseError, match="%v is no parameter"):
         parse(text.replace("constant %w", "constant %w, %v"))
+    with pytest.raises(VerificationFailure, match="n is no array that could be constant"):
+        verify(parse(text.replace("constant %w", "constant %w, %n")), MACHINE)
 
 
 # --- what they become

@@ -41,7 +41,7 @@ def check_dependents(kernel: Kernel) -> None:
     if wait is None and not kernel.constant:
         return
     rule = _Rule(kernel)
-    rule.check_constant()
+    rule.check_constant(kernel)
     if wait is not None and not rule.check(kernel.block, waited=False):
         raise VerificationFailure(
             "k.dependency_wait() is not reached on all ways through the kernel; write it outside "
@@ -59,8 +59,13 @@ class _Rule:
         self._roots, self._bodies = pointer_roots(kernel)
         self._after: dict[int, bool] = {}
 
-    def check_constant(self) -> None:
-        """Nothing is stored through what is said to be constant."""
+    def check_constant(self, kernel: Kernel) -> None:
+        """What is said to be constant is an array, and nothing is stored through it."""
+        for index in sorted(self._constant):
+            if not isinstance(kernel.block.arguments[index].type, PointerType):
+                raise VerificationFailure(
+                    f"{self._names[index]} is no array that could be constant", kernel.location
+                )
         for op in (op for block in self._bodies for op in walk(block)):
             if op.definition.access in (None, "load"):
                 continue
