@@ -34,8 +34,8 @@ VERIFY = {
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "points proof soundness tags verifier",
     "kernel": "builder builder_memory builder_tiles builder_values collector compiled control "
-    "definition errors ir machine op_definition op_table ops registry semantics simplify structure "
-    "tile_ops tracer types value",
+    "definition errors ir machine matrix_ops op_definition op_table ops registry semantics "
+    "simplify structure tile_ops tracer types value",
     "lazy": "",
     "names": "",
     "validation": "",

@@ -9,16 +9,19 @@ asynchronous copy that is used before it was waited for, a loop that does not en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers
-from quod.kernel.interpreter_program import program
-from quod.kernel.interpreter_run import Frame, Lanes, Run
+from quod.kernel.interpreter_program import Program, program
+from quod.kernel.interpreter_roles import Parts
+from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
 from quod.kernel.interpreter_tiles import check_arrived
 from quod.kernel.ir import Kernel
+from quod.kernel.roles import find_roles, has_named_barriers
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import PointerType, Type
 
@@ -32,6 +35,7 @@ def interpret(
     *,
     iteration_limit: int = 1 << 24,
     groups_at_once: int = 1,
+    waiting: Callable[[], None] | None = None,
 ) -> None:
     """Runs `groups` workgroups of a kernel.
 
@@ -41,7 +45,8 @@ def interpret(
     than `iteration_limit` times.
 
     With `groups_at_once` so many workgroups run in step, whole clusters of them, which is faster.
-    It suits kernels whose workgroups do not wait for one another.
+    It suits kernels whose workgroups do not wait for one another. `waiting` is called wherever
+    instances wait for the launches before this one.
     """
     if groups < 0:
         raise InterpreterError(f"a grid cannot have {groups} workgroups", kernel.location)
@@ -56,6 +61,8 @@ def interpret(
             kernel.location,
         )
     groups_at_once = -(-groups_at_once // kernel.cluster) * kernel.cluster
+    if has_named_barriers(kernel):
+        groups_at_once = 1
     buffers: list[Buffer] = []
     bound = [
         _bind(kernel, name, parameter.type, given, buffers)
@@ -64,17 +71,27 @@ def interpret(
         )
     ]
     compiled = program(kernel)
+    roles = find_roles(kernel).parts() if has_named_barriers(kernel) else None
     with np.errstate(all="ignore"):
         for first in range(0, groups, groups_at_once):
             count = min(groups_at_once, groups - first)
             run = Run(
-                kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule
+                kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule,
+                waiting,
             )  # fmt: skip
-            frame: Frame = compiled.body.frame(run.lanes)
-            for slot, lanes in zip(compiled.body.arguments, bound, strict=True):
-                frame[slot] = _spread(lanes, run.lanes)
-            compiled.body.run(frame, run, run.everyone)
+            if roles is None:
+                _run_body(compiled, run, bound, run.everyone)
+            else:
+                run.parts = parts = Parts(run, roles)
+                parts.go(partial(_run_body, compiled, run, bound))
             check_arrived(run)
+
+
+def _run_body(compiled: Program, run: Run, bound: Sequence[int | np.generic], mask: Mask) -> None:
+    frame: Frame = compiled.body.frame(run.lanes)
+    for slot, lanes in zip(compiled.body.arguments, bound, strict=True):
+        frame[slot] = _spread(lanes, run.lanes)
+    compiled.body.run(frame, run, mask)
 
 
 def _bind(

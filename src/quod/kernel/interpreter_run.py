@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy as np
 
 from quod.kernel.interpreter_copies import PendingCopies
 from quod.kernel.interpreter_memory import Buffer, Place, Pointers
 from quod.kernel.interpreter_pending import Tiles
-from quod.kernel.ir import Kernel, Location
+from quod.kernel.ir import Kernel, Location, Op
 from quod.kernel.semantics import Array
 
 Lanes = Array | Pointers
@@ -47,15 +50,30 @@ class Mask:
         return self._lanes
 
 
+class Divided(Protocol):
+    """Parts of a workgroup that meet; see `quod.kernel.interpreter_roles.Parts`."""
+
+    def come(self, op: Op, number: int, count: int, *, waits: bool) -> None: ...
+
+    def meet_all(self, op: Op) -> None: ...
+
+    def agree(self, op: Op, value: Array) -> Array: ...
+
+
 class Run:
     """Workgroups `first` to `first + count - 1` of a kernel while they run, in one lane each
-    instance. Shared memory is watched in units of `granule` bytes."""
+    instance. Shared memory is watched in units of `granule` bytes. `waiting` is called where
+    instances wait for the launches before."""
 
     def __init__(
         self, kernel: Kernel, first: int, count: int, groups: int, buffers: list[Buffer],
-        iteration_limit: int, granule: int,
+        iteration_limit: int, granule: int, waiting: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         self.granule = granule
+        self.waiting = waiting
+        self.parts: Divided | None = None
+        """The instances that go ways of their own, if some do."""
+        self.declared: dict[Op, int] = {}
         self.width = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
         self.lanes = self.width * count

@@ -14,12 +14,14 @@ SUBGROUP_SIZE = 32
 
 FEATURES = frozenset((
     Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS,
-    Capability.EXP2,
+    Capability.EXP2, Capability.NAMED_BARRIERS,
 ))  # fmt: skip
 
 _SINCE_80 = frozenset((
     Capability.F16, Capability.BF16, Capability.ASYNC_COPIES, Capability.TENSOR_CORES,
 ))  # fmt: skip
+_OVERLAPPING_SINCE = 90
+"""The compute capability, times ten."""
 _WITH_WARPGROUPS = "sm_90a"
 """Of one architecture alone: the next has other instructions."""
 
@@ -69,6 +71,11 @@ def architecture(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
+def overlaps(arch: str) -> bool:
+    """Whether launches on an architecture may begin while the one before them ends."""
+    return architecture(arch).capability >= _OVERLAPPING_SINCE
+
+
 def architecture_of(major: int, minor: int) -> str:
     """The name for a compute capability; of one not known yet, the newest that runs there.
 
@@ -103,7 +110,7 @@ def ptx_machine(
     if row.capability >= 80:
         features |= _SINCE_80
     if row.capability >= 90:
-        features |= {Capability.TILE_COPIES}
+        features |= {Capability.MATRIX_STORES, Capability.TILE_COPIES}
     if arch == _WITH_WARPGROUPS:
         features |= {Capability.WARPGROUPS}
     most = row.shared_bytes

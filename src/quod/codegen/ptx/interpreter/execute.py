@@ -7,7 +7,7 @@ meet again behind them. Lanes that wait for others (a barrier, a shuffle) let th
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +28,12 @@ from quod.codegen.ptx.interpreter.decode import (
     guarded,
     where,
 )
-from quod.codegen.ptx.interpreter.effects import EFFECTS, TOGETHER
+from quod.codegen.ptx.interpreter.effects import EFFECTS
 from quod.codegen.ptx.interpreter.instructions import COMPUTING, elements
+from quod.codegen.ptx.interpreter.meetings import Meetings
 from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, Memory, global_address, shared_layout
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
+from quod.codegen.ptx.interpreter.together import TOGETHER, NamedBarrier
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer
 
@@ -50,6 +52,8 @@ class Block:
     together: Instruction | None = None
     """The instruction that begins it, if lanes execute it together."""
     leaves: Instruction | None = None
+    named: NamedBarrier | None = None
+    """The same, if it names a barrier."""
     target: int = _END
     predicate: int | None = None
     negated: bool = False
@@ -92,6 +96,7 @@ class Program:
         self.granule = _granule(self.module)
         self._functions: dict[str, Decoded] = {}
         self.entry = self._decode(self.module.entry)
+        self.has_named_barriers = any(block.named for block in self.entry.blocks)
 
     def function(self, name: str) -> Decoded | None:
         """A device function, decoded when it is first called."""
@@ -122,9 +127,13 @@ class Program:
                     self._leave(block, instruction, operands, routine, numbers)
                     continue
                 if name in TOGETHER:
+                    named = NamedBarrier.of(instruction)
+                    if named is not None and routine is not self.module.entry:
+                        raise instruction.error("names a barrier in a function")
                     if instruction.guard is not None:
                         raise instruction.error("stands under a predicate, and waits for all")
                     block.together = instruction
+                    block.named = named
                 code = self._code(instruction, operands, routine)
                 block.alone.append(code.alone)
                 block.masked.append(code.masked)
@@ -164,6 +173,8 @@ class Program:
             code = COMPUTING[name](instruction, operands)
         elif name in EFFECTS:
             code = EFFECTS[name](instruction, operands)
+        elif name in TOGETHER:
+            code = TOGETHER[name](instruction, operands)
         else:
             raise instruction.error("is no instruction that is known here")
         if instruction.guard is not None:
@@ -256,8 +267,10 @@ class Run:
     def __init__(
         self, program: Program, first: int, count: int, groups: int, buffers: dict[int, Buffer],
         shared_bytes: int, templates: dict[int, list[Any]], limit: int,
+        waiting: Callable[[], None] | None,
     ) -> None:  # fmt: skip
         self._entry = program.entry
+        self._waiting = waiting
         width = program.module.entry.workgroup_size
         self._size = width * count
         self._count = count
@@ -266,6 +279,7 @@ class Run:
             buffers, shared_bytes, program.granule, first, count, width, program.private_bytes
         )
         self._templates = templates
+        self._meetings = Meetings(program.entry.blocks, self.memory, self._size)
         self._left = limit
         number = np.tile(np.arange(width, dtype=np.uint32), count)
         self.groups = np.repeat(np.arange(count), width)
@@ -283,6 +297,11 @@ class Run:
             self._special[f"%{name}"] = np.full(self._size, value, np.uint32)
         for name in ("%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z"):
             self._special[name] = np.zeros(self._size, np.uint32)
+
+    def wait_for_launches(self) -> None:
+        """Instances wait for the launches before this one."""
+        if self._waiting is not None:
+            self._waiting()
 
     def touched(self, numbers: Array, mask: Array) -> Array:
         """Which of the warps or workgroups, by the number of each lane's, have a lane in a mask."""
@@ -318,6 +337,8 @@ class Run:
             number = next(iter(pending)) if len(pending) == 1 else self._next(blocks, pending)
             mask = pending.pop(number)
             block = blocks[number]
+            if block.named is not None:
+                self._meetings.come(number, mask, pending)
             for step in block.masked if pending or kept else block.alone:
                 step(frame, mask)
             self._left -= 1
@@ -360,14 +381,18 @@ class Run:
         """The first place in the text whose lanes need not wait for others."""
         order = sorted(pending)
         for number in order:
-            instruction = blocks[number].together
-            if instruction is None or self._all_here(instruction, pending[number]):
-                return number
+            instruction, named = blocks[number].together, blocks[number].named
+            if instruction is None or self._all_here(instruction, pending[number], named):
+                if named is None or self._meetings.may_go(number, pending):
+                    return number
         return order[0]
 
-    def _all_here(self, instruction: Instruction, mask: Array) -> bool:
+    def _all_here(self, instruction: Instruction, mask: Array, named: NamedBarrier | None) -> bool:
+        """Whether lanes execute an instruction together that are all of their warps, or groups."""
         missing = self.live & ~mask
-        of_warp = instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode
+        of_warp = named is not None or (
+            instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode
+        )
         numbers = self.warps if of_warp else self.groups
         return not (missing & self.touched(numbers, mask)[numbers]).any()
 
@@ -392,6 +417,7 @@ def _program(text: str) -> Program:
 def interpret_ptx(
     text: str, groups: int, arguments: Sequence[Argument], *, dynamic_shared: int = 0,
     groups_at_once: int = 1, block_limit: int = 1 << 28,
+    waiting: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
     """Runs `groups` workgroups of the one entry of a PTX text.
 
@@ -402,10 +428,13 @@ def interpret_ptx(
     more than `block_limit` basic blocks.
 
     With `groups_at_once` so many workgroups run in step, which is faster. It suits kernels whose
-    workgroups do not wait for one another.
+    workgroups do not wait for one another. `waiting` is called wherever instances wait for the
+    launches before this one.
     """
     program = _program(text)
     entry = program.entry
+    if program.has_named_barriers:
+        groups_at_once = 1
     location, declared = entry.routine.location, entry.routine.parameters
     if len(arguments) != len(declared):
         raise InterpreterError(
@@ -441,7 +470,7 @@ def interpret_ptx(
                 templates = {}
             run = Run(
                 program, first, count, groups, buffers, program.shared_bytes + dynamic_shared,
-                templates, block_limit,
+                templates, block_limit, waiting,
             )  # fmt: skip
             frame = run.frame(entry)
             lanes = len(run.live)
