@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from quod.kernel import semantics, types
+from quod.kernel import float8, semantics, types
 from quod.kernel.machine import Capability
 from quod.kernel.op_table import OPS
 from quod.kernel.op_table import define as _define
@@ -23,7 +23,7 @@ __all__ = ["ATOMICS", "COMBINING", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER",
 
 _I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
 _IB = (types.bool_, *types.INTEGERS)
-_E = (*types.SCALARS, *types.STORAGE, *types.HALVES)
+_E = (*types.SCALARS, *types.STORAGE, *types.NARROW_FLOATS)
 
 _row = partial(_define, "Arithmetic")
 _row(
@@ -283,6 +283,12 @@ _row(
     "three of the row each, B[4t, g] and B[4t + 16, g] with the next three of the column.",
 )  # fmt: skip
 
+_row = partial(_row, capability=Capability.FLOAT8_CORES)
+_row("mma_e4m3", _OF_A_PRODUCT, "The same of e4m3, four in a word as i8, with sums of f32.")
+_row("mma_e5m2", _OF_A_PRODUCT, "The same of e5m2.")
+_row("mma_e4m3_e5m2", _OF_A_PRODUCT, "The same of e4m3 in A and e5m2 in B.")
+_row("mma_e5m2_e4m3", _OF_A_PRODUCT, "The same of e5m2 in A and e4m3 in B.")
+
 define_tile_ops()
 
 _row = partial(_define, "Constants and conversions")
@@ -318,6 +324,19 @@ _row(
     "pack_bf16", "f32 f32 -> u32", "The same as bf16.", semantics.pack_bf16,
     capability=Capability.BF16,
 )  # fmt: skip
+
+_row = partial(_define, "Constants and conversions", capability=Capability.FLOATS8)
+_row(
+    "unpack_e4m3", "u32 -> u32",
+    "The two e4m3 in the low half of a word as two f16 in a word, 0x7fff of NaN.",
+    float8.unpack_e4m3,
+)  # fmt: skip
+_row(
+    "pack_e4m3", "f32 f32 -> u32",
+    "Two numbers as e4m3 in the low half of a word, the first lowest: each to nearest even, the "
+    "greatest number beyond the range, 0x7f of NaN.", partial(float8.pack, types.e4m3),
+)  # fmt: skip
+_row("pack_e5m2", "f32 f32 -> u32", "The same as e5m2.", partial(float8.pack, types.e5m2))
 
 _row = partial(_define, "Memory")
 _row(

@@ -26,6 +26,8 @@ NUMPY_TYPES: dict[Type, type[np.generic]] = {
     types.i16: np.int16,
     types.f16: np.float16,
     types.bf16: np.uint16,  # their bits: NumPy has no such floats
+    types.e4m3: np.uint8,
+    types.e5m2: np.uint8,
     types.u32: np.uint32,
     types.u64: np.uint64,
     types.i32: np.int32,

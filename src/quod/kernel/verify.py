@@ -22,11 +22,14 @@ MOST_PRIVATE_BYTES = 8192
 _OF_SUBGROUPS = {
     Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores",
     Capability.TILE_COPIES: "copies of tiles", Capability.WARPGROUPS: "products of tiles",
+    Capability.FLOAT8_CORES: "tensor cores of 8-bit floats",
 }  # fmt: skip
 """What ops need that instances of a subgroup do together, in words."""
 
 
-_TOGETHER = {Capability.TENSOR_CORES: 1, Capability.WARPGROUPS: 4}
+_TOGETHER = {
+    Capability.TENSOR_CORES: 1, Capability.FLOAT8_CORES: 1, Capability.WARPGROUPS: 4,
+}  # fmt: skip
 """How many whole subgroups ops need."""
 
 

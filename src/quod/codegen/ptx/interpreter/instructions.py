@@ -18,6 +18,7 @@ from quod.codegen.ptx.interpreter.decode import (
     where,
 )
 from quod.codegen.ptx.interpreter.parse import Instruction
+from quod.kernel import float8, types
 from quod.kernel.semantics import (
     dot_of_bytes,
     inverse_square_root,
@@ -255,10 +256,37 @@ def _convert_halves(instruction: Instruction, operands: Operands) -> Code | None
     return None
 
 
+_PACKED8 = {
+    ("rn", "satfinite", "e4m3x2", "f32"): types.e4m3,
+    ("rn", "satfinite", "e5m2x2", "f32"): types.e5m2,
+}
+
+
+def _convert_float8(instruction: Instruction, operands: Operands) -> Code | None:
+    """cvt of floats of 8 bits, two in a register of 16, the first one above; else None."""
+    texts, kind = instruction.operands, instruction.opcode[1:]
+    if kind in _PACKED8:
+        operands.count(3)
+        element = _PACKED8[kind]
+        sources = [operands.source(text, "f32") for text in texts[:0:-1]]
+
+        def packed(low: Array, high: Array) -> Array:
+            words = float8.pack(element, low.view(np.float32), high.view(np.float32))
+            return words.astype(np.uint16)
+
+        return assignment(operands.target(texts[0], "b16"), packed, sources)
+    if kind == ("rn", "f16x2", "e4m3x2"):
+        operands.count(2)
+        source = operands.source(texts[1], "b16")
+        target = operands.target(texts[0], "b32")
+        return assignment(target, lambda a: float8.unpack_e4m3(a.astype(np.uint32)), [source])
+    return None
+
+
 def _convert(instruction: Instruction, operands: Operands) -> Code:
-    halves = _convert_halves(instruction, operands)
-    if halves is not None:
-        return halves
+    packed = _convert_halves(instruction, operands) or _convert_float8(instruction, operands)
+    if packed is not None:
+        return packed
     if len(instruction.opcode) < 3:
         raise instruction.error("needs two types")
     *modifiers, to, source = instruction.opcode[1:]
