@@ -316,5 +316,5 @@ def test_arrays_of_other_types_are_refused(given: Any) -> None:
     device = CpuDevice(threads=1)
     good = np.zeros(EACH * 8, np.uint8)
     compiled = device.compile(in_memory(e4m3))
-    with pytest.raises(DeviceError, match="argument x of kernel moved .* elements are e4m3"):
+    with pytest.raises(DeviceError, match=r"argument x of kernel moved .* elements are e4m3"):
         device.launch(compiled, 1, 1, good.astype(given), good, np.zeros(EACH * 8, np.float32))

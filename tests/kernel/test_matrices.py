@@ -348,7 +348,10 @@ def test_operands_that_are_refused() -> None:
         (global_memory, VerificationFailure, f"{takes}global>, u32)"),
         (long_index, VerificationFailure, f"{takes}shared>, u64)"),
         (few_words, TraceError, "an instance has 4 values of A, not 2"),
-        (other_type, TraceError, "k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not u32"),
+        (
+            other_type, TraceError,
+            "k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not u32",
+        ),
         (numbers, TraceError, of_type),
         (
             condition, VerificationFailure,

@@ -14,6 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from quod.device.arguments import FLOAT8_NAMES
+from quod.kernel.types import Type
+
 _BESIDE = {
     "Negative": "its sign is kept beside its memory; x.resolve_neg() has it there",
     "Conjugate": "its sign is kept beside its memory; x.resolve_conj() has it there",
@@ -37,6 +40,18 @@ def disguise(value: object) -> str | None:
     if not found.raw_repr() & mask:
         return None
     return next((why for key, why in reasons if found.has(key)), None)
+
+
+def torch_float8(value: Any) -> tuple[Any, Type | None]:
+    """A tensor of PyTorch of 8-bit floats as one of its bits, with their type; else the value.
+
+    None of the interfaces by which PyTorch gives arrays has these types.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, getattr(torch, "Tensor", ())):
+        return value, None
+    element = FLOAT8_NAMES.get(str(value.dtype).removeprefix("torch."))
+    return (value, None) if element is None else (value.view(torch.uint8), element)
 
 
 @functools.cache

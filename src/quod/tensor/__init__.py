@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from quod.tensor.functions import rms_norm as rms_norm
     from quod.tensor.functions import softmax as softmax
     from quod.tensor.gemm_call import gemm as gemm
+    from quod.tensor.gemm_float8_call import gemm_fp8 as gemm_fp8
     from quod.tensor.gemm_int8_call import gemm_int8 as gemm_int8
     from quod.tensor.gradients import clip_gradients as clip_gradients
     from quod.tensor.gradients import gradient_norm as gradient_norm
@@ -68,11 +69,11 @@ _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 __all__ = [
     "adamw", "adamw_rates", "append_to_pages", "argmax", "argmin", "attention",
     "attention_backward", "attention_decode", "clip_gradients", "cross_entropy", "embedding",
-    "embedding_backward", "gelu", "gelu_backward", "gemm", "gemm_int8", "gradient_norm",
-    "layer_norm", "layer_norm_backward", "lora", "lora_backward", "paged_attention", "reduce_max",
-    "reduce_mean", "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward", "rope",
-    "rope_backward", "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
-    "swiglu_backward", "transpose",
+    "embedding_backward", "gelu", "gelu_backward", "gemm", "gemm_fp8", "gemm_int8",
+    "gradient_norm", "layer_norm", "layer_norm_backward", "lora", "lora_backward",
+    "paged_attention", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum", "rms_norm",
+    "rms_norm_backward", "rope", "rope_backward", "rope_table", "silu", "silu_backward", "softmax",
+    "softmax_backward", "swiglu", "swiglu_backward", "transpose",
 ]  # fmt: skip
 
 _HOME = (
@@ -91,7 +92,8 @@ _HOME = (
         "attention_backward": "quod.tensor.attention_gradients",
         "attention_decode": "quod.tensor.attention_decode_call",
         "cross_entropy": "quod.tensor.loss",
-        "gemm": "quod.tensor.gemm_call", "gemm_int8": "quod.tensor.gemm_int8_call",
+        "gemm": "quod.tensor.gemm_call", "gemm_fp8": "quod.tensor.gemm_float8_call",
+        "gemm_int8": "quod.tensor.gemm_int8_call",
         "transpose": "quod.tensor.transposition",
     }
 )  # fmt: skip
