@@ -54,6 +54,15 @@ def torch_float8(value: Any) -> tuple[Any, Type | None]:
     return (value, None) if element is None else (value.view(torch.uint8), element)
 
 
+def as_torch_float8(value: Any, element: Type) -> Any:
+    """A tensor of PyTorch of bits as one of 8-bit floats; the value if it is none."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, getattr(torch, "Tensor", ())):
+        return value
+    names = {type_: name for name, type_ in FLOAT8_NAMES.items()}
+    return value.view(getattr(torch, names[element]))
+
+
 @functools.cache
 def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
     """The bits of all keys, and why each is one."""

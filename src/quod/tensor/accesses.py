@@ -18,7 +18,8 @@ class Accesses:
         self.element = element
         self._vector = vector
         self._paired = element in HALVES and vector > 1
-        self._packed = self._paired or (element in (i8, *FLOATS8) and vector > 1)
+        # An instance may have two bytes together, which are no word.
+        self._packed = self._paired or (element in (i8, *FLOATS8) and vector % 4 == 0)
         self.words = vector * element.bytes // 4 if self._packed else vector
         """What an access has in memory: elements, or words."""
         self.held = u32 if self._packed else element

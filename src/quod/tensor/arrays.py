@@ -14,7 +14,7 @@ from quod.device.array_protocols import ForeignArray
 from quod.device.buffer import Array, Buffer, base_array, overlap
 from quod.device.foreign import in_place
 from quod.device.protocol import AnyDevice
-from quod.device.torch_tensors import torch_float8
+from quod.device.torch_tensors import as_torch_float8, torch_float8
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 from quod.kernel.types import Type, bf16, f16, f32, i8, i32, u8, u16, u32, u64
@@ -304,6 +304,15 @@ def integers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, .
     if make is not None and hasattr(given, "int"):
         return make(shape).int()
     return _made(device, model, shape, np.dtype(np.int32))
+
+
+def float8_memory(device: AnyDevice, given: Given, model: Tensor, element: Type) -> Any:
+    """Memory for 8-bit floats of a tensor's shape, where it is: uint8 for their bits, or what
+    PyTorch has."""
+    make = _maker(given)
+    if make is not None and hasattr(given, "byte"):
+        return as_torch_float8(make(model.shape).byte(), element)
+    return _made(device, model, model.shape, np.dtype(np.uint8))
 
 
 def _maker(given: Given) -> Callable[[tuple[int, ...]], Any] | None:

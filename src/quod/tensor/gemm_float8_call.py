@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.kernel.types import Type, e4m3, e5m2
+from quod.kernel.types import Type
 from quod.tensor.arrays import (
     Given,
     Tensor,
@@ -22,6 +22,7 @@ from quod.tensor.arrays import (
     of_numbers,
     tensor,
 )
+from quod.tensor.float8_call import NAMED, Float8
 from quod.tensor.gemm_call import shape_of_product
 from quod.tensor.gemm_float8_kernel import GEMM_FLOAT8, GEMM_FLOAT8_TILES
 from quod.tensor.gemm_plan import plan_gemm_float8
@@ -29,10 +30,6 @@ from quod.tensor.gemm_scaled import ScaledForm
 from quod.tensor.gemm_scaled_call import launch_scaled, numbers_beside
 from quod.tensor.scalars import real
 from quod.validation import choice, flag
-
-Float8 = Literal["e4m3", "e5m2"]
-NAMED: dict[str, Type] = {"e4m3": e4m3, "e5m2": e5m2}
-"""The types by their names."""
 
 
 def gemm_fp8(

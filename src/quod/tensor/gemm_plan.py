@@ -144,7 +144,10 @@ TILE_PLANS = (
 )
 """The plans of warpgroups, the largest first."""
 
-PROMOTED_TILE_PLANS = tuple(replace(plan, promoted=True) for plan in TILE_PLANS[1:])
+PROMOTED_TILE_PLANS = (
+    replace(TILE_PLANS[1], promoted=True),
+    replace(TILE_PLANS[-1], promoted=True),
+)
 """Those of which registers hold sums twice."""
 
 
