@@ -107,7 +107,7 @@ def _scale(
     if value is None:
         return None
     if isinstance(value, (int, float, np.number)):
-        value = np.array([real(name, value)], np.float32)
+        value = device.upload(np.array([real(name, value)], np.float32))
     found = tensor(device, name, value)
     return of_numbers(device, name, value, (1,) if found.shape == (1,) else shape)
 
