@@ -200,8 +200,8 @@ class ValueBuilder(TileBuilder):
             return even[0], odd[0], even[1], odd[1]
         if self.machine.has(Capability.FLOATS8):
             pairs = (self.emit("unpack_e4m3", (half,)) for half in (word, word >> 16))
-            first, second = (self.unpack_f16(pair) for pair in pairs)
-            return *first, *second
+            low, high = (self.unpack_f16(pair) for pair in pairs)
+            return *low, *high
         shifted = (word, word >> 8, word >> 16)
         first, second, third = (self._narrow("e4m3_value", each & 0xFF) for each in shifted)
         return first, second, third, self._narrow("e4m3_value", word >> 24)

@@ -40,7 +40,7 @@ def _sizes(element: Type) -> Array:
     bits = np.arange(128)
     exponent, digits = bits >> of.digits, bits & ((1 << of.digits) - 1)
     whole = np.where(exponent == 0, digits, digits | 1 << of.digits)
-    found = np.ldexp(whole.astype(np.float32), np.maximum(exponent, 1) - of.bias - of.digits)
+    found: Array = np.ldexp(whole.astype(np.float32), np.maximum(exponent, 1) - of.bias - of.digits)
     found[of.greatest + 1 :] = np.nan
     if element is not e4m3:
         found[of.greatest + 1] = np.inf
@@ -50,7 +50,8 @@ def _sizes(element: Type) -> Array:
 @functools.cache
 def _values(element: Type) -> Array:
     sizes = _sizes(element)
-    return np.concatenate([sizes, -sizes])
+    found: Array = np.concatenate([sizes, -sizes])
+    return found
 
 
 def greatest(element: Type) -> float:

@@ -19,7 +19,7 @@ GEMM_FLOAT8, GEMM_FLOAT8_TILES = (
             element: scaled_kernel(f"gemm_{pair[0]}_{pair[1]}", element, pair, tiles=tiles)
             for element in RESULTS
         }
-        for pair in product(FLOATS8, repeat=2)
+        for pair in product(FLOATS8, FLOATS8)
     }
     for tiles in (False, True)
 )
