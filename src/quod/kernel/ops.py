@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from quod.kernel import float8, semantics, types
+from quod.kernel import semantics, types
 from quod.kernel.machine import Capability
 from quod.kernel.op_table import OPS
 from quod.kernel.op_table import define as _define
@@ -329,14 +329,14 @@ _row = partial(_define, "Constants and conversions", capability=Capability.FLOAT
 _row(
     "unpack_e4m3", "u32 -> u32",
     "The two e4m3 in the low half of a word as two f16 in a word, 0x7fff of NaN.",
-    float8.unpack_e4m3,
+    semantics.unpack_e4m3,
 )  # fmt: skip
 _row(
     "pack_e4m3", "f32 f32 -> u32",
     "Two numbers as e4m3 in the low half of a word, the first lowest: each to nearest even, the "
-    "greatest number beyond the range, 0x7f of NaN.", partial(float8.pack, types.e4m3),
+    "greatest number beyond the range, 0x7f of NaN.", semantics.pack_e4m3,
 )  # fmt: skip
-_row("pack_e5m2", "f32 f32 -> u32", "The same as e5m2.", partial(float8.pack, types.e5m2))
+_row("pack_e5m2", "f32 f32 -> u32", "The same as e5m2.", semantics.pack_e5m2)
 
 _row = partial(_define, "Memory")
 _row(

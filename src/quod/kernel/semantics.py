@@ -273,6 +273,27 @@ def pack_bf16(low: Array, high: Array) -> Array:
     return result
 
 
+# --- floats of 8 bits; what knows them is loaded for kernels that have some
+
+
+def unpack_e4m3(words: Array) -> Array:
+    from quod.kernel import float8
+
+    return float8.unpack_e4m3(words)
+
+
+def pack_e4m3(low: Array, high: Array) -> Array:
+    from quod.kernel import float8
+
+    return float8.pack(types.e4m3, low, high)
+
+
+def pack_e5m2(low: Array, high: Array) -> Array:
+    from quod.kernel import float8
+
+    return float8.pack(types.e5m2, low, high)
+
+
 # --- conversions
 
 
