@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, e4m3, e5m2, f16, f32, float8
@@ -83,28 +82,28 @@ def test_of_emulated_gpus(name: str) -> None:
                 check(device, drawn(shape, given), given, e4m3, by_rows=by_rows)
 
 
+@pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "cuda"])
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
-def test_numbers_that_are_none_and_small_ones(element: Type) -> None:
+def test_numbers_that_are_none_and_small_ones(element: Type, name: str) -> None:
     x = drawn((7, 40), f32)
     x[1], x[2] = 0, 0
     x[2, 3] = 1e-42
     x[3, 5] = np.nan
     x[4, 6] = -np.inf
     x[5], x[5, 7] = 2.0**-102, -(2.0**-101)
-    for name in ("cpu", "emulated", "emulated:ptx"):
-        with open_device(name) as device:
-            found, scales = run(device, x, element)
-            kept = [0, 1, 5, 6]
-            bits, expected = quantised(x[kept], element, by_rows=True)
-            assert np.array_equal(found[kept], bits)
-            assert np.array_equal(scales[kept], expected)
-            assert not found[1:3].any()
-            assert scales[1] == LEAST / np.float32(float8.greatest(element))
-            assert np.isnan(scales[3])
-            assert (found[3] == 0x7F).all()
-            assert np.isposinf(scales[4])
-            assert found[4, 6] == 0x7F
-            assert not (np.delete(found[4], 6) & 0x7F).any()
+    with open_for_test(name) as device:
+        found, scales = run(device, x, element)
+        kept = [0, 1, 5, 6]
+        bits, expected = quantised(x[kept], element, by_rows=True)
+        assert np.array_equal(found[kept], bits)
+        assert np.array_equal(scales[kept], expected)
+        assert not found[1:3].any()
+        assert scales[1] == LEAST / np.float32(float8.greatest(element))
+        assert np.isnan(scales[3])
+        assert (found[3] == 0x7F).all()
+        assert np.isposinf(scales[4])
+        assert found[4, 6] == 0x7F
+        assert not (np.delete(found[4], 6) & 0x7F).any()
 
 
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)

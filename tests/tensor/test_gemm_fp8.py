@@ -11,7 +11,6 @@ import pytest
 
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
-from quod.device import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
@@ -155,21 +154,21 @@ def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     assert np.array_equal(alone, stored(exact, element))
 
 
-def test_what_is_no_number_spreads() -> None:
+@pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "cuda"])
+def test_what_is_no_number_spreads(name: str) -> None:
     """Through its row or column alone; infinity times zero is none."""
     a, b = small(e5m2, 5, 32), small(e5m2, 32, 7)
     a[1, 3], a[2, 4], a[3, 5] = 0x7F, 0x7C, 0xFC
     b[:, :] = 0x3C  # ones
     b[5, 6] = 0
-    for name in ("cpu", "emulated", "emulated:ptx"):
-        with open_device(name) as device:
-            for ways in ((False, True), (False, False)):
-                found = multiply(device, a, b, (e5m2, e5m2), ways)
-                assert np.isnan(found[1]).all()
-                assert np.isposinf(found[2]).all()
-                assert np.isneginf(found[3, :6]).all()
-                assert np.isnan(found[3, 6])
-                assert np.isfinite(found[[0, 4]]).all()
+    with open_for_test(name) as device:
+        for ways in ((False, True), (False, False)):
+            found = multiply(device, a, b, (e5m2, e5m2), ways)
+            assert np.isnan(found[1]).all()
+            assert np.isposinf(found[2]).all()
+            assert np.isneginf(found[3, :6]).all()
+            assert np.isnan(found[3, 6])
+            assert np.isfinite(found[[0, 4]]).all()
 
 
 def test_the_greatest_numbers() -> None:
