@@ -17,11 +17,13 @@ from quod.tensor import (
     attention_decode,
     clip_gradients,
     cross_entropy,
+    dequantise_fp8,
     embedding,
     embedding_backward,
     gelu,
     gelu_backward,
     gemm,
+    gemm_fp8,
     gemm_int8,
     gradient_norm,
     layer_norm,
@@ -29,6 +31,7 @@ from quod.tensor import (
     lora,
     lora_backward,
     paged_attention,
+    quantise_fp8,
     quantised,
     reduce_max,
     reduce_mean,
@@ -162,6 +165,26 @@ def rows_of_products() -> Iterator[tuple[str, Row]]:
     fine = dict.fromkeys(("row_scales", "column_scales", "bias", "out"), OPTIONAL)
     fine |= dict.fromkeys(("transpose_a", "transpose_b"), ("true",))
     yield "gemm_int8", Row(gemm_int8, given, fine)
+    matrix = np.ones((2, 2), np.uint8)
+    given = {
+        "device": DEVICE, "a": matrix, "b": matrix, "scale_a": None, "scale_b": None, "bias": None,
+        "transpose_a": False, "transpose_b": False, "dtype": "e4m3", "fast_accumulation": False,
+        "out": None,
+    }  # fmt: skip
+    fine = dict.fromkeys(("bias", "out"), OPTIONAL)
+    fine |= dict.fromkeys(("scale_a", "scale_b"), (*OPTIONAL, "a float", "negative", "huge"))
+    fine |= dict.fromkeys(("transpose_a", "transpose_b", "fast_accumulation"), ("true",))
+    yield "gemm_fp8", Row(gemm_fp8, given, fine)
+    given = {
+        "device": DEVICE, "x": np.ones((2, 3), np.float32), "dtype": "e4m3", "scales": "rows",
+        "out": None,
+    }  # fmt: skip
+    yield "quantise_fp8", Row(quantise_fp8, given, {"out": OPTIONAL})
+    given = {
+        "device": DEVICE, "x": matrix, "scales": np.ones(2, np.float32), "dtype": "e4m3",
+        "out": None,
+    }  # fmt: skip
+    yield "dequantise_fp8", Row(dequantise_fp8, given, {"out": OPTIONAL})
 
 
 def rows_of_activations() -> Iterator[tuple[str, Row]]:

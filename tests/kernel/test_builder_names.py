@@ -21,6 +21,8 @@ METHODS = {
     "unpack_f16_low": "unpack_f16", "unpack_f16_high": "unpack_f16",
     "copy_async_or_zero": "copy_async", "load_matrices_transposed": "load_matrices",
     "mma_f16": "mma", "mma_bf16": "mma", "mma_tf32": "mma", "mma_i8": "mma",
+    "mma_e4m3": "mma", "mma_e5m2": "mma", "mma_e4m3_e5m2": "mma", "mma_e5m2_e4m3": "mma",
+    "pack_e4m3": "pack_float8", "pack_e5m2": "pack_float8", "unpack_e4m3": "unpack_float8",
     "subgroup_min": "subgroup_minimum", "subgroup_max": "subgroup_maximum",
 }  # fmt: skip
 """The methods that record an op of another name."""

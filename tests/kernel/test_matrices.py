@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ from quod.kernel import (
     Machine,
     Pointer,
     bf16,
+    e4m3,
+    e5m2,
     f16,
     f32,
+    float8,
     i8,
     kernel,
     u32,
@@ -37,9 +41,13 @@ from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
 
 GPU = ptx_machine(64)
 HALVES = (f16, bf16)
+FLOATS8 = (e4m3, e5m2)
 
 
-def multiply(k: Builder, a: Value, b: Value, c: Value, *, element: Type, transposed: bool) -> None:
+def multiply(
+    k: Builder, a: Value, b: Value, c: Value, *, element: Type, transposed: bool,
+    other: Type | None = None,
+) -> None:  # fmt: skip
     """C += A B for each subgroup: 16 by 8 words of A, as many of B, 16 by 16 of C."""
     warps, lane, own = k.workgroup_size // 32, k.lane_id(), k.subgroup_id() * 128
     room_a, room_b = k.shared(u32, 128 * warps), k.shared(u32, 128 * warps)
@@ -57,7 +65,7 @@ def multiply(k: Builder, a: Value, b: Value, c: Value, *, element: Type, transpo
     for half in range(2):
         places = [at + 8 * half + step for step in (0, 1, 128, 129)]
         sums = [c[place] for place in places]
-        made = k.mma(element, words_a, words_b[2 * half : 2 * half + 2], sums)
+        made = k.mma(element, words_a, words_b[2 * half : 2 * half + 2], sums, other=other)
         for place, value in zip(places, made, strict=True):
             c[place] = value
 
@@ -65,9 +73,9 @@ def multiply(k: Builder, a: Value, b: Value, c: Value, *, element: Type, transpo
 @kernel
 def products(
     k: Builder, a: Pointer[U32], b: Pointer[U32], c: Pointer[F32], *, element: Type,
-    transposed: bool,
+    transposed: bool, other: Type | None = None,
 ) -> None:  # fmt: skip
-    multiply(k, a, b, c, element=element, transposed=transposed)
+    multiply(k, a, b, c, element=element, transposed=transposed, other=other)
 
 
 @kernel
@@ -79,6 +87,8 @@ def words(matrix: Any, element: Type) -> Any:
     """A matrix of small numbers as words of elements."""
     if element is i8:
         return np.ascontiguousarray(matrix.astype(np.int8)).view(np.uint32)
+    if element in FLOATS8:
+        return np.ascontiguousarray(float8.nearest(element, matrix)).view(np.uint32)
     if element is f16:
         return np.ascontiguousarray(matrix.astype(np.float16)).view(np.uint32)
     bits = np.ascontiguousarray(matrix.astype(np.float32)).view(np.uint32)
@@ -115,6 +125,31 @@ def test_products_of_small_numbers_are_exact(
     expected = c + a @ b
     assert np.array_equal(found.reshape(6, 16, 16)[:2], expected[:2])
     assert np.array_equal(found.reshape(6, 16, 16)[2:], c[2:])
+
+
+@pytest.mark.parametrize("pair", list(product(FLOATS8, repeat=2)), ids=str)
+def test_products_of_8_bits(tensor_device: AnyDevice, pair: tuple[Type, Type]) -> None:
+    """Sums of small numbers, which any way of adding them up makes exact; each pair of types."""
+    random = np.random.default_rng(4)
+    a, b = (
+        random.integers(-8, 9, shape).astype(np.float32) / (4 if element is e4m3 else 1)
+        for shape, element in zip(((2, 16, 32), (2, 16, 32)), pair, strict=True)
+    )
+    a, b = (
+        float8.values_of(element, float8.nearest(element, x))
+        for element, x in zip(pair, (a, b), strict=True)
+    )
+    c = random.integers(-99, 100, (2, 16, 16)).astype(np.float32)
+    compiled = tensor_device.compile(
+        products, lanes=64, element=pair[0], transposed=False, other=pair[1]
+    )
+    given = words(a, pair[0]), words(b, pair[1]), c
+    memory = [tensor_device.upload(x.reshape(-1)) for x in given]
+    tensor_device.launch(compiled, 1, *memory)
+    found = c.reshape(-1).copy()
+    tensor_device.download(memory[2], found)
+    expected = c + a @ np.swapaxes(b, 1, 2)
+    assert np.array_equal(found.reshape(2, 16, 16), expected)
 
 
 def test_products_of_whole_numbers_are_modulo_2_to_the_32(tensor_device: AnyDevice) -> None:
@@ -189,6 +224,10 @@ def test_they_are_assembled(arch: str) -> None:
         assert cubin
         assert not usage(log).spill_store_bytes
     assert assemble(ptx.emit(whole_products.trace(machine), machine), arch)[0]
+    if machine.has("float8_cores"):
+        for element, other in product(FLOATS8, repeat=2):
+            traced = products.trace(machine, element=element, transposed=False, other=other)
+            assert assemble(ptx.emit(traced, machine), arch)[0]
 
 
 # --- mistakes
@@ -309,7 +348,10 @@ def test_operands_that_are_refused() -> None:
         (global_memory, VerificationFailure, f"{takes}global>, u32)"),
         (long_index, VerificationFailure, f"{takes}shared>, u64)"),
         (few_words, TraceError, "an instance has 4 values of A, not 2"),
-        (other_type, TraceError, "k.mma multiplies f16, bf16, f32 and i8, not u32"),
+        (
+            other_type, TraceError,
+            "k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not u32",
+        ),
         (numbers, TraceError, of_type),
         (
             condition, VerificationFailure,

@@ -312,7 +312,7 @@ RECORDING = (
     "builder_values.py",
     "control.py",
     "float_functions.py",
-    "half_functions.py",
+    "narrow_floats.py",
     "tracer.py",
     "value.py",
 )

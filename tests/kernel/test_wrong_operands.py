@@ -8,7 +8,7 @@ import pytest
 
 from quod.errors import KernelError
 from quod.field import EXTENSIONS, NAMED, extension_field, prime_field
-from quod.kernel import U32, U64, Builder, Machine, Pointer, bf16, f32, kernel, u32
+from quod.kernel import U32, U64, Builder, Machine, Pointer, bf16, e4m3, f32, kernel, u32
 from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability
 
@@ -91,6 +91,7 @@ METHODS: dict[str, Callable[[Right], dict[str, Any]]] = {
     "pack_f16": lambda r: {"low": r.f, "high": r.f},
     "unpack_f16": lambda r: {"word": r.u},
     "unpack_bf16": lambda r: {"word": r.u},
+    "unpack_float8": lambda r: {"element": e4m3, "word": r.u},
     "shuffle": lambda r: {"value": r.u, "lane": 0},
     "ballot": lambda r: {"condition": r.b},
     "subgroup_sum": lambda r: {"value": r.u},

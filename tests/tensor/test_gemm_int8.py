@@ -19,7 +19,7 @@ from quod.frozen import replace
 from quod.kernel import bf16, f16, f32, i32
 from quod.kernel.types import Type
 from quod.tensor import gemm_int8
-from quod.tensor.gemm_int8_kernel import GEMM_INT8, GEMM_INT8_TILES, Int8Form
+from quod.tensor.gemm_int8_kernel import GEMM_INT8, GEMM_INT8_TILES
 from quod.tensor.gemm_plan import (
     CORE_PLANS,
     TILE_PLANS,
@@ -28,6 +28,7 @@ from quod.tensor.gemm_plan import (
     TilePlan,
     plan_gemm_int8,
 )
+from quod.tensor.gemm_scaled import ScaledForm
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
@@ -201,7 +202,7 @@ def test_large_operands_are_turned(
 def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)
     arch, kernels = ("sm_90a", GEMM_INT8_TILES) if tiles else ("sm_80", GEMM_INT8)
-    machine, form = ptx_machine(plan.lanes, arch), Int8Form(False, True, True, True, True)
+    machine, form = ptx_machine(plan.lanes, arch), ScaledForm(False, True, True, True, True)
     traced = kernels[f16].trace(machine, element=f16, plan=replace(plan, c_vector=2), form=form)
     cubin, log = assemble(ptx.emit(traced, machine), arch)
     assert "C75" not in log

@@ -18,10 +18,12 @@ from quod.tensor import (
     clip_gradients,
     cross_entropy,
     gemm,
+    gemm_fp8,
     gemm_int8,
     gradient_norm,
     layer_norm_backward,
     lora_backward,
+    quantise_fp8,
     reduce_mean,
 )
 from tests.tensor.numbers import Array
@@ -50,6 +52,11 @@ def with_rates(random: np.random.Generator) -> list[Array]:
 
 def bytes_with_scales(random: np.random.Generator) -> list[Array]:
     a, b = (random.integers(-128, 128, (n, 16)).astype(np.int8) for n in (9, 5))
+    return [a, b, *of((9,))(random)]
+
+
+def with_bits(random: np.random.Generator) -> list[Array]:
+    a, b = (random.integers(0, 0x48, (n, 16)).astype(np.uint8) for n in (9, 5))
     return [a, b, *of((9,))(random)]
 
 
@@ -86,6 +93,13 @@ CASES: dict[str, tuple[Given, Callable[..., Any]]] = {
         bytes_with_scales,
         lambda device, a, b, c: gemm_int8(device, a, b, transpose_b=True, row_scales=c),
     ),
+    "gemm_fp8": (
+        with_bits,
+        lambda device, a, b, c: gemm_fp8(
+            device, a, b, transpose_b=True, scale_a=c, scale_b=0.5, dtype="e4m3"
+        ),
+    ),
+    "quantise_fp8": (of((9, 70)), lambda device, x: quantise_fp8(device, x, scales="tensor")),
     "lora_backward": (of((9, 5), (9, 17), (5, 17), (3, 17), (5, 3)), lora_backward),
     "clip_gradients": (of((9, 17), (3000,)), clipped),
     "adamw": (with_rates, trained),

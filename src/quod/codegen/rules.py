@@ -14,11 +14,14 @@ Rule = TypeVar("Rule")
 
 _PLAIN_STORES = "instances store their own elements; write k.store"
 _PLAIN_COPIES = "copies are done where they begin; load and store in a branch"
+_INTEGERS = "it has no floats of 8 bits; write k.pack_float8 or k.unpack_float8, add products up"
 
 _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
     "LLVM": {
         Capability.EXP2: "processors have no such instruction; write k.exp2(a)",
         Capability.BF16: "few processors have such an instruction; write k.pack_bf16(a, b)",
+        Capability.FLOATS8: _INTEGERS,
+        Capability.FLOAT8_CORES: _INTEGERS,
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
         Capability.NAMED_BARRIERS: "instances are lanes of one vector; write k.barrier()",
         Capability.TENSOR_CORES: "processors differ in what they have; add products up",
@@ -30,6 +33,8 @@ _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
     "WGSL": {
         Capability.F16: "it leaves rounding open; write k.pack_f16(a, b) or k.unpack_f16(word)",
         Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
+        Capability.FLOATS8: _INTEGERS,
+        Capability.FLOAT8_CORES: _INTEGERS,
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
         Capability.NAMED_BARRIERS: "it has one barrier, where all come; write k.barrier()",
         Capability.TENSOR_CORES: "its subgroup matrices are a draft; add products up",

@@ -6,7 +6,8 @@ through the pointer. It must begin at a multiple of 4 bytes, or of its element's
 less or the kernel adds to it atomically. Its items must be as wide as the pointer's elements and of
 the same kind (whole number, float, bool), with one exception: integers may be read as integers of
 another width if they come out even, so a kernel over `u64` takes the packed 32-bit words of field
-elements. Elements of bf16 are items of two bytes: of `ml_dtypes.bfloat16`, or u16 with their bits.
+elements. Elements of bf16 are items of two bytes: of `ml_dtypes.bfloat16`, or u16 with their bits;
+those of e4m3 and e5m2 are of `ml_dtypes.float8_e4m3fn` and `float8_e5m2`, or u8 with their bits.
 
 A device with memory of its own takes buffers of that memory only, which begin at a multiple of 16
 bytes; it copies arrays there first.
@@ -26,7 +27,7 @@ from quod.codegen.pointers import PointerUses
 from quod.device.buffer import HOST, Array, Buffer, Space, base_array
 from quod.device.prologue import Place, check_kernel
 from quod.errors import DeviceError
-from quod.kernel.types import PointerType, Type, bf16
+from quod.kernel.types import FLOATS8, PointerType, Type, bf16, e4m3, e5m2
 from quod.validation import shown
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ _FORMATS = {"bool": "Q", "u32": "Q", "u64": "Q", "i32": "q", "i64": "q", "f32": 
 _NUMPY_KINDS = {"u": "integer", "i": "integer", "f": "float", "b": "bool"}
 _BF16_KINDS = "Vu"
 """Of arrays of bf16: that of ml_dtypes and PyTorch, and u16 with the bits, as NumPy has none."""
+FLOAT8_NAMES = {"float8_e4m3fn": e4m3, "float8_e5m2": e5m2}
+"""Floats of 8 bits, by the names that ml_dtypes and PyTorch have for them."""
 _ADDRESS_ALIGNMENT = 4
 
 
@@ -207,8 +210,15 @@ def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
     element = type_.element
     if element is bf16 and dtype.itemsize == element.bytes and dtype.kind in _BF16_KINDS:
         return
+    if element in FLOATS8 and (dtype == np.uint8 or FLOAT8_NAMES.get(dtype.name) is element):
+        return
     wanted = "integer" if element.is_integer else element.kind
-    if element is bf16 or _NUMPY_KINDS.get(dtype.kind) != wanted or not dtype.isnative:
+    if (
+        element is bf16
+        or element in FLOATS8
+        or _NUMPY_KINDS.get(dtype.kind) != wanted
+        or not dtype.isnative
+    ):
         raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
     if wanted != "integer" and dtype.itemsize != element.bytes:
         raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")

@@ -14,6 +14,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from quod.device.arguments import FLOAT8_NAMES
+from quod.kernel.types import Type
+
 _BESIDE = {
     "Negative": "its sign is kept beside its memory; x.resolve_neg() has it there",
     "Conjugate": "its sign is kept beside its memory; x.resolve_conj() has it there",
@@ -27,9 +30,8 @@ _STANDING = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorc
 def disguise(value: object) -> str | None:
     """Why what is in the memory of a tensor of PyTorch are not its elements; None where they are,
     and for anything else."""
-    torch = sys.modules.get("torch")
-    # While it is being loaded it has no tensors.
-    if torch is None or not isinstance(value, getattr(torch, "Tensor", ())):
+    torch = _torch_of(value)
+    if torch is None:
         return None
     found = torch._C._dispatch_keys(value)
     mask, reasons = _reasons()
@@ -37,6 +39,32 @@ def disguise(value: object) -> str | None:
     if not found.raw_repr() & mask:
         return None
     return next((why for key, why in reasons if found.has(key)), None)
+
+
+def _torch_of(value: object) -> Any:
+    """PyTorch, of a tensor of it; else None."""
+    torch: Any = sys.modules.get("torch")
+    # While it is being loaded it has no tensors.
+    return torch if torch is not None and isinstance(value, getattr(torch, "Tensor", ())) else None
+
+
+def torch_float8(value: Any) -> tuple[Any, Type | None]:
+    """A tensor of PyTorch of 8-bit floats as one of its bits, with their type; else the value.
+
+    None of the interfaces by which PyTorch gives arrays has these types.
+    """
+    torch = _torch_of(value)
+    element = FLOAT8_NAMES.get(str(value.dtype).removeprefix("torch.")) if torch else None
+    return (value, None) if element is None else (value.view(torch.uint8), element)
+
+
+def as_torch_float8(value: Any, element: Type) -> Any:
+    """A tensor of PyTorch of bits as one of 8-bit floats; the value if it is none."""
+    torch = _torch_of(value)
+    if torch is None:
+        return value
+    names = {type_: name for name, type_ in FLOAT8_NAMES.items()}
+    return value.view(getattr(torch, names[element]))
 
 
 @functools.cache

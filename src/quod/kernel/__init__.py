@@ -9,6 +9,8 @@ from quod.kernel.types import (
     Type,
     bf16,
     bool_,
+    e4m3,
+    e5m2,
     f16,
     f32,
     f64,
@@ -24,6 +26,8 @@ from quod.kernel.types import (
 )
 from quod.kernel.value import (
     BF16,
+    E4M3,
+    E5M2,
     F16,
     F32,
     F64,
@@ -41,9 +45,9 @@ from quod.kernel.value import (
 )
 
 __all__ = [
-    "AssertionFailure", "BF16", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32",
-    "U64", "Block", "Bool", "Builder", "Function",
+    "AssertionFailure", "BF16", "E4M3", "E5M2", "F16", "F32", "F64", "I8", "I16", "I32", "I64",
+    "U8", "U16", "U32", "U64", "Block", "Bool", "Builder", "Function",
     "Kernel", "KernelDefinition", "Location", "Machine", "Op", "Pointer", "TraceError", "Type",
-    "Value", "VerificationFailure", "bf16", "bool_", "f16", "f32", "f64", "function", "i8", "i16",
-    "i32", "i64", "kernel", "pointer", "u8", "u16", "u32", "u64",
+    "Value", "VerificationFailure", "bf16", "bool_", "e4m3", "e5m2", "f16", "f32", "f64",
+    "function", "i8", "i16", "i32", "i64", "kernel", "pointer", "u8", "u16", "u32", "u64",
 ]  # fmt: skip

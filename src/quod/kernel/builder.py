@@ -232,7 +232,7 @@ class Builder(ValueBuilder):
         TraceError for a number that the type does not hold, as of constants.
         """
         check_type(element)
-        if element in types.HALVES:
+        if element in types.NARROW_FLOATS:
             raise TraceError(f"there are no tables of {element}; make one of f32")
         holder = types.loaded_type(element)
         if not isinstance(numbers, Iterable):

@@ -49,11 +49,11 @@ class MemoryBuilder(ABC):
 
     @abstractmethod
     def _widened(self, bits: Value, element: Type) -> Value:
-        """The f32 of the 16 bits of an element."""
+        """The f32 of the bits of an element, above which there are zeros."""
 
     @abstractmethod
     def _narrowed(self, value: Value, element: Type) -> Value:
-        """The 16 bits of the element nearest to an f32."""
+        """The bits of the element nearest to an f32, the lowest of a word."""
 
     def _element(self, pointer: Value, use: str) -> Type:
         check_value(pointer, f"what is {use}", "is a pointer")
@@ -81,8 +81,8 @@ class MemoryBuilder(ABC):
         if count < 1:
             raise TraceError(f"a load gives at least one value, not {count}")
         element = self._element(pointer, "loaded from")
-        if element in types.HALVES:
-            words = self.load(self.cast(pointer, types.u16), index, count)
+        if element in types.NARROW_FLOATS:
+            words = self.load(self.cast(pointer, types.bits_type(element)), index, count)
             return tuple([self._widened(word, element) for word in words])
         operands = (pointer, self._index(index))
         return self._tracer.record("load", operands, [result] * count, {"count": count})
@@ -101,9 +101,9 @@ class MemoryBuilder(ABC):
                     f"{an(wanted)} is stored here, not {an(value.type)}; convert it with "
                     "value.cast(type)"
                 )
-        if element in types.HALVES:
+        if element in types.NARROW_FLOATS:
             bits = [self._narrowed(value, element) for value in values]
-            self.store(self.cast(pointer, types.u16), index, *bits)
+            self.store(self.cast(pointer, types.bits_type(element)), index, *bits)
             return
         self._tracer.record("store", (pointer, self._index(index), *values), ())
 

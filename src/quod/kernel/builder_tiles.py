@@ -8,7 +8,7 @@ from typing import NamedTuple
 from quod.kernel import types
 from quod.kernel.builder_memory import MemoryBuilder, check_type, check_value
 from quod.kernel.errors import TraceError, an
-from quod.kernel.tile_ops import CLUSTERS
+from quod.kernel.tile_ops import CLUSTERS, IN_TILES
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 from quod.validation import flag, instance, whole_number
@@ -39,6 +39,14 @@ class TileOperand(NamedTuple):
     first: Value
     along: bool = False
     apart: int = 0
+
+
+def product_name(element: Type, other: Type | None) -> str:
+    """How products of an element by the `other`, or by itself, are named."""
+    if other is None or other is element:
+        return element.name
+    check_type(other)
+    return f"{element}_{other}"
 
 
 def _check_list(name: str, given: object, count: int | None = None, of: str = "values") -> None:
@@ -136,19 +144,25 @@ class TileBuilder(MemoryBuilder):
         self._tracer.record("mma_begin", (), ())
 
     def mma_tiles(
-        self, element: Type, a: TileOperand, b: TileOperand, sums: Sequence[Value]
-    ) -> tuple[Value, ...]:
+        self, element: Type, a: TileOperand, b: TileOperand, sums: Sequence[Value], *,
+        other: Type | None = None,
+    ) -> tuple[Value, ...]:  # fmt: skip
         """Begins to add A B to sums, of which each instance of four subgroups has n/2.
 
         A is 64 by 16 and B 16 by n, of f16 or bf16. Where lines are along K they may also be of i8,
-        64 by 32 and 32 by n, with sums of i32, or of f32, 64 by 8 and 8 by n, rounded toward zero
-        to 10 bits behind the point (tf32). Which sums an instance has the op says. They take the
-        place of `sums`, which nothing else uses, and only further products and `mma_wait` take
-        them. For machines with the capability ``warpgroups``.
+        64 by 32 and 32 by n, with sums of i32, of e4m3 and e5m2, of the same shapes, of which
+        `other` is the element of B where it is not that of A, or of f32, 64 by 8 and 8 by n,
+        rounded toward zero to 10 bits behind the point (tf32). Which sums an instance has the op
+        says. They take the place of `sums`, which nothing else uses, and only further products and
+        `mma_wait` take them. For machines with the capability ``warpgroups``.
         """
         check_type(element)
-        if element not in (*types.HALVES, types.i8, types.f32):
-            raise TraceError(f"k.mma_tiles multiplies f16, bf16, f32 and i8, not {element}")
+        product = product_name(element, other)
+        if product not in IN_TILES:
+            raise TraceError(
+                "k.mma_tiles multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not "
+                f"{product}"
+            )
         for tile in (a, b):
             _check_tile(tile)
         _check_list("sums", sums)
@@ -159,7 +173,7 @@ class TileBuilder(MemoryBuilder):
         for operand in operands:
             check_value(operand, "mma_tiles")
         attributes = {
-            "element": element.name, "a_along": a.along, "a_apart": a.apart, "b_along": b.along,
+            "element": product, "a_along": a.along, "a_apart": a.apart, "b_along": b.along,
             "b_apart": b.apart,
         }  # fmt: skip
         results = [types.i32 if element is types.i8 else types.f32] * len(sums)

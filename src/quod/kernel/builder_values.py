@@ -11,7 +11,7 @@ import numpy as np
 
 from quod.kernel import semantics, types
 from quod.kernel.builder_memory import check_type, check_value
-from quod.kernel.builder_tiles import TileBuilder
+from quod.kernel.builder_tiles import TileBuilder, product_name
 from quod.kernel.control import check_condition
 from quod.kernel.errors import TraceError, an
 from quod.kernel.machine import Capability, Machine
@@ -164,14 +164,14 @@ class ValueBuilder(TileBuilder):
         result: Value = self.call(name, FUNCTIONS[name].body, value, inline=True)
         return result
 
-    # --- floats of 16 bits
+    # --- floats of 8 and 16 bits
 
     def unpack_f16(self, word: Value) -> tuple[Value, Value]:
         """The two f16 in a u32 as f32, the one in its low half first."""
         check_value(word, "k.unpack_f16")
         if self.machine.has(Capability.F16):
             return self.emit("unpack_f16_low", (word,)), self.emit("unpack_f16_high", (word,))
-        low, high = (self._half("f16_value", half) for half in (word & 0xFFFF, word >> 16))
+        low, high = (self._narrow("f16_value", half) for half in (word & 0xFFFF, word >> 16))
         return low, high
 
     def unpack_bf16(self, word: Value) -> tuple[Value, Value]:
@@ -183,27 +183,66 @@ class ValueBuilder(TileBuilder):
         """Two f32 as f16 in a u32, `low` in its low half: each to nearest even."""
         if self.machine.has(Capability.F16):
             return self.emit("pack_f16", (low, high))
-        return self._half("f16_bits", low) | self._half("f16_bits", high) << 16
+        return self._narrow("f16_bits", low) | self._narrow("f16_bits", high) << 16
 
     def pack_bf16(self, low: Value, high: Value) -> Value:
         """Two f32 as bf16 in a u32, `low` in its low half: each to nearest even."""
         if self.machine.has(Capability.BF16):
             return self.emit("pack_bf16", (low, high))
-        return self._half("bf16_bits", low) | self._half("bf16_bits", high) << 16
+        return self._narrow("bf16_bits", low) | self._narrow("bf16_bits", high) << 16
 
-    def _half(self, name: str, value: Value) -> Value:
-        from quod.kernel.half_functions import FUNCTIONS
+    def unpack_float8(self, element: Type, word: Value) -> tuple[Value, Value, Value, Value]:
+        """The four e4m3 or e5m2 in a u32 as f32, the one in its lowest byte first."""
+        _check_float8("k.unpack_float8", element, word)
+        if element is types.e5m2:
+            # Each is the upper half of an f16.
+            even, odd = (self.unpack_f16(each & 0xFF00FF00) for each in (word << 8, word))
+            return even[0], odd[0], even[1], odd[1]
+        if self.machine.has(Capability.FLOATS8):
+            pairs = (self.emit("unpack_e4m3", (half,)) for half in (word, word >> 16))
+            low, high = (self.unpack_f16(pair) for pair in pairs)
+            return *low, *high
+        shifted = (word, word >> 8, word >> 16)
+        first, second, third = (self._narrow("e4m3_value", each & 0xFF) for each in shifted)
+        return first, second, third, self._narrow("e4m3_value", word >> 24)
+
+    def pack_float8(self, element: Type, *values: Value) -> Value:
+        """Four f32 as e4m3 or e5m2 in a u32, the first in its lowest byte.
+
+        Each is rounded to nearest even. What is beyond the range, infinities too, becomes the
+        greatest number with its sign; NaN has the bits 0x7f.
+        """
+        _check_float8("k.pack_float8", element, *values)
+        if len(values) != 4:
+            raise TraceError(f"k.pack_float8 takes four f32, not {len(values)}")
+        if self.machine.has(Capability.FLOATS8):
+            low, high = (self.emit(_PACKING[element], values[at : at + 2]) for at in (0, 2))
+            return low | high << 16
+        found, *above = (self._narrow(f"{element}_bits", value) for value in values)
+        for number, bits in enumerate(above, 1):
+            found = found | bits << 8 * number
+        return found
+
+    def _narrow(self, name: str, value: Value) -> Value:
+        from quod.kernel.narrow_floats import FUNCTIONS
 
         result: Value = self.call(name, FUNCTIONS[name], value, inline=True)
         return result
 
     def _widened(self, bits: Value, element: Type) -> Value:
+        if element in types.FLOATS8:
+            return self.unpack_float8(element, bits)[0]
         unpack = self.unpack_f16 if element is types.f16 else self.unpack_bf16
         return unpack(bits)[0]
 
     def _narrowed(self, value: Value, element: Type) -> Value:
+        nothing = self.constant(0.0, types.f32)
+        if element in types.FLOATS8:
+            if self.machine.has(Capability.FLOATS8):
+                return self.emit(_PACKING[element], (value, nothing))
+            return self._narrow(f"{element}_bits", value)
         pack = self.pack_f16 if element is types.f16 else self.pack_bf16
-        return pack(value, self.constant(0.0, types.f32))
+        return pack(value, nothing)
 
     # --- on devices that check
 
@@ -290,25 +329,30 @@ class ValueBuilder(TileBuilder):
         return self.emit(name, (value,))
 
     def mma(
-        self, element: Type, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value]
-    ) -> tuple[Value, ...]:
+        self, element: Type, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value], *,
+        other: Type | None = None,
+    ) -> tuple[Value, ...]:  # fmt: skip
         """The product of small matrices that the subgroup's registers hold, plus another one.
 
         A is 16 by 16, in 4 words, and B 16 by 8, in 2, of f16 or bf16; with f32 they are 16 by 8
-        and 8 by 8, rounded toward zero to 10 bits behind the point (tf32), with i8 16 by 32 and 32
-        by 8. C and the result are 16 by 8 of f32, or of i32 modulo 2**32 for i8, in 4 values; what
-        an instance has of each the op ``mma_f16`` says. For machines with the capability
-        ``tensor_cores``; legal where all instances of the workgroup come.
+        and 8 by 8, rounded toward zero to 10 bits behind the point (tf32), with i8, e4m3 and e5m2
+        16 by 32 and 32 by 8. C and the result are 16 by 8 of f32, or of i32 modulo 2**32 for i8, in
+        4 values; what an instance has of each the op ``mma_f16`` says. `other` is the element of B
+        where it is not that of A: e4m3 or e5m2. For machines with the capability ``tensor_cores``,
+        or ``float8_cores``; legal where all instances of the workgroup come.
         """
         check_type(element)
-        if element not in _PRODUCTS:
-            raise TraceError(f"k.mma multiplies f16, bf16, f32 and i8, not {element}")
+        product = product_name(element, other)
+        if product not in _PRODUCTS:
+            raise TraceError(
+                f"k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not {product}"
+            )
         for name, given, wanted in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
             if not isinstance(given, (list, tuple)):
                 raise TraceError(f"{name} is a list of values, not {an(type(given).__name__)}")
             if len(given) != wanted:
                 raise TraceError(f"an instance has {wanted} values of {name}, not {len(given)}")
-        return self.emit_many(_PRODUCTS[element], (*a, *b, *c))
+        return self.emit_many(_PRODUCTS[product], (*a, *b, *c))
 
     def uniform(self, value: Value) -> Value:
         """The same value, with the promise that every instance of the workgroup has it.
@@ -320,8 +364,20 @@ class ValueBuilder(TileBuilder):
 
 
 _PRODUCTS = {
-    types.f16: "mma_f16", types.bf16: "mma_bf16", types.f32: "mma_tf32", types.i8: "mma_i8",
+    "f16": "mma_f16", "bf16": "mma_bf16", "f32": "mma_tf32", "i8": "mma_i8", "e4m3": "mma_e4m3",
+    "e5m2": "mma_e5m2", "e4m3_e5m2": "mma_e4m3_e5m2", "e5m2_e4m3": "mma_e5m2_e4m3",
 }  # fmt: skip
+
+_PACKING = {types.e4m3: "pack_e4m3", types.e5m2: "pack_e5m2"}
+
+
+def _check_float8(name: str, element: Type, *values: Value) -> None:
+    check_type(element)
+    if element not in types.FLOATS8:
+        raise TraceError(f"{name} is for e4m3 and e5m2, not {element}")
+    for value in values:
+        check_value(value, name)
+
 
 # What `Value.__repr__` writes, in elements as well.
 _VALUE = re.compile(r"<\S+ value[ >]")

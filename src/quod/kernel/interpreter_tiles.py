@@ -18,7 +18,7 @@ from quod.kernel.interpreter_pending import Copy, Mbarrier, Reading
 from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.interpreter_together import check_together, forget_accesses
 from quod.kernel.ir import Op
-from quod.kernel.matrices import added, numbers_of_halves
+from quod.kernel.matrices import added, factors, numbers_of_halves
 from quod.kernel.semantics import Array
 from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS
 
@@ -354,10 +354,11 @@ _ELEMENTS = {"f32": "tf32"}
 def _matrix(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], lanes: slice, rows: int, name: str
 ) -> Array:
-    """Elements of rows by 16, or 32 of i8, 8 of f32, which the product reads until it is waited
+    """Elements of rows by 16, or 32 of 8 bits, 8 of f32, which the product reads until it is waited
     for."""
     apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
-    element = _ELEMENTS.get(str(op.attributes["element"]), str(op.attributes["element"]))
+    element = factors(str(op.attributes["element"]))["ab".index(name)]
+    element = _ELEMENTS.get(element, element)
     number, offsets = _places(op, run, frame, operands[0], lanes)
     first = offsets + 4 * array(frame[operands[1]])[lanes].astype(np.int64)
     group = lanes.start // run.width

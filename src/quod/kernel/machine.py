@@ -56,11 +56,17 @@ class Capability(StrEnum):
     BF16 = "bf16"
     """An instruction rounds f32 to bf16."""
 
+    FLOATS8 = "floats8"
+    """Instructions convert floats of 8 bits: f32 to them, and e4m3 to f16."""
+
     ASYNC_COPIES = "async_copies"
     """Copies to shared memory go on while instances compute, or write zeros in their place."""
 
     TENSOR_CORES = "tensor_cores"
     """Subgroups of 32 multiply small matrices that their registers hold together."""
+
+    FLOAT8_CORES = "float8_cores"
+    """These may be of floats of 8 bits."""
 
     MATRIX_STORES = "matrix_stores"
     """Subgroups of 32 store such matrices to shared memory, row by row."""

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from quod.kernel import float8
 from quod.kernel.semantics import Array
+from quod.kernel.types import parse_type
 
 _GROUP, _PART = np.arange(32) // 4, np.arange(32) % 4
 
@@ -44,9 +46,13 @@ def rows_of_words(words: Array, *, transposed: bool) -> Array:
 def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
     """The four values of A B + C of each lane, of its four words of A, two of B, four of C.
 
-    `element` is f16, bf16 or tf32, whose sums are of double precision, rounded once, or i8.
+    `element` is f16, bf16, tf32, e4m3 or e5m2, whose sums are of double precision, rounded once, or
+    i8; two with a `_` between them are those of A and of B.
     """
-    a, b = ([_numbers(element, words) for words in part] for part in (operands[:4], operands[4:6]))
+    a, b = (
+        [_numbers(own, words) for words in part]
+        for own, part in zip(factors(element), (operands[:4], operands[4:6]), strict=True)
+    )
     each = a[0].shape[2]
     count, depth = len(a[0]), 8 * each
     left, right = np.empty((count, 16, depth)), np.empty((count, depth, 8))
@@ -69,6 +75,12 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
     ]
 
 
+def factors(element: str) -> tuple[str, str]:
+    """The elements of A and of B."""
+    first, _, second = element.partition("_")
+    return first, second or first
+
+
 def added(element: str, sums: Array, products: Array) -> Array:
     """Sums with products of f64 added: rounded once, or of whole numbers modulo 2**32."""
     if element == "i8":
@@ -84,7 +96,10 @@ def _numbers(element: str, words: Array) -> Array:
 
 
 def numbers_of_halves(element: str, halves: Array) -> Array:
-    """The elements that have such bits: f16, bf16, i8, two in each half, or tf32, in two halves."""
+    """The elements that have such bits: f16, bf16, those of 8 bits, two in each half, or tf32, in
+    two halves."""
+    if element in ("e4m3", "e5m2"):
+        return float8.values_of(parse_type(element), halves.view(np.uint8))
     if element == "i8":
         return halves.view(np.int8)
     if element == "tf32":

@@ -70,3 +70,8 @@ def define_matrix_ops() -> None:
         "8. Instance i has A[g, 4t], A[g + 8, 4t], A[g, 4t + 16] and A[g + 8, 4t + 16] with the "
         "next three of the row each, B[4t, g] and B[4t + 16, g] with the next three of the column.",
     )  # fmt: skip
+    row = partial(row, capability=Capability.FLOAT8_CORES)
+    row("mma_e4m3", of_a_product, "The same of e4m3, four in a word as i8, with sums of f32.")
+    row("mma_e5m2", of_a_product, "The same of e5m2.")
+    row("mma_e4m3_e5m2", of_a_product, "The same of e4m3 in A and e5m2 in B.")
+    row("mma_e5m2_e4m3", of_a_product, "The same of e5m2 in A and e4m3 in B.")

@@ -44,7 +44,9 @@ _SETS: dict[tuple[types.Type, ...], str] = {
     types.SCALARS: "any scalar",
     types.NUMBERS: "any number",
     types.INTEGERS: "any integer",
-    (*types.SCALARS, *types.STORAGE, *types.HALVES): "any scalar, u8, u16, i8, i16, f16 or bf16",
+    (*types.SCALARS, *types.STORAGE, *types.NARROW_FLOATS): (
+        "any scalar, u8, u16, i8, i16, f16, bf16, e4m3 or e5m2"
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from quod.kernel import types
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Function, Op
+from quod.kernel.tile_ops import IN_TILES, SHORT
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
@@ -97,8 +98,9 @@ def pointer_add(op: Op) -> None:
 def _element(op: Op) -> Type:
     """What a load or a store of the op's pointer has as values."""
     element = _place(op).element
-    if element in types.HALVES:
-        raise _fail(op, f"{element} is in memory as u16: {op.name} through a pointer to that")
+    if element in types.NARROW_FLOATS:
+        bits = types.bits_type(element)
+        raise _fail(op, f"{element} is in memory as {bits}: {op.name} through a pointer to that")
     return types.loaded_type(element)
 
 
@@ -242,13 +244,10 @@ def copy_tile(op: Op) -> None:
         raise _fail(op, "copy_tile says whether it is for the whole cluster")
 
 
-_IN_TILES = ("f16", "bf16", "i8", "f32")
-
-
 def mma_tiles(op: Op) -> None:
-    _product(op, [types.pointer(types.u32, "shared"), types.u32], "ab", _IN_TILES)
+    _product(op, [types.pointer(types.u32, "shared"), types.u32], "ab", IN_TILES)
     element = op.attributes["element"]
-    if element in ("i8", "f32") and (op.attributes["a_along"] or op.attributes["b_along"]):
+    if element in (*SHORT, "f32") and (op.attributes["a_along"] or op.attributes["b_along"]):
         raise _fail(op, f"tiles of {element} have lines along K")
     if element == "i8" and len(op.results) > 16 and len(op.results) % 8:
         raise _fail(

@@ -24,7 +24,7 @@ __all__ = ["ATOMICS", "COMBINING", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER",
 
 _I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
 _IB = (types.bool_, *types.INTEGERS)
-_E = (*types.SCALARS, *types.STORAGE, *types.HALVES)
+_E = (*types.SCALARS, *types.STORAGE, *types.NARROW_FLOATS)
 
 _row = partial(_define, "Arithmetic")
 _row(
@@ -292,6 +292,19 @@ _row(
     "pack_bf16", "f32 f32 -> u32", "The same as bf16.", semantics.pack_bf16,
     capability=Capability.BF16,
 )  # fmt: skip
+
+_row = partial(_define, "Constants and conversions", capability=Capability.FLOATS8)
+_row(
+    "unpack_e4m3", "u32 -> u32",
+    "The two e4m3 in the low half of a word as two f16 in a word, 0x7fff of NaN.",
+    semantics.unpack_e4m3,
+)  # fmt: skip
+_row(
+    "pack_e4m3", "f32 f32 -> u32",
+    "Two numbers as e4m3 in the low half of a word, the first lowest: each to nearest even, the "
+    "greatest number beyond the range, 0x7f of NaN.", semantics.pack_e4m3,
+)  # fmt: skip
+_row("pack_e5m2", "f32 f32 -> u32", "The same as e5m2.", semantics.pack_e5m2)
 
 _row = partial(_define, "Memory")
 _row(

@@ -26,6 +26,8 @@ NUMPY_TYPES: dict[Type, type[np.generic]] = {
     types.i16: np.int16,
     types.f16: np.float16,
     types.bf16: np.uint16,  # their bits: NumPy has no such floats
+    types.e4m3: np.uint8,
+    types.e5m2: np.uint8,
     types.u32: np.uint32,
     types.u64: np.uint64,
     types.i32: np.int32,
@@ -269,6 +271,27 @@ def pack_f16(low: Array, high: Array) -> Array:
 def pack_bf16(low: Array, high: Array) -> Array:
     result: Array = _bf16_bits(low) | _bf16_bits(high) << np.uint32(16)
     return result
+
+
+# --- floats of 8 bits; what knows them is loaded for kernels that have some
+
+
+def unpack_e4m3(words: Array) -> Array:
+    from quod.kernel import float8
+
+    return float8.unpack_e4m3(words)
+
+
+def pack_e4m3(low: Array, high: Array) -> Array:
+    from quod.kernel import float8
+
+    return float8.pack(types.e4m3, low, high)
+
+
+def pack_e5m2(low: Array, high: Array) -> Array:
+    from quod.kernel import float8
+
+    return float8.pack(types.e5m2, low, high)
 
 
 # --- conversions

@@ -13,6 +13,7 @@ from collections import Counter
 
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
+from quod.kernel.tile_ops import SHORT
 from quod.kernel.value import Value
 
 
@@ -164,7 +165,8 @@ def _check_shapes(products: list[Op], shapes: dict[Value, int]) -> None:
 
 def _shape(op: Op) -> int:
     """Bits of an element, by which products of as many columns differ."""
-    return {"f32": 32, "i8": 8}.get(str(op.attributes["element"]), 16)
+    element = str(op.attributes["element"])
+    return 32 if element == "f32" else 8 if element in SHORT else 16
 
 
 def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:

@@ -19,6 +19,13 @@ MATRIX_ROWS, MATRIX_DEPTH = 64, 16
 """Rows of A, and of the sums, and what is summed in one product."""
 
 
+SHORT = ("i8", "e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")
+"""Products of elements of 8 bits, of A and of B if they are not the same."""
+
+IN_TILES = ("f16", "bf16", *SHORT, "f32")
+"""What is multiplied in tiles."""
+
+
 CLUSTERS = (1, 2, 4, 8)
 """Workgroups of a cluster."""
 
@@ -87,7 +94,8 @@ def define_tile_ops() -> None:
         "mma_tiles", "... -> ...",
         "Begins to add A B to sums: for each four subgroups A of 64 by 16 and B of 16 by n, f16 "
         "or bf16, in tiles as `copy_tile` makes them; or of i8, two of which are an element of a "
-        "tile, A of 64 by 32 and B of 32 by n, with sums of i32 modulo 2**32; or of f32, which is "
+        "tile, A of 64 by 32 and B of 32 by n, with sums of i32 modulo 2**32; or of e4m3 or e5m2, "
+        "of the same shapes, with sums of which some 14 bits count; or of f32, which is "
         "two elements and of which 10 bits behind the point count, A of 64 by 8 and B of 8 by n. "
         "Operands are a pointer and an index of words for A, the same for B, and n/2 sums, in "
         "whose registers the results are. Lines of a tile are along K, or, of f16 and bf16, along "

@@ -57,6 +57,8 @@ i8 = Type("i8", "signed", 8)
 i16 = Type("i16", "signed", 16)
 f16 = Type("f16", "float", 16)
 bf16 = Type("bf16", "float", 16)
+e4m3 = Type("e4m3", "float", 8)
+e5m2 = Type("e5m2", "float", 8)
 
 UNSIGNED = (u32, u64)
 INTEGERS = (u32, u64, i32, i64)
@@ -66,8 +68,14 @@ SCALARS = (bool_, *NUMBERS)
 STORAGE = (u8, u16, i8, i16)
 HALVES = (f16, bf16)
 """Floats of 16 bits: IEEE 754's binary16, and an f32's upper half. In IR accesses are u16."""
+FLOATS8 = (e4m3, e5m2)
+"""Floats of 8 bits of the OCP 8-bit Floating Point Specification (1.0, 2023), named by the bits of
+exponent and mantissa: e4m3 has no infinity, NaN is 0x7f and 0xff, and 448 the greatest number; e5m2
+is as IEEE 754 would have it, up to 57344. In IR accesses are u8."""
+NARROW_FLOATS = HALVES + FLOATS8
+"""Floats that are in memory only."""
 
-_SCALARS_BY_NAME = {t.name: t for t in (*SCALARS, cc, *STORAGE, *HALVES)}
+_SCALARS_BY_NAME = {t.name: t for t in (*SCALARS, cc, *STORAGE, *NARROW_FLOATS)}
 _POINTERS: dict[tuple[Type, Space], PointerType] = {}
 
 
@@ -107,9 +115,14 @@ def parse_type(text: str) -> Type:
     return _SCALARS_BY_NAME[text]
 
 
+def bits_type(element: Type) -> Type:
+    """The whole numbers that floats which are in memory only are there in IR."""
+    return u16 if element in HALVES else u8
+
+
 def loaded_type(element: Type) -> Type:
     """The type of the value that a load of `element` gives."""
-    if element in HALVES:
+    if element in NARROW_FLOATS:
         return f32
     if element in STORAGE:
         return i32 if element.kind == "signed" else u32

@@ -27,12 +27,14 @@ _OF_SUBGROUPS = {
     Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores",
     Capability.MATRIX_STORES: "stores of matrices", Capability.TILE_COPIES: "copies of tiles",
     Capability.WARPGROUPS: "products of tiles", Capability.NAMED_BARRIERS: "named barriers",
+    Capability.FLOAT8_CORES: "tensor cores of 8-bit floats",
 }  # fmt: skip
 """What ops need that instances of a subgroup do together, in words."""
 
 
 _TOGETHER = {
-    Capability.TENSOR_CORES: 1, Capability.MATRIX_STORES: 1, Capability.WARPGROUPS: 4
+    Capability.TENSOR_CORES: 1, Capability.FLOAT8_CORES: 1, Capability.MATRIX_STORES: 1,
+    Capability.WARPGROUPS: 4,
 }  # fmt: skip
 """How many whole subgroups ops need."""
 

@@ -33,10 +33,13 @@ if TYPE_CHECKING:
     from quod.tensor.attention_pages import paged_attention as paged_attention
     from quod.tensor.embeddings import embedding as embedding
     from quod.tensor.embeddings import embedding_backward as embedding_backward
+    from quod.tensor.float8_call import dequantise_fp8 as dequantise_fp8
+    from quod.tensor.float8_call import quantise_fp8 as quantise_fp8
     from quod.tensor.functions import layer_norm as layer_norm
     from quod.tensor.functions import rms_norm as rms_norm
     from quod.tensor.functions import softmax as softmax
     from quod.tensor.gemm_call import gemm as gemm
+    from quod.tensor.gemm_float8_call import gemm_fp8 as gemm_fp8
     from quod.tensor.gemm_int8_call import gemm_int8 as gemm_int8
     from quod.tensor.gradients import clip_gradients as clip_gradients
     from quod.tensor.gradients import gradient_norm as gradient_norm
@@ -67,12 +70,13 @@ _GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
 
 __all__ = [
     "adamw", "adamw_rates", "append_to_pages", "argmax", "argmin", "attention",
-    "attention_backward", "attention_decode", "clip_gradients", "cross_entropy", "embedding",
-    "embedding_backward", "gelu", "gelu_backward", "gemm", "gemm_int8", "gradient_norm",
-    "layer_norm", "layer_norm_backward", "lora", "lora_backward", "paged_attention", "reduce_max",
-    "reduce_mean", "reduce_min", "reduce_sum", "rms_norm", "rms_norm_backward", "rope",
-    "rope_backward", "rope_table", "silu", "silu_backward", "softmax", "softmax_backward", "swiglu",
-    "swiglu_backward", "transpose",
+    "attention_backward", "attention_decode", "clip_gradients", "cross_entropy",
+    "dequantise_fp8", "embedding",
+    "embedding_backward", "gelu", "gelu_backward", "gemm", "gemm_fp8", "gemm_int8",
+    "gradient_norm", "layer_norm", "layer_norm_backward", "lora", "lora_backward",
+    "paged_attention", "quantise_fp8", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum",
+    "rms_norm", "rms_norm_backward", "rope", "rope_backward", "rope_table", "silu", "silu_backward",
+    "softmax", "softmax_backward", "swiglu", "swiglu_backward", "transpose",
 ]  # fmt: skip
 
 _HOME = (
@@ -86,12 +90,14 @@ _HOME = (
     | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
     | dict.fromkeys(("adamw", "adamw_rates"), "quod.tensor.optimiser")
     | dict.fromkeys(("lora", "lora_backward"), "quod.tensor.adapters")
+    | dict.fromkeys(("dequantise_fp8", "quantise_fp8"), "quod.tensor.float8_call")
     | {
         "attention": "quod.tensor.attention_call",
         "attention_backward": "quod.tensor.attention_gradients",
         "attention_decode": "quod.tensor.attention_decode_call",
         "cross_entropy": "quod.tensor.loss",
-        "gemm": "quod.tensor.gemm_call", "gemm_int8": "quod.tensor.gemm_int8_call",
+        "gemm": "quod.tensor.gemm_call", "gemm_fp8": "quod.tensor.gemm_float8_call",
+        "gemm_int8": "quod.tensor.gemm_int8_call",
         "transpose": "quod.tensor.transposition",
     }
 )  # fmt: skip

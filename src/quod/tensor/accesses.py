@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, bf16, f16, i8, i32, u32
-from quod.kernel.types import HALVES, Type
+from quod.kernel.types import FLOATS8, HALVES, Type
 
 Values = tuple[Value, ...]
 
@@ -18,7 +18,8 @@ class Accesses:
         self.element = element
         self._vector = vector
         self._paired = element in HALVES and vector > 1
-        self._packed = self._paired or (element is i8 and vector > 1)
+        # An instance may have two bytes together, which are no word.
+        self._packed = self._paired or (element in (i8, *FLOATS8) and vector % 4 == 0)
         self.words = vector * element.bytes // 4 if self._packed else vector
         """What an access has in memory: elements, or words."""
         self.held = u32 if self._packed else element
@@ -34,6 +35,10 @@ class Accesses:
         found = self._k.load(pointer, at * self.words, self.words)
         if not self._packed:
             return found
+        if self.element in FLOATS8:
+            return tuple(
+                value for word in found for value in self._k.unpack_float8(self.element, word)
+            )
         if not self._paired:
             return tuple((word.cast(i32) << up) >> 24 for word in found for up in (24, 16, 8, 0))
         unpack = self._k.unpack_f16 if self.element is f16 else self._k.unpack_bf16
@@ -42,6 +47,10 @@ class Accesses:
     def store(self, pointer: Value, at: Value, values: Sequence[Value]) -> None:
         """Stores the elements of one access."""
         k = self._k
+        if self._packed and self.element in FLOATS8:
+            values = [
+                k.pack_float8(self.element, *values[i : i + 4]) for i in range(0, self._vector, 4)
+            ]
         if self._paired:
             pack = k.pack_bf16 if self.element is bf16 else k.pack_f16
             values = [pack(*values[i : i + 2]) for i in range(0, self._vector, 2)]

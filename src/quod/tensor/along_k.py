@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel.machine import Capability
+from quod.kernel.types import FLOATS8
 from quod.tensor.arrays import Tensor, reached
 from quod.tensor.gemm_form import Turned
 from quod.tensor.plan import WIDEST
@@ -30,7 +31,9 @@ def along_k(
     cores may make, with lines along k, in memory of their own if they are not so before."""
     a, b = operands
     suits = min(sizes) >= LEAST and sizes[2] * a.element.bytes % WIDEST == 0
-    if not suits or not device.machine(device.lanes).has(Capability.TENSOR_CORES):
+    floats = a.element in FLOATS8
+    needed = Capability.FLOAT8_CORES if floats else Capability.TENSOR_CORES
+    if not suits or not device.machine(device.lanes).has(needed):
         return [a.memory, b.memory], form
     memory = [
         _turned(device, a) if form.transpose_a else a.memory,

@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from quod.device.arguments import FLOAT8_NAMES
 from quod.device.array_protocols import ForeignArray
 from quod.device.buffer import Array, Buffer, base_array, overlap
 from quod.device.foreign import in_place
 from quod.device.protocol import AnyDevice
+from quod.device.torch_tensors import as_torch_float8, torch_float8
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 from quod.kernel.types import Type, bf16, f16, f32, i8, i32, u8, u16, u32, u64
@@ -73,6 +75,19 @@ def bytes_of(device: AnyDevice, name: str, value: Given) -> Tensor:
         device, name, value, lambda dtype: i8 if dtype == np.int8 else None,
         "8-bit integers are int8",
     )  # fmt: skip
+
+
+def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) -> Tensor:
+    """The same of floats of 8 bits, of what their type or `element` says."""
+    held, own = torch_float8(value)
+    found = _described(
+        device, name, held, lambda dtype: own or _float8(dtype, element),
+        "8-bit floats are float8_e4m3fn or float8_e5m2 of ml_dtypes or PyTorch, or uint8 with the "
+        'bits where dtype="e4m3" or dtype="e5m2" says so',
+    )  # fmt: skip
+    if element is not None and found.element is not element:
+        raise InputError(f"{name} is of {found.element}, and dtype says {element}")
+    return found
 
 
 def sums(device: AnyDevice, name: str, value: Given) -> Tensor:
@@ -177,6 +192,10 @@ def _element(dtype: np.dtype[Any]) -> Type | None:
     # PyTorch and ml_dtypes describe bf16 as two bytes without a meaning; fields have one.
     plain = dtype.kind == "V" and dtype.itemsize == 2 and dtype.names is None
     return bf16 if dtype == np.uint16 or plain else None
+
+
+def _float8(dtype: np.dtype[Any], element: Type | None) -> Type | None:
+    return FLOAT8_NAMES.get(dtype.name) or (element if dtype == np.uint8 else None)
 
 
 def _index(dtype: np.dtype[Any]) -> Type | None:
@@ -285,6 +304,15 @@ def integers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, .
     if make is not None and hasattr(given, "int"):
         return make(shape).int()
     return _made(device, model, shape, np.dtype(np.int32))
+
+
+def float8_memory(device: AnyDevice, given: Given, model: Tensor, element: Type) -> Any:
+    """Memory for 8-bit floats of a tensor's shape, where it is: uint8 for their bits, or what
+    PyTorch has."""
+    make = _maker(given)
+    if make is not None and hasattr(given, "byte"):
+        return as_torch_float8(make(model.shape).byte(), element)
+    return _made(device, model, model.shape, np.dtype(np.uint8))
 
 
 def _maker(given: Given) -> Callable[[tuple[int, ...]], Any] | None:

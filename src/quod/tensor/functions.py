@@ -82,11 +82,11 @@ def _run(
 
 def launch_rows(
     device: AnyDevice, kernel: KernelDefinition, x: Tensor, numbers: tuple[float, ...],
-    memory: Sequence[Any], at_once: int = 1, beside: int = 0,
+    memory: Sequence[Any], at_once: int = 1, beside: int = 0, **static: Any,
 ) -> None:  # fmt: skip
     """Runs a kernel over the rows of `x`, which holds rows of several tensors at once, with so many
-    vectors beside all of them."""
+    vectors beside all of them, and other static arguments."""
     plan = plan_rows(device, x.element, x.columns, at_once, beside)
-    compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan)
+    compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan, **static)
     width = x.columns // plan.vector
     device.launch(compiled, plan.groups(x.rows), x.rows, width, *numbers, *memory)

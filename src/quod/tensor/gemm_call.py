@@ -13,7 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
-from quod.kernel.types import f32
+from quod.kernel.types import FLOATS8, f32
 from quod.tensor.along_k import along_k, is_along_k
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
 from quod.tensor.gemm_epilogue import FUNCTIONS
@@ -127,7 +127,7 @@ def shape_of_product(a: Tensor, b: Tensor, form: Turned) -> tuple[tuple[int, ...
     for one in (a, b):
         if len(one.shape) < 2:
             raise InputError(f"{one.name} is a matrix at least, and is {one.text}")
-    if a.element is not b.element:
+    if a.element is not b.element and not {a.element, b.element} <= {*FLOATS8}:
         raise InputError(f"b must be of {a.element}, as a is, not of {b.element}")
     if b.shape[:-2] not in ((), a.shape[:-2]):
         raise InputError(

@@ -120,20 +120,21 @@ class Ring:
 
 
 def multiply_in_cores(
-    k: Builder, element: Type, plan: CorePlan, of_a: Edges, of_b: Edges,
+    k: Builder, elements: tuple[Type, Type], plan: CorePlan, of_a: Edges, of_b: Edges,
     store: Callable[[Value, Value, Sequence[Value]], None], ring_of_b: Callable[..., Ring] = Ring,
 ) -> None:  # fmt: skip
     """The tile of C, of which each subgroup has a part in its registers.
 
-    Elements of the operands are of 16 bits here: two of i8 are one, and f32 is two, with lines
-    along K. Of f32 10 bits behind the point count (tf32).
+    Elements of the operands, of A and of B, are of 16 bits here: two of 8 bits are one, and f32 is
+    two, with lines along K. Of f32 10 bits behind the point count (tf32).
     """
+    element, other = elements
     k.resident_workgroups(plan.resident)
     rows, columns = plan.part
     across = plan.tile[1] // columns
     own_row, own_column = k.subgroup_id() // across * rows, k.subgroup_id() % across * columns
     a = Ring(k, element, of_a, plan, plan.tile[0], own_row, left=True)
-    b = ring_of_b(k, element, of_b, plan, plan.tile[1], own_column, left=False)
+    b = ring_of_b(k, other, of_b, plan, plan.tile[1], own_column, left=False)
     down, right, halves = rows // _MATRIX, columns // _MATRIX, columns // 8
 
     def load(stage: Value, at: int) -> list[Values]:
@@ -147,7 +148,7 @@ def multiply_in_cores(
         return [
             k.mma(
                 element, found[row], found[down + column // 2][column % 2 * 2 :][:2],
-                sums[row * halves + column],
+                sums[row * halves + column], other=other,
             )
             for row in range(down)
             for column in range(halves)
@@ -167,7 +168,8 @@ def multiply_in_cores(
         copy(k.constant(step, u32))
     arrive()
     zero = k.constant(0, loaded_type(element))
-    sums: list[Values] = [(zero,) * 4] * (down * halves)
+    nothing: list[Values] = [(zero,) * 4] * (down * halves)
+    sums, own = nothing, nothing
     steps = (of_a.depth + (plan.depth - 1)) // plan.depth
     with k.range(0, steps, carry=(load(k.constant(0, u32), 0), sums)) as loop:
         found, sums = loop.carried
@@ -180,8 +182,14 @@ def multiply_in_cores(
             ahead = load(following, 0) if last else load(stage, at + 1)
             if at == 0:
                 copy(loop.index + (plan.stages - 1))
-            sums = multiply(found, sums)
+            if plan.promoted:
+                # What tensor cores keep of a sum is less than f32 has.
+                own = multiply(found, own if at else nothing)
+            else:
+                sums = multiply(found, sums)
             found = ahead
+        if plan.promoted:
+            sums = [_plus(*each) for each in zip(sums, own, strict=True)]
         loop.next((found, sums))
     _, sums = loop.results
     lane = k.lane_id()
@@ -190,3 +198,7 @@ def multiply_in_cores(
         below, beside = number // halves * _MATRIX, number % halves * 8
         store(row + below, column + beside, values[:2])
         store(row + (below + 8), column + beside, values[2:])
+
+
+def _plus(a: Values, b: Values) -> Values:
+    return tuple([x + y for x, y in zip(a, b, strict=True)])

@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.frozen import replace
 from quod.kernel.types import i32
-from quod.tensor.along_k import along_k, is_along_k
 from quod.tensor.arrays import (
     Given,
     Tensor,
@@ -20,14 +16,13 @@ from quod.tensor.arrays import (
     check_apart,
     integers,
     numbers,
-    of_numbers,
-    reached,
     sums,
 )
-from quod.tensor.gemm_call import shape_of_product, tensor_maps
-from quod.tensor.gemm_int8_kernel import GEMM_INT8, GEMM_INT8_TILES, Int8Form
-from quod.tensor.gemm_plan import TilePlan, plan_gemm_int8
-from quod.tensor.gemm_tiles import in_halves
+from quod.tensor.gemm_call import shape_of_product
+from quod.tensor.gemm_int8_kernel import GEMM_INT8, GEMM_INT8_TILES
+from quod.tensor.gemm_plan import plan_gemm_int8
+from quod.tensor.gemm_scaled import ScaledForm
+from quod.tensor.gemm_scaled_call import launch_scaled, numbers_beside
 from quod.validation import flag
 
 
@@ -55,17 +50,17 @@ def gemm_int8(
     """
     device = resolve_device(device)
     first, second = bytes_of(device, "a", a), bytes_of(device, "b", b)
-    form = Int8Form(
+    form = ScaledForm(
         flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), row_scales is not None,
         column_scales is not None, bias is not None,
     )  # fmt: skip
     shape, depth = shape_of_product(first, second, form)
     beside = {
-        "row_scales": _numbers(device, "row_scales", row_scales, shape[:-1]),
-        "column_scales": _numbers(
+        "row_scales": numbers_beside(device, "row_scales", row_scales, shape[:-1]),
+        "column_scales": numbers_beside(
             device, "column_scales", column_scales, (*second.shape[:-2], shape[-1])
         ),
-        "bias": _numbers(device, "bias", bias, shape[-1:]),
+        "bias": numbers_beside(device, "bias", bias, shape[-1:]),
     }
     scaled = any(each is not None for each in beside.values())
     if out is None:
@@ -74,40 +69,11 @@ def gemm_int8(
     check_apart(made, first, second, *beside.values())
     if not math.prod(shape):
         return out
-    m, n = shape[-2:]
-    operands, form = along_k(device, (first, second), form, (m, n, depth))
-    batch, own = math.prod(shape[:-2]), int(len(second.shape) > 2)
-    if depth == 0:
-        depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
-        operands = [device.upload(np.zeros(batch * size, np.int8)) for size in (m, n)]
-    pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
-    plan = plan_gemm_int8(
-        device, made.element, (m, n, depth), pitches, batch,
-        along_k=is_along_k(form),
+    launch_scaled(
+        device, (first, second), tuple(beside.values()), made, depth, form, plan_gemm_int8,
+        (GEMM_INT8, GEMM_INT8_TILES),
     )  # fmt: skip
-    kernels = GEMM_INT8
-    sizes: list[Any] = [m, n, depth, own]
-    if isinstance(plan, TilePlan):
-        operands = [reached(device, memory) for memory in operands]
-        planes = batch, batch if own else 1
-        halves = m, n, in_halves(first.element, depth)
-        maps = tensor_maps(device, operands, halves, planes, (False, False), plan)
-        kernels, sizes = GEMM_INT8_TILES, [m, n, depth, batch, own, maps]
-    compiled = device.compile(
-        kernels[made.element], lanes=plan.lanes, element=made.element, plan=plan, form=form
-    )
-    # What is not read has other memory of the type in its place.
-    read = [each.memory for each in beside.values() if each is not None]
-    spare = read[0] if read else device.allocate(16, zero=False)
-    memory = [spare if each is None else each.memory for each in beside.values()]
-    device.launch(compiled, plan.groups(m, n) * batch, *sizes, *operands, *memory, made.memory)
     return out
-
-
-def _numbers(
-    device: AnyDevice, name: str, value: Given | None, shape: tuple[int, ...]
-) -> Tensor | None:
-    return None if value is None else of_numbers(device, name, value, shape)
 
 
 def _result(device: AnyDevice, out: Given, shape: tuple[int, ...], *, scaled: bool) -> Tensor:

@@ -134,15 +134,17 @@ Store = Callable[[Value, Value, Sequence[Value]], None]
 
 def multiply_tile(
     k: Builder, element: Type, plan: GemmPlan | CorePlan, of_a: Edges, of_b: Edges, store: Store,
-    tiles_of_b: Tiles = PLAIN,
+    tiles_of_b: Tiles = PLAIN, other: Type | None = None,
 ) -> None:  # fmt: skip
-    """A tile of C, on tensor cores, in shared memory or in a processor's cache."""
+    """A tile of C, on tensor cores, in shared memory or in a processor's cache; `other` is the
+    element of B where it is not that of A."""
+    elements = element, other or element
     if isinstance(plan, CorePlan):
-        multiply_in_cores(k, element, plan, of_a, of_b, store, tiles_of_b.ring)
+        multiply_in_cores(k, elements, plan, of_a, of_b, store, tiles_of_b.ring)
     elif k.machine.has(Capability.VECTOR_LANES):
-        _in_cache(k, element, plan, of_a, of_b, store, tiles_of_b.cached)
+        _in_cache(k, elements, plan, of_a, of_b, store, tiles_of_b.cached)
     else:
-        _in_shared_memory(k, element, plan, of_a, of_b, store, tiles_of_b.shared)
+        _in_shared_memory(k, elements, plan, of_a, of_b, store, tiles_of_b.shared)
 
 
 class Result:
@@ -192,13 +194,13 @@ def _added(k: Builder, x: Value, y: Value, total: Value) -> Value:
 
 
 def _in_shared_memory(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
+    k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
     tile_of_b: Callable[..., SharedTile],
 ) -> None:  # fmt: skip
     """Sums stay in registers; the next tiles are on their way while these are multiplied."""
     rows, columns = plan.tile
-    a = SharedTile(k, element, of_a, rows, plan.depth, plan.a_vector, plan.stages)
-    b = tile_of_b(k, element, of_b, columns, plan.depth, plan.b_vector, plan.stages)
+    a = SharedTile(k, elements[0], of_a, rows, plan.depth, plan.a_vector, plan.stages)
+    b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.b_vector, plan.stages)
     lane, group = k.local_id() % 32, k.local_id() // 32
     across = plan.across // _SUBGROUP_ACROSS
     own_column = group % across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
@@ -218,7 +220,7 @@ def _in_shared_memory(
     a.write(a.read(zero), zero)
     b.write(b.read(zero), zero)
     k.barrier()
-    initial = tuple([k.constant(0, loaded_type(element))] * (plan.rows * plan.columns))
+    initial = tuple([k.constant(0, loaded_type(elements[0]))] * (plan.rows * plan.columns))
     whole = of_a.depth // plan.depth
     with k.range(0, whole, carry=initial) as loop:
         following = loop.index + 1
@@ -252,7 +254,7 @@ def _in_shared_memory(
 
 
 def _in_cache(
-    k: Builder, element: Type, plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
+    k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
     tile_of_b: Callable[..., CachedTile],
 ) -> None:  # fmt: skip
     """Register tiles one after the other, of operands and sums that a processor's cache keeps.
@@ -262,10 +264,10 @@ def _in_cache(
     rows, columns = plan.tile
     # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
     filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
-    a = CachedTile(k, element, of_a, filled, plan.depth, filled, kept=not of_a.along)
-    b = tile_of_b(k, element, of_b, columns, plan.depth, plan.panel[1], kept=False)
+    a = CachedTile(k, elements[0], of_a, filled, plan.depth, filled, kept=not of_a.along)
+    b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.panel[1], kept=False)
     size = plan.rows * plan.columns * plan.lanes
-    held = loaded_type(element)
+    held = loaded_type(elements[0])
     room, lane = k.shared(held, size * plan.down * plan.right), k.local_id()
     with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as clear:
         k.pointer_add(room, clear.index * plan.lanes)[lane] = k.constant(0, held)

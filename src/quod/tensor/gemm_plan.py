@@ -67,8 +67,9 @@ class CorePlan:
     """A workgroup multiplies a tile of C on tensor cores, each subgroup a part of it.
 
     Of K `depth` are in shared memory at a time, `stages` times; of C `c_vector` elements are stored
-    together. A copy of eight elements by every instance fills eight lines of either tile, or a
-    multiple. Registers are for so many `resident` workgroups a multiprocessor.
+    together. With `promoted` sums of so much of K are added to others in registers, where tensor
+    cores keep less than f32 has. A copy of eight elements by every instance fills eight lines of
+    either tile, or a multiple. Registers are for so many `resident` workgroups a multiprocessor.
     """
 
     tile: tuple[int, int]
@@ -77,6 +78,7 @@ class CorePlan:
     stages: int
     c_vector: int = 1
     resident: int = 1
+    promoted: bool = False
 
     @property
     def lanes(self) -> int:
@@ -98,13 +100,15 @@ class TilePlan:
     """A workgroup of four subgroups for each 64 rows multiplies a tile of C, out of shared memory.
 
     64 of K are in shared memory at a time, `stages` times, a power of two. `cluster` workgroups
-    below each other get the same columns of B. Of C `c_vector` elements are stored together.
+    below each other get the same columns of B. Of C `c_vector` elements are stored together; with
+    `promoted` sums are as those of `CorePlan`.
     """
 
     tile: tuple[int, int]
     stages: int
     cluster: int = 1
     c_vector: int = 1
+    promoted: bool = False
 
     def __post_init__(self) -> None:
         rows, columns = self.tile
@@ -139,6 +143,12 @@ TILE_PLANS = (
     TilePlan((64, 64), 4),
 )
 """The plans of warpgroups, the largest first."""
+
+PROMOTED_TILE_PLANS = (
+    replace(TILE_PLANS[1], promoted=True),
+    replace(TILE_PLANS[-1], promoted=True),
+)
+"""Those of which registers hold sums twice."""
 
 
 @frozen
@@ -193,9 +203,13 @@ CORE_PLANS = (
 )
 """The plans of tensor cores, the largest first: of what it copies it makes the most use."""
 
+PROMOTED_CORE_PLANS = tuple(replace(plan, promoted=True) for plan in CORE_PLANS[1:])
+"""Those of which registers hold sums twice."""
+
 
 GemmKernelPlan = GemmPlan | CorePlan | FmaPlan
 AnyGemmPlan = GemmKernelPlan | TilePlan
+_CorePlans = tuple[Sequence[TilePlan], Sequence[CorePlan]]
 _OfCores = TypeVar("_OfCores", CorePlan, TilePlan)
 
 _MOST_PLACES = (1 << 31) - 1
@@ -271,10 +285,28 @@ def plan_gemm_int8(
     batch: int = 1, *, along_k: bool,
 ) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
     """The same for 8-bit integers: `along_k` says that lines of both operands are."""
+    return _of_8_bits(device, result, sizes, pitches, batch, (TILE_PLANS, CORE_PLANS), along_k)
+
+
+def plan_gemm_float8(
+    device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int = 1, *, along_k: bool, promoted: bool = True,
+) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
+    """The same for 8-bit floats."""
+    plans = (PROMOTED_TILE_PLANS, PROMOTED_CORE_PLANS) if promoted else (TILE_PLANS, CORE_PLANS)
+    cores = device.machine(device.lanes).has(Capability.FLOAT8_CORES)
+    return _of_8_bits(device, result, sizes, pitches, batch, plans, along_k and cores)
+
+
+def _of_8_bits(
+    device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int, plans: _CorePlans, in_cores: bool,
+) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
     machine = device.machine(device.lanes)
     m, n, depth = sizes
-    if along_k and depth % WIDEST == 0:
-        found = _of_cores(device, (m, n, in_halves(i8, depth)), (result, pitches[2]), batch, most=2)
+    if in_cores and depth % WIDEST == 0:
+        halves = m, n, in_halves(i8, depth)
+        found = _of_cores(device, halves, (result, pitches[2]), batch, 2, plans)
         if found is not None:
             return found
     if machine.has(Capability.VECTOR_LANES):
@@ -286,7 +318,7 @@ def plan_gemm_int8(
 
 def _of_cores(
     device: AnyDevice, sizes: tuple[int, int, int], stored: tuple[Type, int], batch: int,
-    most: int = 8,
+    most: int = 8, plans: _CorePlans = (TILE_PLANS, CORE_PLANS),
 ) -> CorePlan | TilePlan | None:  # fmt: skip
     """The plan of tensor cores for so many elements of 16 bits; None where there are none.
 
@@ -296,10 +328,10 @@ def _of_cores(
     if not machine.has(Capability.TENSOR_CORES):
         return None
     if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
-        tiled = largest(device, TILE_PLANS, sizes, batch)
+        tiled = largest(device, plans[0], sizes, batch)
         if tiled.shared_bytes < machine.shared_bytes_limit:
             return replace(tiled, c_vector=widest(*stored, most))
-    return replace(largest(device, CORE_PLANS, sizes, batch), c_vector=widest(*stored, 2))
+    return replace(largest(device, plans[1], sizes, batch), c_vector=widest(*stored, 2))
 
 
 def _of_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:

@@ -92,10 +92,11 @@ class MultipliedTile(NamedTuple):
 
 def multiply_tiles(
     k: Builder, element: Type, plan: TilePlan, sizes: tuple[Value, Value, Value], arrays: Arrays,
-    along: tuple[bool, bool],
+    along: tuple[bool, bool], other: Type | None = None,
 ) -> MultipliedTile:  # fmt: skip
     """The sums of the workgroup's tile. Of A and B `along` says whether lines are along the axis
-    that is not K, which those of i8 and f32 are not."""
+    that is not K, which those of 8 bits and f32 are not; `other` is the element of B where it is
+    not that of A."""
     (m, n, depth), (a, b) = sizes, arrays.memory
     depth = in_halves(element, depth)
     maps, batches, batches_of_b = arrays.maps, arrays.batches, arrays.batches_of_b
@@ -121,7 +122,7 @@ def multiply_tiles(
     )  # fmt: skip
     for tensor_map in (first_map, second_map):
         k.tensor_map_acquire(tensor_map)
-    sums = _multiplied(k, element, plan, left, over, depth)
+    sums = _multiplied(k, (element, other), plan, left, over, depth)
     lane = lane_of(k)
     own = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
     return MultipliedTile(row, own, column, batch, sums)
@@ -175,9 +176,10 @@ class _Ring:
 
 
 def _multiplied(
-    k: Builder, element: Type, plan: TilePlan, a: _Ring, b: _Ring, depth: Value
+    k: Builder, elements: tuple[Type, Type | None], plan: TilePlan, a: _Ring, b: _Ring, depth: Value
 ) -> Sequence[Value]:
     """The sums of an instance."""
+    element, other = elements
     arrived = k.shared(u64, plan.stages)
     for number in range(plan.stages):
         k.mbarrier_init(arrived, number)
@@ -204,16 +206,25 @@ def _multiplied(
         stage, phase = _divided(step, plan.stages)
         k.mbarrier_wait(arrived, stage, phase)
         k.mma_begin()
+        found = tuple(initial) if plan.promoted else sums
         for at in range(TILE_DEPTH // MATRIX_DEPTH):
-            sums = k.mma_tiles(element, a.operand(stage, at, own_rows), b.operand(stage, at), sums)
+            found = k.mma_tiles(
+                element, a.operand(stage, at, own_rows), b.operand(stage, at), found, other=other
+            )
         k.mma_commit()
         # The products of the step before are done, of all: its tiles are free.
-        k.mma_wait(1)
+        if not plan.promoted:
+            k.mma_wait(1)
         k.cluster_barrier(memory=False)
         following = step + (plan.stages - 1)
         copy(_divided(following, plan.stages)[0], following)
-        loop.next(list(sums))
-    return k.mma_wait(0, loop.results)
+        if plan.promoted:
+            # What tensor cores keep of a sum of 8-bit floats is less than f32 has. Four subgroups
+            # add theirs up while others multiply.
+            found = k.mma_wait(0, found)
+            found = tuple([x + y for x, y in zip(sums, found, strict=True)])
+        loop.next(list(found))
+    return loop.results if plan.promoted else k.mma_wait(0, loop.results)
 
 
 def _divided(step: Value, stages: int) -> tuple[Value, Value]:

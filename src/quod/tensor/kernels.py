@@ -9,6 +9,8 @@ from quod.tensor import attention_pages_kernel as attention_pages_kernel
 from quod.tensor import attention_parts_kernel as attention_parts_kernel
 from quod.tensor import column_kernels as column_kernels
 from quod.tensor import embedding_kernels as embedding_kernels
+from quod.tensor import float8_kernels as float8_kernels
+from quod.tensor import gemm_float8_kernel as gemm_float8_kernel
 from quod.tensor import gemm_int8_kernel as gemm_int8_kernel
 from quod.tensor import gemm_kernel as gemm_kernel
 from quod.tensor import gradient_kernels as gradient_kernels

@@ -44,7 +44,7 @@ def _along_rows(
     """Of each row, or each part of `width` accesses of rows of `count`: one element, or numbers."""
     found = operation(k, form.name)
     read, stored = memory[: len(form.read(element))], memory[len(form.read(element)) :]
-    split = {} if form.last else {"count": count, "parts": parts}
+    split: dict[str, Any] = {} if form.last else {"count": count, "parts": parts}
     row = Row(k, form.read(element)[0], plan, rows, width, shared=found.types, **split)
     beside = [row.of(each) for each in read[1:]]
 

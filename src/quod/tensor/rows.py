@@ -48,12 +48,15 @@ class Row:
     def __init__(
         self, k: Builder, element: Type, plan: RowPlan, rows: Value, width: Value, *,
         count: Value | None = None, parts: Value | None = None, shared: Sequence[Type] = (f32,),
+        stored: Type | None = None,
     ) -> None:  # fmt: skip
         """With `count`, accesses of all rows together, the last one has what the others leave; with
         `parts`, rows are that many parts each of longer ones, of `count` accesses. Instances have
-        numbers of the `shared` types in common."""
+        numbers of the `shared` types in common. What they store is of the type `stored`, if that
+        is another one."""
         self._k = k
         self._accesses = Accesses(k, element, plan.vector)
+        self._stored = Accesses(k, stored or element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
         self._batch, self.whole, self._copied = plan.batch, plan.whole, plan.copied
@@ -98,6 +101,10 @@ class Row:
     def of(self, matrix: Value) -> Value:
         """The row of a matrix."""
         return self._accesses.of(matrix, self._first)
+
+    def into(self, matrix: Value) -> Value:
+        """The row of a matrix of what is stored."""
+        return self._stored.of(matrix, self._first)
 
     def vector(self, one: Value) -> Value:
         """A vector as long as a row, the same for all of them."""
@@ -217,10 +224,10 @@ class Row:
             if self._inside is not None:
                 there = self._inside if there is None else there & self._inside
             if there is None:
-                self._accesses.store(target, access.at, values)
+                self._stored.store(target, access.at, values)
                 continue
             with k.if_(there):
-                self._accesses.store(target, access.at, values)
+                self._stored.store(target, access.at, values)
 
     # --- what all instances of the row have
 

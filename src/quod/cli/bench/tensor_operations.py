@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from quod.tensor import (
     cross_entropy,
     gelu,
     gemm,
+    gemm_fp8,
     gemm_int8,
     layer_norm,
     paged_attention,
@@ -50,7 +52,8 @@ class Operation:
     on, or "lengths", which are the axis before the last. Those whose places are `stored`
     are changed in place: the first is the result, and `run` takes no ``out=``. `f32_alone` is why
     PyTorch is no peer for other types. A function of one type has it as its `own`: "tf32", f32 of
-    which 10 bits behind the point count, or "int8", whose result is int32.
+    which 10 bits behind the point count, "int8", whose result is int32, or "e4m3", whose result is
+    bf16.
     """
 
     axes: int
@@ -106,6 +109,27 @@ def _tf32_of_torch(torch: Any, a: Any, b: Any) -> Any:
         torch.backends.cuda.matmul.allow_tf32 = False
 
 
+@lru_cache(maxsize=1)
+def _one_on(device: Any) -> Any:
+    """A scale of PyTorch on a device of its, made before calls are recorded."""
+    return import_module("torch").ones((), device=device)
+
+
+def _float8(*, fast: bool) -> Operation:
+    def of_torch(torch: Any, a: Any, b: Any) -> Any:
+        one = _one_on(a.device)
+        return torch._scaled_mm(
+            a, b.T, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
+        )
+
+    return _gemm(
+        "nt", own="e4m3", numpy=False, torch=of_torch,
+        run=partial(gemm_fp8, transpose_b=True, dtype="e4m3", fast_accumulation=fast),
+        # Tensor cores add up with some 14 bits.
+        error=lambda rows, a, b: (np.abs(a[rows]) @ np.abs(b[:].T)) * 2**12,
+    )  # fmt: skip
+
+
 _SHORT_PRODUCTS = {
     "tf32": _gemm(
         "nt", own="tf32", run=partial(gemm, transpose_b=True, tf32=True), torch=_tf32_of_torch,
@@ -117,6 +141,7 @@ _SHORT_PRODUCTS = {
         "nt", own="int8", run=partial(gemm_int8, transpose_b=True), numpy=False,
         torch=lambda torch, a, b: torch._int_mm(a, b.T), error=lambda rows, a, b: 0,
     ),
+    "e4m3": _float8(fast=False), "e4m3-fast": _float8(fast=True),
 }  # fmt: skip
 """Lines of both operands are along K, as tensor cores take them."""
 

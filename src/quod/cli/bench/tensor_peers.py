@@ -70,6 +70,8 @@ def _torch(
         found = torch.from_numpy(array).to("cpu" if on_processor else "cuda")
         if array.dtype == np.int32:
             return found.long()
+        if array.dtype == np.uint8:
+            return found.view(torch.float8_e4m3fn)
         return found.view(torch.bfloat16) if array.dtype == np.uint16 else found
 
     tensors = [[tensor(array) for array in arrays] for arrays in data]
@@ -77,7 +79,7 @@ def _torch(
         found = operation.torch(torch, *tensors[0]).cpu()
     except (AttributeError, RuntimeError, TypeError) as error:
         return Peer(absent={"torch": f"it refuses these tensors ({error})"})
-    bits = found.view(torch.uint16) if dtype == "bf16" else found
+    bits = found.view(torch.uint16) if dtype in ("bf16", "e4m3") else found
     check("PyTorch's result", bits.numpy(), _FURTHER)
 
     def all_calls() -> list[Any]:

@@ -94,7 +94,11 @@ TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
     *(
         _subject(*row)
         for row in (
-            ("gemm", "1024", "Matrix products, MxNxK: nn, nt, tn, tt (t: transposed), tf32, int8."),
+            (
+                "gemm",
+                "1024",
+                "Matrix products, MxNxK: nn, nt, tn, tt (t: transposed), tf32, int8, e4m3.",
+            ),
             ("attention", "1x8x1024x64", "Attention, BxHxTxD: full, causal; T queries and keys."),
             ("decode", "4x32x8x4096x128", "Attention of a query, BxHxGxKxD: plain, paged; K keys."),
             ("softmax", "4096x4096", "Softmax along rows."),

@@ -24,6 +24,7 @@ from quod.device.stream import RecordingStream
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.frozen import replace
+from quod.kernel import e4m3, float8
 
 Array = NDArray[Any]
 
@@ -39,9 +40,15 @@ _ROWS_CHECKED = 64
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 """Of what NumPy has no name for, the bits."""
-_RESULTS = {**DTYPES, "tf32": np.float32, "int8": np.int32}
-_UNITS = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0}
-_LEAST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133, "tf32": 2.0**-149, "int8": 0.0}
+_RESULTS = {**DTYPES, "tf32": np.float32, "int8": np.int32, "e4m3": np.uint16}
+_UNITS = {
+    "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0,
+    "e4m3": 2.0**-7,
+}  # fmt: skip
+_LEAST = {
+    "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133, "tf32": 2.0**-149, "int8": 0.0,
+    "e4m3": 2.0**-133,
+}  # fmt: skip
 
 
 def cases(
@@ -130,6 +137,8 @@ class _Random:
         normal = generator.standard_normal(_POOL, np.float32)
         if dtype == "int8":
             own = generator.integers(-128, 128, _POOL, np.int8)
+        elif dtype == "e4m3":
+            own = float8.nearest(e4m3, normal)
         else:
             bits = normal.view(np.uint32) >> 16
             own = (bits if dtype == "bf16" else normal).astype(_RESULTS[dtype])
@@ -171,7 +180,9 @@ class _Doubles:
 
 
 def numbers(array: Array) -> Array:
-    """Elements as float64, bf16 from its bits."""
+    """Elements as float64, bf16 and e4m3 from their bits."""
+    if array.dtype == np.uint8:
+        array = float8.values_of(e4m3, array)
     if array.dtype == np.uint16:
         array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return array.astype(np.float64)

@@ -9,7 +9,8 @@ from quod.kernel.types import PointerType, Type
 
 _SCALAR_NAMES = {
     types.bool_: "i1", types.u8: "i8", types.u16: "i16", types.i8: "i8", types.i16: "i16",
-    types.u32: "i32", types.u64: "i64", types.f16: "i16", types.bf16: "i16",
+    types.u32: "i32", types.u64: "i64", types.f16: "i16", types.bf16: "i16", types.e4m3: "i8",
+    types.e5m2: "i8",
     types.i32: "i32", types.i64: "i64", types.f32: "float", types.f64: "double", types.cc: "i1",
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ FEATURES = frozenset((
 _SINCE_80 = frozenset((
     Capability.F16, Capability.BF16, Capability.ASYNC_COPIES, Capability.TENSOR_CORES,
 ))  # fmt: skip
+_SINCE_89 = frozenset((Capability.FLOATS8, Capability.FLOAT8_CORES))
 _OVERLAPPING_SINCE = 90
 """The compute capability, times ten."""
 _WITH_WARPGROUPS = "sm_90a"
@@ -109,6 +110,8 @@ def ptx_machine(
     features = FEATURES
     if row.capability >= 80:
         features |= _SINCE_80
+    if row.capability >= 89:
+        features |= _SINCE_89
     if row.capability >= 90:
         features |= {Capability.MATRIX_STORES, Capability.TILE_COPIES}
     if arch == _WITH_WARPGROUPS:

@@ -26,12 +26,15 @@ def _store(body: BodyEmitter, op: Op) -> None:
     body.line(f"stmatrix.sync.aligned.m8n8{modifier}.shared.b16 {place}, {stored};")
 
 
-def _multiply(shape: str, element: str, sums: str = "f32") -> Rule:
+def _multiply(shape: str, element: str, sums: str = "f32", other: str | None = None) -> Rule:
+    """`other` is the element of B, where it is not that of A."""
+
     def rule(body: BodyEmitter, op: Op) -> None:
-        body.require(op, (7, 0), 80)
+        short = element in ("e4m3", "e5m2")
+        body.require(op, (8, 4) if short else (7, 0), 89 if short else 80)
         registers = [body.register(operand) for operand in op.operands]
         a, b, c = (_vector(registers[at]) for at in (slice(4), slice(4, 6), slice(6, 10)))
-        name = f"mma.sync.aligned.{shape}.row.col.{sums}.{element}.{element}.{sums}"
+        name = f"mma.sync.aligned.{shape}.row.col.{sums}.{element}.{other or element}.{sums}"
         body.line(f"{name} {_results(body, op)}, {a}, {b}, {c};")
 
     return rule
@@ -56,4 +59,8 @@ RULES: dict[str, Rule] = {
     "mma_bf16": _multiply("m16n8k16", "bf16"),
     "mma_tf32": _multiply("m16n8k8", "tf32"),
     "mma_i8": _multiply("m16n8k32", "s8", "s32"),
+    "mma_e4m3": _multiply("m16n8k32", "e4m3"),
+    "mma_e5m2": _multiply("m16n8k32", "e5m2"),
+    "mma_e4m3_e5m2": _multiply("m16n8k32", "e4m3", other="e5m2"),
+    "mma_e5m2_e4m3": _multiply("m16n8k32", "e5m2", other="e4m3"),
 }

@@ -333,6 +333,23 @@ def _pack(instruction: str) -> Rule:
     return rule
 
 
+def _pack_float8(element: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        body.require(op, (8, 1), 89)
+        low, high = (body.register(operand) for operand in op.operands)
+        pair = body.fresh("h", f"cvt.rn.satfinite.{element}x2.f32", f"{high}, {low}")
+        body.define(op.results[0], "cvt.u32.u16", pair)
+
+    return rule
+
+
+def _unpack_e4m3(body: BodyEmitter, op: Op) -> None:
+    body.require(op, (8, 1), 89)
+    pair = body.new("h")
+    body.line(f"mov.b32 {{{pair}, _}}, {body.register(op.operands[0])};")
+    body.define(op.results[0], "cvt.rn.f16x2.e4m3x2", pair)
+
+
 def _dot4(body: BodyEmitter, op: Op) -> None:
     operands = ", ".join([body.register(operand) for operand in op.operands])
     body.define(op.results[0], "dp4a.s32.s32", operands)
@@ -381,4 +398,7 @@ RULES: dict[str, Rule] = {
     "unpack_f16_high": _unpack_f16(1),
     "pack_f16": _pack("cvt.rn.f16x2.f32"),
     "pack_bf16": _pack("cvt.rn.bf16x2.f32"),
+    "unpack_e4m3": _unpack_e4m3,
+    "pack_e4m3": _pack_float8("e4m3"),
+    "pack_e5m2": _pack_float8("e5m2"),
 }

@@ -132,6 +132,8 @@ def _operand(body: BodyEmitter, op: Op, at: int, name: str) -> str:
 _PRODUCTS = {
     "f16": ("k16.f32.f16.f16", True), "bf16": ("k16.f32.bf16.bf16", True),
     "f32": ("k8.f32.tf32.tf32", False), "i8": ("k32.s32.s8.s8", False),
+    "e4m3": ("k32.f32.e4m3.e4m3", False), "e5m2": ("k32.f32.e5m2.e5m2", False),
+    "e4m3_e5m2": ("k32.f32.e4m3.e5m2", False), "e5m2_e4m3": ("k32.f32.e5m2.e4m3", False),
 }  # fmt: skip
 """What is summed, with the types of sums and factors, and whether lines may be turned."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from quod.codegen.ptx.interpreter.decode import (
     where,
 )
 from quod.codegen.ptx.interpreter.parse import Instruction
+from quod.kernel import float8, types
 from quod.kernel.semantics import (
     dot_of_bytes,
     inverse_square_root,
@@ -232,33 +234,43 @@ def _logic3(instruction: Instruction, operands: Operands) -> Code:
     return assignment(operands.target(texts[0], type_), evaluate, sources)
 
 
-_PACKED = {("rn", "f16x2", "f32"): pack_f16, ("rn", "bf16x2", "f32"): pack_bf16}
+_PACKED: dict[tuple[str, ...], tuple[str, Callable[[Array, Array], Array]]] = {
+    ("rn", "f16x2", "f32"): ("b32", pack_f16),
+    ("rn", "bf16x2", "f32"): ("b32", pack_bf16),
+    ("rn", "satfinite", "e4m3x2", "f32"): ("b16", partial(float8.pack, types.e4m3)),
+    ("rn", "satfinite", "e5m2x2", "f32"): ("b16", partial(float8.pack, types.e5m2)),
+}
 
 
-def _convert_halves(instruction: Instruction, operands: Operands) -> Code | None:
-    """cvt of floats of 16 bits, two of which are packed with the first one above; else None."""
+def _convert_narrow(instruction: Instruction, operands: Operands) -> Code | None:
+    """cvt of floats of 8 and 16 bits, two of which are packed, the first one above; else None."""
     texts, kind = instruction.operands, instruction.opcode[1:]
     if kind in _PACKED:
         operands.count(3)
-        pack = _PACKED[kind]
+        register, pack = _PACKED[kind]
+        held = UNSIGNED[bits_of(register)]
         sources = [operands.source(text, "f32") for text in texts[:0:-1]]
-        return assignment(
-            operands.target(texts[0], "b32"),
-            lambda low, high: pack(low.view(np.float32), high.view(np.float32)),
-            sources,
-        )
-    if kind == ("f32", "f16"):
-        operands.count(2)
-        source = operands.source(texts[1], "b16")
-        target = operands.target(texts[0], "f32")
-        return assignment(target, lambda a: unpack_f16_low(a).view(np.uint32), [source])
-    return None
+
+        def packed(low: Array, high: Array) -> Array:
+            words: Array = pack(low.view(np.float32), high.view(np.float32)).astype(held)
+            return words
+
+        return assignment(operands.target(texts[0], register), packed, sources)
+    unpack: Callable[[Array], Array] | None = {
+        ("f32", "f16"): lambda a: unpack_f16_low(a).view(np.uint32),
+        ("rn", "f16x2", "e4m3x2"): lambda a: float8.unpack_e4m3(a.astype(np.uint32)),
+    }.get(kind)
+    if unpack is None:
+        return None
+    operands.count(2)
+    source = operands.source(texts[1], "b16")
+    return assignment(operands.target(texts[0], "b32"), unpack, [source])
 
 
 def _convert(instruction: Instruction, operands: Operands) -> Code:
-    halves = _convert_halves(instruction, operands)
-    if halves is not None:
-        return halves
+    code = _convert_narrow(instruction, operands)
+    if code is not None:
+        return code
     if len(instruction.opcode) < 3:
         raise instruction.error("needs two types")
     *modifiers, to, source = instruction.opcode[1:]

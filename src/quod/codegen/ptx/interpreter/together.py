@@ -13,6 +13,8 @@ from quod.codegen.ptx.interpreter.effects import Decoder, Run, address_in, parts
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.kernel import matrices
 
+_FLOATS8 = ("e4m3", "e5m2")
+
 _WARP = 0xFFFF_FFFF
 
 
@@ -261,6 +263,10 @@ def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
             sums = "f32"
         case ("sync", "aligned", "m16n8k8", "row", "col", "f32", "tf32" as a, "tf32", "f32"):
             sums = "f32"
+        case ("sync", "aligned", "m16n8k32", "row", "col", "f32" as sums, a, b, "f32") if (
+            a in _FLOATS8 and b in _FLOATS8
+        ):
+            a = f"{a}_{b}"
         case ("sync", "aligned", "m16n8k32", "row", "col", "s32" as sums, "s8", "s8", "s32"):
             a = "i8"
         case _:

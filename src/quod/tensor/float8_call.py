@@ -1,0 +1,124 @@
+"""The functions that make 8-bit floats of others with a scale, and others of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import float8
+from quod.kernel.types import Type, e4m3, e5m2
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    float8_memory,
+    floats8,
+    numbers,
+    of_numbers,
+    results,
+    tensor,
+)
+from quod.tensor.flat_launch import launch_flat
+from quod.tensor.float8_kernels import (
+    DEQUANTISE_ROWS,
+    LARGEST_OF_ROWS,
+    QUANTISE_ELEMENTS,
+    QUANTISE_ROWS,
+)
+from quod.tensor.functions import launch_rows
+from quod.validation import choice
+
+Float8 = Literal["e4m3", "e5m2"]
+NAMED: dict[str, Type] = {"e4m3": e4m3, "e5m2": e5m2}
+"""The types by their names."""
+
+
+def quantise_fp8(
+    device: DeviceChoice, x: Given, *, dtype: Float8 = "e4m3",
+    scales: Literal["rows", "tensor"] = "rows", out: tuple[Given, Given] | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`x` as 8-bit floats, and the float32 that they are to be multiplied by; gives `out`, or what
+    is made for both.
+
+    `x` is of f32, f16 or bf16, as `softmax` takes it. The scale of a row, along the last axis, or
+    with "tensor" of all of them, is that of its largest size divided by the greatest number of the
+    type, 448 or 57344, of at least 2**-100; elements are multiplied by its reciprocal, and rounded
+    to nearest even. The first result is of the shape of `x`, as uint8 with the bits or, of a tensor
+    of PyTorch, as float8_e4m3fn or float8_e5m2; scales are (..., rows), or (1,). Both are what
+    `gemm_fp8` takes. A row with a NaN is NaN, and so is its scale; one with an infinity has an
+    infinite scale. InputError, with the name of the argument, for what does not fit; DeviceError
+    for memory that the device does not reach.
+    """
+    device = resolve_device(device)
+    stored = NAMED[choice("dtype", dtype, tuple(NAMED))]
+    by_rows = choice("scales", scales, ("rows", "tensor")) == "rows"
+    source = tensor(device, "x", x)
+    shape = source.shape[:-1] or (1,)
+    shape = shape if by_rows else (1,)
+    results("elements and scales", 2, out)
+    first, second = out or (
+        float8_memory(device, x, source, stored), numbers(device, x, source, shape)
+    )  # fmt: skip
+    made = floats8(device, "out[0]", first, stored)
+    if made.shape != source.shape:
+        raise InputError(f"out[0] must be of shape {source.shape}, not {made.text}")
+    factors = of_numbers(device, "out[1]", second, shape)
+    check_apart(made, source, factors)
+    check_apart(factors, source, made)
+    memory = [source.memory, made.memory, factors.memory]
+    if not math.prod(source.shape):
+        if math.prod(shape):
+            raise InputError(f"x has no elements that a scale could be of: it is {source.text}")
+    elif by_rows:
+        kernel = QUANTISE_ROWS[source.element, stored]
+        launch_rows(device, kernel, source, (), memory, stored=stored)
+    else:
+        _scale_of_all(device, source, factors, float8.greatest(stored))
+        kernel = QUANTISE_ELEMENTS[source.element, stored]
+        launch_flat(device, kernel, [factors.memory], [source, made])
+    return first, second
+
+
+def _scale_of_all(device: AnyDevice, x: Tensor, scale: Tensor, greatest: float) -> None:
+    """Stores the largest size of the elements, divided by the greatest number."""
+    sizes = x
+    if x.rows > 1:
+        sizes = tensor(device, "x", numbers(device, x.memory, x, (x.rows,)))
+        kernel = LARGEST_OF_ROWS[x.element]
+        launch_rows(device, kernel, x, (), [x.memory, sizes.memory], by=1.0)
+    kernel = LARGEST_OF_ROWS[sizes.element]
+    launch_rows(device, kernel, sizes, (), [sizes.memory, scale.memory], by=greatest)
+
+
+def dequantise_fp8(
+    device: DeviceChoice, x: Given, scales: Given, *, dtype: Float8 | None = None,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """x * scales of 8-bit floats; gives `out`, of float32, float16 or bfloat16, or float32 that are
+    made for it.
+
+    `x` is what `gemm_fp8` takes, of any shape; `scales` are float32, one of each row, or one in
+    all, as `quantise_fp8` gives both. A product is rounded to float32, and then to the type of
+    `out`. InputError, with the name of the argument, for what does not fit; DeviceError for memory
+    that the device does not reach.
+    """
+    device = resolve_device(device)
+    named = None if dtype is None else NAMED[choice("dtype", dtype, tuple(NAMED))]
+    source = floats8(device, "x", x, named)
+    shape = source.shape[:-1] or (1,)
+    one = tensor(device, "scales", scales).shape == (1,)
+    factors = of_numbers(device, "scales", scales, (1,) if one else shape)
+    if out is None:
+        out = numbers(device, x, source, source.shape)
+    made = tensor(device, "out", out)
+    if made.shape != source.shape:
+        raise InputError(f"out must be of shape {source.shape}, not {made.text}")
+    check_apart(made, source, factors)
+    if math.prod(source.shape):
+        kernel = DEQUANTISE_ROWS[made.element, source.element]
+        memory = [source.memory, factors.memory, made.memory]
+        launch_rows(device, kernel, made, (), memory, given=source.element, one=one)
+    return out

@@ -1,0 +1,113 @@
+"""The kernels that make 8-bit floats of others, whose scale makes the largest the greatest number
+of the type, and others of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import Any
+
+from quod.frozen import replace
+from quod.kernel import Builder, KernelDefinition, Value, bf16, e4m3, f32, float8
+from quod.kernel.registry import register
+from quod.kernel.types import FLOATS8, Type
+from quod.tensor.accesses import Values
+from quod.tensor.flat import TYPES, flat_kernel
+from quod.tensor.plan import RowPlan
+from quod.tensor.row_kernels import row_kernel
+from quod.tensor.rows import Access, Row, in_pairs
+
+LEAST = 2.0**-100
+"""What a scale is made for at least, so that its reciprocal does not leave f32."""
+
+
+def _largest(k: Builder, row: Row, source: Value) -> Value:
+    """The largest size of the row's elements, NaN if one is."""
+
+    def step(accesses: list[Access], carried: Values) -> Values:
+        # What is beyond the row is its last access, which changes nothing.
+        sizes = [abs(value) for access in accesses for value in access.values]
+        return (k.maximum(carried[0], in_pairs(sizes, k.maximum)),)
+
+    (own,) = row.fold(source, (k.constant(LEAST, f32),), step)
+    return row.combined(own, k.maximum)
+
+
+def _quantise_rows(
+    k: Builder, rows: Value, width: Value, x: Value, y: Value, scales: Value, *, element: Type,
+    stored: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """y[r] = x[r] / scales[r]: the scale makes the largest element the greatest number."""
+    row = Row(k, element, plan, rows, width, stored=stored)
+    source = row.of(x)
+    scale = _largest(k, row, source) / float8.greatest(stored)
+    by = 1.0 / scale
+    row.store(source, row.into(y), lambda access: [value * by for value in access.values])
+    row.put(scales, scale)
+
+
+def _largest_of_rows(
+    k: Builder, rows: Value, width: Value, x: Value, sizes: Value, *, element: Type, by: float,
+    plan: RowPlan,
+) -> None:  # fmt: skip
+    """sizes[r] = the largest size of the elements of x[r], divided by a number."""
+    row = Row(k, element, plan, rows, width)
+    row.put(sizes, _largest(k, row, row.of(x)) / by)
+
+
+def _dequantise_rows(
+    k: Builder, rows: Value, width: Value, x: Value, scales: Value, y: Value, *, element: Type,
+    given: Type, one: bool, plan: RowPlan,
+) -> None:  # fmt: skip
+    """y[r] = x[r] * scales[r], or times the only scale."""
+    row = Row(k, given, plan, rows, width, stored=element)
+    source, scale = row.of(x), scales[0] if one else row.own(scales)
+    row.store(source, row.into(y), lambda access: [value * scale for value in access.values])
+
+
+def _quantise_elements(k: Builder, scale: Value, x: Value) -> list[Value]:
+    """y = x / scale of each element."""
+    return [x * (1.0 / scale)]
+
+
+def _rows(body: Any, element: Type, memory: dict[str, Type], what: Type) -> KernelDefinition:
+    """The kernel of a function of rows, by the type of 8 bits in its name too."""
+    made = row_kernel(body, element, [], "", memory)
+    return replace(made, name=f"{made.name}_{what}")
+
+
+_PAIRS = list(product(TYPES, FLOATS8))
+
+QUANTISE_ROWS = {
+    (element, stored): _rows(
+        _quantise_rows, element, {"x": element, "y": stored, "scales": f32}, stored
+    )
+    for element, stored in _PAIRS
+}
+QUANTISE_ELEMENTS = {
+    (element, stored): flat_kernel(
+        f"quantise_elements_{element}_{stored}", _quantise_elements, "", {"x": element},
+        {"y": stored}, held={"scale": 1},
+    )
+    for element, stored in _PAIRS
+}  # fmt: skip
+DEQUANTISE_ROWS = {
+    (element, given): _rows(
+        _dequantise_rows, element, {"x": given, "scales": f32, "y": element}, given
+    )
+    for element, given in _PAIRS
+}
+"""Each kernel by the type of its elements and that of 8 bits."""
+LARGEST_OF_ROWS = {
+    element: row_kernel(_largest_of_rows, element, [], "x", {"sizes": f32}) for element in TYPES
+}
+
+_PLAN = partial(RowPlan, lanes=8, threads=8, batch=2, whole=True)
+register(
+    "tensor.quantise_rows_bf16_e4m3", QUANTISE_ROWS[bf16, e4m3], element=bf16, stored=e4m3,
+    plan=_PLAN(vector=8),
+)  # fmt: skip
+register(
+    "tensor.dequantise_rows_f32_e4m3", DEQUANTISE_ROWS[f32, e4m3], element=f32, given=e4m3,
+    one=False, plan=_PLAN(vector=4),
+)  # fmt: skip
