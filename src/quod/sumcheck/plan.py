@@ -26,6 +26,8 @@ from quod.transcript.elements import challenge_bits
 from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 _MOST_LOG_CAPACITY = 12
+# What one core does before two others would have been woken.
+_LOG_CAPACITY_OF_ONE_CORE = 13
 _LANES = 128
 _TAIL_LANES = 128
 _SHARE = 1.0
@@ -89,12 +91,13 @@ class SumcheckPlan:
         self.batch = whole_number("the batch", batch, 1, 1 << 16)
         check_degree(shape.field.modulus, shape.degree)
         challenge_bits(shape.field)
-        log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MOST_LOG_CAPACITY)
+        log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MOST_LOG_CAPACITY)  # XX
         self._depth = whole_number_or_none("depth", depth, 1, 2)
-        self._in_place = self._fills and log_capacity is None
+        self._in_place = (self._fills or self._is_quick) and log_capacity is None
         if in_place is not None:
             self._in_place = flag("in_place", in_place)
-        self._most = min(log_capacity or _MOST_LOG_CAPACITY, self._fitting)
+        most = _LOG_CAPACITY_OF_ONE_CORE if self._is_quick else _MOST_LOG_CAPACITY
+        self._most = min(log_capacity or most, self._fitting)
         if self._most < 1:
             raise InputError(
                 f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
@@ -127,11 +130,18 @@ class SumcheckPlan:
         return not self.device.host_memory and self.batch >= self.device.multiprocessors
 
     @property
+    def _is_quick(self) -> bool:
+        """Whether a processor has an entry of a table in a few instructions: then one core does
+        the rounds on small tables alone, from the first on."""
+        return self.device.host_memory and self.field.degree == 1 and not self._is_long
+
+    @property
     def _log_capacity(self) -> int:
         """That of the kernel of the last rounds, of which there are few, for all sizes."""
-        if self._in_place:
+        if self._in_place and not self.device.host_memory:
             return min(self._most, max(_LEAST_LOG_IN_PLACE, self.log2_size - 1))
-        return min(self._most, -(-self.log2_size // 4) * 4)
+        most = max(1, self.log2_size - self._in_place)
+        return min(self._most, -(-most // 4) * 4)
 
     @cached_property
     def _lanes(self) -> int:

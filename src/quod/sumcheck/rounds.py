@@ -15,6 +15,7 @@ from quod.kernel.value import Value
 from quod.sumcheck.equality import Equality
 from quod.sumcheck.memory import Progress, Scales, Weights
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.running import Reduced, Running, running_sum
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
 from quod.sumcheck.tables import Folded, Inputs, fold_all
@@ -180,9 +181,12 @@ class _Pass:
                 Summand([corners(table, at) for table in range(shape.tables)], weight)
                 for at, weight in indices
             ]
-            return summands(self.mixed, shape.polynomial, items, self._depth, self._scales, at_one)
+            return summands(
+                self.mixed, shape.polynomial, items, self._depth, self._scales, running, at_one
+            )
 
-        self._add_up(unrolled, parts)
+        running = running_sum(self.mixed)
+        self._add_up(unrolled, parts, running)
 
     def run_whole(self, tables: Inputs) -> None:
         """Adds up the polynomial itself."""
@@ -205,29 +209,29 @@ class _Pass:
             both = mixed.add(mixed.multiply(1 - weight, low), mixed.multiply(weight, high))
             return [mixed.multiply(upper, both)]
 
-        self._add_up(1, parts)
+        self._add_up(1, parts, Reduced(mixed))
 
     def _add_up(
-        self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]]
-    ) -> None:
+        self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]],
+        running: Running,
+    ) -> None:  # fmt: skip
         """The sums of `parts` over indices below the count, weighted by eq of what is behind.
 
         `parts` gets `unrolled` indices at a time, which the count allows, each with one factor of
         its weight; the other one is the same for all of an instance: the upper one in blocks, else
         the lower one.
         """
-        k, f, mixed = self.k, self.mixed.extended, self.mixed
+        k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
         own, end, stride = self._own_indices()
-        start = tuple(f.carried(f.zero()) for _ in range(self._values))
+        start = tuple(running.begun() for _ in range(self._values))
         with k.range(own, end, stride * unrolled, carry=start) as loop:
             indices = [loop.index + stride * step for step in range(unrolled)]
             inner = None if eq is None else eq.low if self._in_blocks else eq.high
             weights = [None if inner is None else inner(self.rest, index) for index in indices]
             found = parts(list(zip(indices, weights, strict=True)))
-            pairs = zip(loop.carried, found, strict=True)
-            loop.next(tuple(f.carried(mixed.add(total, part)) for total, part in pairs))
-        totals = list(loop.results)
+            loop.next(tuple(map(running.added, loop.carried, found)))
+        totals = [running.element(total) for total in loop.results]
         if eq is not None:
             outer = eq.high(self.rest, end - 1) if self._in_blocks else eq.low(self.rest, own)
             totals = [total * outer for total in totals]

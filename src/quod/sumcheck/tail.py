@@ -14,6 +14,7 @@ from quod.sumcheck.equality import Equality
 from quod.sumcheck.finish import RoundEnd
 from quod.sumcheck.memory import Progress, Proof, Scales, Weights
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.running import running_sum
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
@@ -55,7 +56,7 @@ def finish_sumcheck(
     to fold them. The other memory as in `quod.sumcheck.memory`.
     """
     mixed = MixedField(k, shape.field)
-    f = mixed.extended
+    f, running = mixed.extended, running_sum(mixed)
     sums, end = WorkgroupSums(k, f, shape.degree), RoundEnd(k, f, shape)
     capacity = 1 << log_capacity
     shared = k.shared(f.word_type, shape.tables * capacity * f.word_count)
@@ -91,16 +92,18 @@ def finish_sumcheck(
         rest = log_size - 1 - number
         half = one << rest
         at_one = f.is_zero(weights.coordinate(number)) if shape.has_point else None
-        start = tuple(f.carried(f.zero()) for _ in evaluated(shape.degree, 1))
+        start = tuple(running.begun() for _ in evaluated(shape.degree, 1))
         with k.range(local, half, lanes, carry=start) as loop:
             corners = [
                 [entry(table, loop.index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
             weight = eq.low(rest, loop.index) if shape.has_point else None
-            parts = summands(mixed, shape.polynomial, [Summand(corners, weight)], 1, scales, at_one)
-            loop.next(tuple(f.carried(total + part) for total, part in zip(loop.carried, parts)))
-        totals = sums.totals(list(loop.results))
+            parts = summands(
+                mixed, shape.polynomial, [Summand(corners, weight)], 1, scales, running, at_one
+            )
+            loop.next(tuple(map(running.added, loop.carried, parts)))
+        totals = sums.totals([running.element(total) for total in loop.results])
         # Every instance computes all of it, and one stores.
         coefficients = end.coefficients(totals, claim, weights, number)
         message = end.message(coefficients)
