@@ -12,6 +12,7 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES
+from quod.sumcheck.alone import finish_alone
 from quod.sumcheck.equality import equality_pyramids, invert_points, pyramid_entries
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
@@ -82,7 +83,7 @@ class SumcheckPlan:
         """`log_capacity` bounds the entries of a table that the last rounds have in the memory of a
         workgroup, and `depth` is how many rounds a pass over larger ones is for, 1 or 2. With
         `in_place` the last rounds begin with twice as many entries, and read them where they are
-        in the first of these. As is fastest if they are None.
+        in the first of these, on a GPU. As is fastest if they are None.
         """
         device = resolve_device(device)
         instance("the shape", shape, Shape, "make one of a field and a polynomial")
@@ -91,11 +92,11 @@ class SumcheckPlan:
         self.batch = whole_number("the batch", batch, 1, 1 << 16)
         check_degree(shape.field.modulus, shape.degree)
         challenge_bits(shape.field)
-        log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MOST_LOG_CAPACITY)  # XX
+        log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MOST_LOG_CAPACITY)
         self._depth = whole_number_or_none("depth", depth, 1, 2)
-        self._in_place = (self._fills or self._is_quick) and log_capacity is None
+        self._in_place = self._fills and log_capacity is None
         if in_place is not None:
-            self._in_place = flag("in_place", in_place)
+            self._in_place = flag("in_place", in_place) and not device.host_memory
         most = _LOG_CAPACITY_OF_ONE_CORE if self._is_quick else _MOST_LOG_CAPACITY
         self._most = min(log_capacity or most, self._fitting)
         if self._most < 1:
@@ -103,8 +104,13 @@ class SumcheckPlan:
                 f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
                 f"of {device.name}; take fewer tables"
             )
-        self.rounds_before = max(0, self.log2_size - self._most - self._in_place)
+        self.rounds_before = self._rounds_before()
         """Rounds on tables in the memory of the device; those behind are in one workgroup's."""
+
+    def _rounds_before(self) -> int:
+        before = max(0, self.log2_size - self._most - self._in_place)
+        # Where there was no round a core folds the inputs for the first time.
+        return 0 if self.device.host_memory and before <= 1 else before
 
     # --- sizes
 
@@ -138,10 +144,9 @@ class SumcheckPlan:
     @property
     def _log_capacity(self) -> int:
         """That of the kernel of the last rounds, of which there are few, for all sizes."""
-        if self._in_place and not self.device.host_memory:
+        if self._in_place:
             return min(self._most, max(_LEAST_LOG_IN_PLACE, self.log2_size - 1))
-        most = max(1, self.log2_size - self._in_place)
-        return min(self._most, -(-most // 4) * 4)
+        return min(self._most, -(-self.log2_size // 4) * 4)
 
     @cached_property
     def _lanes(self) -> int:
@@ -244,7 +249,7 @@ class SumcheckPlan:
     @cached_property
     def log_low(self) -> int:
         """Variables of the lower pyramid: about half of them, and all of the last rounds."""
-        wanted = max(self.log2_size // 2, min(self._most + self._in_place, self.log2_size) - 1)
+        wanted = max(self.log2_size // 2, self.log2_size - self.rounds_before - 1)
         return min(self.log2_size - 1, wanted)
 
     @property
@@ -366,14 +371,21 @@ class SumcheckPlan:
                 batch, batch, n, number, groups, partial, equality, progress, proof,
             )  # fmt: skip
         recording.launch(
-            self._compiled(
-                finish_sumcheck, lanes=self._tail_lanes, shape=shape,
-                log_capacity=self._log_capacity,
-                source="inputs" if len(self.passes) < 2 else "folded",
-                folds=self.passes[-1].depth if self.passes else 0, in_place=self._in_place,
-            ),
-            batch, *sizes, self._log_folded, self.rounds_before, base, extended, folded, equality,
-            progress, proof,
+            self._last_rounds(), batch, *sizes, self._log_folded, self.rounds_before, base,
+            extended, folded, equality, progress, proof,
+        )  # fmt: skip
+
+    def _last_rounds(self) -> Any:
+        """The kernel of the rounds on the smallest tables."""
+        from_inputs, folds = len(self.passes) < 2, self.passes[-1].depth if self.passes else 0
+        static = {"shape": self.shape, "log_capacity": self._log_capacity, "folds": folds}
+        if self.device.host_memory:
+            return self._compiled(
+                finish_alone, lanes=self._tail_lanes, from_inputs=from_inputs, **static
+            )
+        return self._compiled(
+            finish_sumcheck, lanes=self._tail_lanes, in_place=self._in_place,
+            source="inputs" if from_inputs else "folded", **static,
         )  # fmt: skip
 
     def _unrolled(self, step: Pass) -> int:

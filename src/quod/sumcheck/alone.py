@@ -1,0 +1,166 @@
+"""The last rounds of a sumcheck, or all of them, by one core of a processor.
+
+A core has the tables in its cache, and no other one to wait for. It folds entries and evaluates what
+it has folded while that is in registers, as the passes over large tables do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.value import Value
+from quod.sumcheck.equality import Equality
+from quod.sumcheck.finish import RoundEnd
+from quod.sumcheck.memory import Progress, Proof, Scales, Weights
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.running import running_sum
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import Summand, evaluated, summands
+from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
+from quod.sumcheck.tail import Entry
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.words import Words
+
+
+@kernel
+def finish_alone(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    log_low: U32,
+    log_folded: U32,
+    rounds_before: U32,
+    base: Pointer[U32],
+    extended: Pointer[U32],
+    folded: Pointer[U32],
+    equality: Pointer[U32],
+    progress: Pointer[U32],
+    proof: Pointer[U32],
+    *,
+    shape: Shape,
+    log_capacity: int,
+    from_inputs: bool,
+    folds: int,
+) -> None:
+    """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
+
+    The tables are the inputs or `folded`, and the challenges of the `folds` rounds before are still
+    to fold them. Without such challenges no round was before, and the first one folds them. So they
+    are folded once where they are, and then have at most 2**log_capacity entries. The other memory
+    as in `quod.sumcheck.memory`.
+    """
+    mixed = MixedField(k, shape.field)
+    f, running = mixed.extended, running_sum(mixed)
+    sums, end = WorkgroupSums(k, f, shape.degree), RoundEnd(k, f, shape)
+    capacity = 1 << log_capacity
+    shared = k.shared(f.word_type, shape.tables * capacity * f.word_count)
+    sumcheck, local, lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
+    one = k.constant(1, log_size.type)
+    own = Progress(f, progress, batch, sumcheck, log_size)
+    sent = Proof(f, proof, batch, sumcheck, log_size, shape.degree)
+    weights = Weights(f, equality, sumcheck, log_size)
+    eq = Equality(f, equality, batch, sumcheck, log_size, log_low)
+    scales = Scales.of_terms(f, shape, equality, batch, sumcheck, log_size, log_low)
+    tables = (
+        Inputs(mixed, shape, base, extended, batch, sumcheck, log_size)
+        if from_inputs
+        else Folded(mixed, folded, batch, sumcheck, log_folded)
+    )
+    before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
+    size = one << (log_size - rounds_before)
+
+    def given(table: int, index: Value) -> Any:
+        """An entry where they are, folded by all challenges but the last."""
+        rest = before[:-1]
+        # What is left to fold by the last one are twice as many.
+        own_size = size << min(folds, 1)
+        pieces = [tables.load(table, index + own_size * part) for part in range(1 << len(rest))]
+        return fold_all(mixed, pieces, rest)
+
+    def kept(table: int, index: Value) -> Any:
+        return f.load(shared, index + table * capacity)
+
+    def keep(table: int, index: Value, element: Any) -> None:
+        f.store(shared, index + table * capacity, element)
+
+    def added(
+        totals: Sequence[Any], corners: list[list[Any]], number: Value, rest: Value, index: Value
+    ) -> tuple[Any, ...]:
+        """Sums for a round and what entries at one index add to them."""
+        weight, at_one = None, None
+        if shape.has_point:
+            weight, at_one = eq.low(rest, index), f.is_zero(weights.coordinate(number))
+        items = [Summand(corners, weight)]
+        parts = summands(mixed, shape.polynomial, items, 1, scales, running, at_one)
+        return tuple(map(running.added, totals, parts))
+
+    def values(results: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(map(f.carried, sums.totals([running.element(total) for total in results])))
+
+    nothing = tuple(running.begun() for _ in evaluated(shape.degree, 1))
+
+    def evaluate(number: Value, entry: Entry) -> tuple[Any, ...]:
+        """A round's values, of entries that stay as they are."""
+        rest = log_size - 1 - number
+        half = one << rest
+        with k.range(local, half, lanes, carry=nothing) as loop:
+            corners = [
+                [entry(table, loop.index + half * side) for side in range(2)]
+                for table in range(shape.tables)
+            ]
+            loop.next(added(loop.carried, corners, number, rest, loop.index))
+        return values(loop.results)
+
+    def fold_and_evaluate(
+        number: Value, entry: Entry, count: Value, challenge: Any
+    ) -> tuple[Any, ...]:
+        """Folds twice `count` entries into shared memory; the values of round `number` of these."""
+
+        def folded_at(table: int, index: Value) -> Any:
+            low, high = (entry(table, index + count * side) for side in range(2))
+            return f.carried(fold(mixed, low, high, challenge))
+
+        half, rest = count >> 1, log_size - 1 - number
+        with k.range(local, half, lanes, carry=nothing) as loop:
+            places = [loop.index, loop.index + half]
+            corners = [[folded_at(table, at) for at in places] for table in range(shape.tables)]
+            for table, pair in enumerate(corners):
+                for at, element in zip(places, pair, strict=True):
+                    keep(table, at, element)
+            loop.next(added(loop.carried, corners, number, rest, loop.index))
+        with k.if_((count == 1) & (local == 0)):
+            for table in range(shape.tables):
+                keep(table, local, folded_at(table, local))
+        k.barrier()
+        return values(loop.results)
+
+    def ended(number: Value, state: Words, claim: Any, totals: Sequence[Any]) -> tuple[Any, ...]:
+        """The state of the transcript after a round, the claim and the challenge."""
+        coefficients = end.coefficients(totals, claim, weights, number)
+        message = end.message(coefficients)
+        state, challenge = end.absorbed(state, message)
+        with k.if_(local == 0):
+            sent.set_message(number, message)
+            own.set_challenge(number, challenge)
+        return state, f.carried(end.at(coefficients, challenge)), challenge
+
+    state, claim, first, count = own.state(end.chain), own.claim(), rounds_before, size
+    if folds:
+        challenge = before[-1]
+    else:
+        state, claim, challenge = ended(first, state, claim, evaluate(first, given))
+        first, count = first + 1, size >> 1
+    totals = fold_and_evaluate(first, given, count, challenge)
+    with k.range(first, log_size, carry=(state, claim, totals)) as rounds:
+        state, claim, totals = rounds.carried
+        state, claim, challenge = ended(rounds.index, state, claim, totals)
+        count = one << (log_size - 1 - rounds.index)
+        rounds.next((state, claim, fold_and_evaluate(rounds.index + 1, kept, count, challenge)))
+    state, claim, _ = rounds.results
+    with k.if_(local == 0):
+        own.set_state(end.chain, state)
+        own.set_claim(claim)
+        for table in range(shape.tables):
+            sent.set_value(table, kept(table, k.constant(0, log_size.type)))
