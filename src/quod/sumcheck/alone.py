@@ -1,12 +1,12 @@
 """The last rounds of a sumcheck, or all of them, by one core of a processor.
 
-A core has the tables in its cache, and no other one to wait for. It folds entries and evaluates what
-it has folded while that is in registers, as the passes over large tables do.
+A core has the tables in its cache, and no other one to wait for. It folds entries and evaluates
+what it has folded while that is in registers, as the passes over large tables do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.kernel import U32, Builder, Pointer, kernel
@@ -99,19 +99,36 @@ def finish_alone(
     def values(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(map(f.carried, sums.totals([running.element(total) for total in results])))
 
+    def over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
+        """The sums of what `add` adds for all indices below a count.
+
+        Full vectors need no masks, which take a third of the time where elements are words.
+        """
+        full, sums = k.constant(0, count.type), nothing
+        if lanes > 1 and shape.field.degree == 1 and shape.field.modulus.bits <= 64:
+            full = count // lanes * lanes
+            with k.range(0, full, lanes, carry=nothing) as loop:
+                loop.next(add(loop.carried, loop.index + local))
+            sums = tuple(loop.results)
+        with k.range(full + local, count, lanes, carry=sums) as loop:
+            loop.next(add(loop.carried, loop.index))
+        return list(loop.results)
+
     nothing = tuple(running.begun() for _ in evaluated(shape.degree, 1))
 
     def evaluate(number: Value, entry: Entry) -> tuple[Any, ...]:
         """A round's values, of entries that stay as they are."""
         rest = log_size - 1 - number
         half = one << rest
-        with k.range(local, half, lanes, carry=nothing) as loop:
+
+        def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
             corners = [
-                [entry(table, loop.index + half * side) for side in range(2)]
+                [entry(table, index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
-            loop.next(added(loop.carried, corners, number, rest, loop.index))
-        return values(loop.results)
+            return added(totals, corners, number, rest, index)
+
+        return values(over(half, add))
 
     def fold_and_evaluate(
         number: Value, entry: Entry, count: Value, challenge: Any
@@ -123,18 +140,21 @@ def finish_alone(
             return f.carried(fold(mixed, low, high, challenge))
 
         half, rest = count >> 1, log_size - 1 - number
-        with k.range(local, half, lanes, carry=nothing) as loop:
-            places = [loop.index, loop.index + half]
+
+        def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
+            places = [index, index + half]
             corners = [[folded_at(table, at) for at in places] for table in range(shape.tables)]
             for table, pair in enumerate(corners):
                 for at, element in zip(places, pair, strict=True):
                     keep(table, at, element)
-            loop.next(added(loop.carried, corners, number, rest, loop.index))
+            return added(totals, corners, number, rest, index)
+
+        results = over(half, add)
         with k.if_((count == 1) & (local == 0)):
             for table in range(shape.tables):
                 keep(table, local, folded_at(table, local))
         k.barrier()
-        return values(loop.results)
+        return values(results)
 
     def ended(number: Value, state: Words, claim: Any, totals: Sequence[Any]) -> tuple[Any, ...]:
         """The state of the transcript after a round, the claim and the challenge."""

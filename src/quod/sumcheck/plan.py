@@ -219,12 +219,16 @@ class SumcheckPlan:
         pays = number == 0 and is_short and self.shape.degree == 2
         return 2 if pays and not self.device.host_memory else 1
 
+    def _entries(self, step: Pass) -> int:
+        """How many indices a pass goes over."""
+        return 1 << (self.log2_size - step.first - step.depth)
+
     def groups_each(self, step: Pass) -> int:
         """Workgroups a sumcheck in a pass: no more than have an entry for each instance.
 
         All entries of an instance have the same lower variables, or in blocks the same upper ones.
         """
-        entries, lower = 1 << (self.log2_size - step.first - step.depth), 1 << self.log_low
+        entries, lower = self._entries(step), 1 << self.log_low
         if self._in_blocks:
             blocks = entries // lower if self.shape.has_point else 1
             return max(1, blocks, min(self._most_groups, entries // self._lanes))
@@ -235,6 +239,13 @@ class SumcheckPlan:
     def _in_blocks(self) -> bool:
         """Whether a workgroup's entries are neighbours, which is what a processor's cache wants."""
         return self.device.host_memory
+
+    def _order(self, step: Pass) -> dict[str, bool]:
+        """How a pass goes over entries, for its kernel."""
+        if not self._in_blocks:
+            return {"in_blocks": False}
+        block = self._entries(step) // self.groups_each(step)
+        return {"in_blocks": True, "even": block % (self._lanes * self._unrolled(step)) == 0}
 
     @property
     def sum_groups(self) -> int:
@@ -327,7 +338,7 @@ class SumcheckPlan:
         """Adds up the polynomial itself: `sum_groups` parts a sumcheck in `partial`."""
         base, extended = self._reached(inputs, equality)
         recording.launch(
-            self._compiled(sum_inputs, shape=self.shape, in_blocks=self._in_blocks),
+            self._compiled(sum_inputs, shape=self.shape, **self._order(_WHOLE)),
             self.batch * self.sum_groups,
             self.batch, self.log2_size, self.log_low, self.sum_groups, base, extended,
             equality, partial,
@@ -347,7 +358,7 @@ class SumcheckPlan:
                 "shape": shape,
                 "depth": depth,
                 "unrolled": self._unrolled(step),
-                "in_blocks": self._in_blocks,
+                **self._order(step),
             }
             if number == 0:
                 recording.launch(
@@ -390,7 +401,7 @@ class SumcheckPlan:
 
     def _unrolled(self, step: Pass) -> int:
         """How many entries an instance takes at a time in a pass."""
-        entries = 1 << (self.log2_size - step.first - step.depth)
+        entries = self._entries(step)
         most = _UNROLLED_INPUTS if step.first == 0 and step.depth == 1 else 1
         return min(most, max(1, entries // (self.groups_each(step) * self._lanes)))
 

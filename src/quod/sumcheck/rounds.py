@@ -38,16 +38,19 @@ def evaluate_inputs(
     depth: int,
     unrolled: int,
     in_blocks: bool,
+    even: bool = False,
 ) -> None:
     """The parts of the first `depth` rounds' values, of `groups_each` workgroups a sumcheck.
 
     `unrolled` entries are taken at a time, and so many times all instances divide them. `in_blocks`
     says that those of a workgroup are neighbours, at most 2**log_low; else all workgroups go over
-    the entries side by side.
+    the entries side by side. With `even` its instances divide such a block, and count alike.
     partial[(sumcheck * values + value) * groups_each + workgroup]; of each sumcheck `log_size`
     variables, `base` and `extended` as in `Inputs`.
     """
-    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace = _Pass(
+        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
+    )
     trace.begin(k.constant(0, log_size.type), depth)
     tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
     count = trace.count
@@ -80,13 +83,16 @@ def fold_and_evaluate(
     depth: int,
     unrolled: int,
     in_blocks: bool,
+    even: bool = False,
 ) -> None:
     """Folds by the challenges of the `folds` rounds before; gives parts of the values from there.
 
     Folded tables replace those before in `folded`, in places of 2**log_folded entries; those before
     the first fold are the inputs. The rest as in `evaluate_inputs`.
     """
-    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace = _Pass(
+        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
+    )
     trace.begin(round_number, depth)
     mixed, f = trace.mixed, trace.mixed.extended
     after = Folded(mixed, folded, batch, trace.sumcheck, log_folded)
@@ -128,9 +134,12 @@ def sum_inputs(
     *,
     shape: Shape,
     in_blocks: bool,
+    even: bool = False,
 ) -> None:
     """The parts of the whole sums; as `evaluate_inputs`, with one value a sumcheck."""
-    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace = _Pass(
+        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
+    )
     trace.begin(k.constant(0, log_size.type), 1, values=1)
     tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
     trace.run_whole(tables)
@@ -144,9 +153,9 @@ class _Pass:
 
     def __init__(
         self, k: Builder, shape: Shape, batch: Value, log_size: Value, log_low: Value,
-        groups_each: Value, equality: Value, partial: Value, in_blocks: bool,
+        groups_each: Value, equality: Value, partial: Value, in_blocks: bool, even: bool,
     ) -> None:  # fmt: skip
-        self.k, self.shape, self._in_blocks = k, shape, in_blocks
+        self.k, self.shape, self._in_blocks, self._even = k, shape, in_blocks, even
         self.mixed = MixedField(k, shape.field)
         self._log_size = log_size
         self._groups_each, self._partial = groups_each, partial
@@ -223,10 +232,11 @@ class _Pass:
         """
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
-        own, end, stride = self._own_indices()
+        own, beside, end, stride = self._own_indices()
         start = tuple(running.begun() for _ in range(self._values))
         with k.range(own, end, stride * unrolled, carry=start) as loop:
-            indices = [loop.index + stride * step for step in range(unrolled)]
+            index = loop.index if beside is None else loop.index + beside
+            indices = [index + stride * step for step in range(unrolled)]
             inner = None if eq is None else eq.low if self._in_blocks else eq.high
             weights = [None if inner is None else inner(self.rest, index) for index in indices]
             found = parts(list(zip(indices, weights, strict=True)))
@@ -241,12 +251,15 @@ class _Pass:
                 place = (self.sumcheck * self._values + value) * self._groups_each + self._group
                 f.store(self._partial, place, total)
 
-    def _own_indices(self) -> tuple[Value, Value, Any]:
-        """The first index of an instance, where they end, and the distance between two."""
+    def _own_indices(self) -> tuple[Value, Value | None, Value, Any]:
+        """The first index of an instance, what is to be added to it where all of a workgroup count
+        alike, where indices end, and the distance between two."""
         k = self.k
         if self._in_blocks:
             block = self.count // self._groups_each
             first = self._group * block
-            return first + k.local_id(), first + block, k.workgroup_size
+            if self._even:
+                return first, k.local_id(), first + block, k.workgroup_size
+            return first + k.local_id(), None, first + block, k.workgroup_size
         own = self._group * k.workgroup_size + k.local_id()
-        return own, self.count, self._groups_each * k.workgroup_size
+        return own, None, self.count, self._groups_each * k.workgroup_size

@@ -16,7 +16,14 @@ from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel, SizeClass
 from quod.device.cpu.processor import host_processor
 from quod.device.cpu.program import Programs, run_calls
-from quod.device.cpu.workers import Job, RoomyThread, WorkerPool, room_on_stack, run_alone, run_at_once
+from quod.device.cpu.workers import (
+    Job,
+    RoomyThread,
+    WorkerPool,
+    room_on_stack,
+    run_alone,
+    run_at_once,
+)
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import report_launch
 from quod.device.memory import UNLIMITED, budget, check_budget

@@ -1,7 +1,7 @@
 """Recorded work as the thread that waits for it runs it.
 
-What each step takes is looked up once. Between two runs other work fills the processor's caches, and
-then every line of Python that a run goes through costs as much as a small kernel.
+What each step takes is looked up once. Between two runs other work fills the processor's caches,
+and all Python that a run goes through takes longer than a small kernel then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quod.device.cpu.device import CpuDevice
 
 Calls = tuple[tuple[Any, ...], ...]
-"""Of a launch what `CpuDevice.execute` takes; of a copy or a fill the array and what it is set to."""
+"""Of a launch what `CpuDevice.execute` takes, of others an array and what it is set to."""
 
 _OF_A_LAUNCH = 5
 
