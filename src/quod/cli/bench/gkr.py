@@ -88,7 +88,6 @@ def cases(
             verify,
             "ms/proof",
             operations=min(batch, number),
-            absent={"products": "they are beside proofs"},
             traced=verify,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from typing import TYPE_CHECKING, Any
@@ -254,9 +255,7 @@ class CpuDevice(OpenedDevice):
 
         `name` is its track in a timeline.
         """
-        from quod.device.stream import IdleStream
-
-        return IdleStream(self, name)
+        return _idle_stream()(self, name)
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -286,6 +285,14 @@ class CpuDevice(OpenedDevice):
     def close(self) -> None:
         """Ends the worker threads. The device may be used again; it starts others then."""
         self._pool.close()
+
+
+@functools.cache
+def _idle_stream() -> type[IdleStream]:
+    """The class: to import it each time takes a tenth of a short run."""
+    from quod.device.stream import IdleStream
+
+    return IdleStream
 
 
 if TYPE_CHECKING:
