@@ -245,12 +245,10 @@ def _batch(
         device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth,
         in_place=in_place,
     )  # fmt: skip
-    if device.host_memory:
-        # A core folds the inputs where they are if it has all rounds.
-        before = log2_size - log_capacity
-        assert plan.rounds_before == (before if before > 1 else 0)
-    else:
-        assert plan.rounds_before == max(0, log2_size - log_capacity - in_place)
+    before = max(0, log2_size - log_capacity - (in_place and not device.host_memory))
+    # A core folds the inputs where they are if it has all rounds.
+    is_alone = before == 1 and device.host_memory and not shape.has_point
+    assert plan.rounds_before == (0 if is_alone else before)
     field = shape.field
     progress = np.zeros(plan.progress_bytes // 4, np.uint32)
     progress[: batch * field.words] = claims.reshape(-1)

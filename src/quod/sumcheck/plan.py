@@ -110,7 +110,8 @@ class SumcheckPlan:
     def _rounds_before(self) -> int:
         before = max(0, self.log2_size - self._most - self._in_place)
         # Where there was no round a core folds the inputs for the first time.
-        return 0 if self.device.host_memory and before <= 1 else before
+        is_alone = self.device.host_memory and not self.shape.has_point
+        return 0 if is_alone and before <= 1 else before
 
     # --- sizes
 
@@ -138,8 +139,9 @@ class SumcheckPlan:
     @property
     def _is_quick(self) -> bool:
         """Whether a processor has an entry of a table in a few instructions: then one core does
-        the rounds on small tables alone, from the first on."""
-        return self.device.host_memory and self.field.degree == 1 and not self._is_long
+        all rounds on small tables, unless it had to make long pyramids of eq for that."""
+        is_short = self.field.degree == 1 and not self._is_long
+        return self.device.host_memory and is_short and not self.shape.has_point
 
     @property
     def _log_capacity(self) -> int:
