@@ -11,16 +11,11 @@ from typing import Any
 
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
-from quod.sumcheck.equality import Equality
-from quod.sumcheck.finish import RoundEnd
-from quod.sumcheck.memory import Progress, Proof, Scales, Weights
-from quod.sumcheck.mixed import MixedField
-from quod.sumcheck.running import running_sum
+from quod.sumcheck.last_rounds import LastRounds
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 from quod.sumcheck.tail import Entry
-from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.words import Words
 
 
@@ -51,22 +46,15 @@ def finish_alone(
     are folded once where they are, and then have at most 2**log_capacity entries. The other memory
     as in `quod.sumcheck.memory`.
     """
-    mixed = MixedField(k, shape.field)
-    f, running = mixed.extended, running_sum(mixed)
-    sums, end = WorkgroupSums(k, f, shape.degree), RoundEnd(k, f, shape)
-    capacity = 1 << log_capacity
-    shared = k.shared(f.word_type, shape.tables * capacity * f.word_count)
-    sumcheck, local, lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
-    one = k.constant(1, log_size.type)
-    own = Progress(f, progress, batch, sumcheck, log_size)
-    sent = Proof(f, proof, batch, sumcheck, log_size, shape.degree)
-    weights = Weights(f, equality, sumcheck, log_size)
-    eq = Equality(f, equality, batch, sumcheck, log_size, log_low)
-    scales = Scales.of_terms(f, shape, equality, batch, sumcheck, log_size, log_low)
+    last = LastRounds(
+        k, shape, log_capacity, (batch, log_size, log_low), equality, progress, proof
+    )  # fmt: skip
+    mixed, f, running, weights = last.mixed, last.f, last.running, last.weights
+    end, local, lanes, own, one = last.end, last.local, last.lanes, last.own, last.one
     tables = (
-        Inputs(mixed, shape, base, extended, batch, sumcheck, log_size)
+        Inputs(mixed, shape, base, extended, batch, last.sumcheck, log_size)
         if from_inputs
-        else Folded(mixed, folded, batch, sumcheck, log_folded)
+        else Folded(mixed, folded, batch, last.sumcheck, log_folded)
     )
     before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
     size = one << (log_size - rounds_before)
@@ -79,25 +67,21 @@ def finish_alone(
         pieces = [tables.load(table, index + own_size * part) for part in range(1 << len(rest))]
         return fold_all(mixed, pieces, rest)
 
-    def kept(table: int, index: Value) -> Any:
-        return f.load(shared, index + table * capacity)
-
-    def keep(table: int, index: Value, element: Any) -> None:
-        f.store(shared, index + table * capacity, element)
-
     def added(
         totals: Sequence[Any], corners: list[list[Any]], number: Value, rest: Value, index: Value
     ) -> tuple[Any, ...]:
         """Sums for a round and what entries at one index add to them."""
         weight, at_one = None, None
         if shape.has_point:
-            weight, at_one = eq.low(rest, index), f.is_zero(weights.coordinate(number))
+            weight, at_one = last.eq.low(rest, index), f.is_zero(weights.coordinate(number))
         items = [Summand(corners, weight)]
-        parts = summands(mixed, shape.polynomial, items, 1, scales, running, at_one)
+        parts = summands(mixed, shape.polynomial, items, 1, last.scales, running, at_one)
         return tuple(map(running.added, totals, parts))
 
     def values(results: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(map(f.carried, sums.totals([running.element(total) for total in results])))
+        return tuple(
+            map(f.carried, last.sums.totals([running.element(total) for total in results]))
+        )
 
     def over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
         """The sums of what `add` adds for all indices below a count.
@@ -146,13 +130,13 @@ def finish_alone(
             corners = [[folded_at(table, at) for at in places] for table in range(shape.tables)]
             for table, pair in enumerate(corners):
                 for at, element in zip(places, pair, strict=True):
-                    keep(table, at, element)
+                    last.store(table, at, element)
             return added(totals, corners, number, rest, index)
 
         results = over(half, add)
         with k.if_((count == 1) & (local == 0)):
             for table in range(shape.tables):
-                keep(table, local, folded_at(table, local))
+                last.store(table, local, folded_at(table, local))
         k.barrier()
         return values(results)
 
@@ -162,7 +146,7 @@ def finish_alone(
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
         with k.if_(local == 0):
-            sent.set_message(number, message)
+            last.sent.set_message(number, message)
             own.set_challenge(number, challenge)
         return state, f.carried(end.at(coefficients, challenge)), challenge
 
@@ -177,10 +161,8 @@ def finish_alone(
         state, claim, totals = rounds.carried
         state, claim, challenge = ended(rounds.index, state, claim, totals)
         count = one << (log_size - 1 - rounds.index)
-        rounds.next((state, claim, fold_and_evaluate(rounds.index + 1, kept, count, challenge)))
+        rounds.next(
+            (state, claim, fold_and_evaluate(rounds.index + 1, last.load, count, challenge))
+        )
     state, claim, _ = rounds.results
-    with k.if_(local == 0):
-        own.set_state(end.chain, state)
-        own.set_claim(claim)
-        for table in range(shape.tables):
-            sent.set_value(table, kept(table, k.constant(0, log_size.type)))
+    last.finish(state, claim)
