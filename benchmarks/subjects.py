@@ -18,6 +18,11 @@ _ONCE = ["--repeats", "1", "--seconds", "0"]
 _LOADED = ["--repeats", "2", "--seconds", "3"]
 _AGAINST_COPY = ["--against", "copy"]
 
+_MERKLE_PATHS = [
+    *("--circuit", "merkle-paths", "--field", "m31.4", "--instances", "10000"),
+    *("--commitment", "ligero"),
+]
+
 _MODEL = ["--model", "examples/verified_mlp/model.gguf"]
 
 QUANTISED = ("Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
@@ -87,6 +92,10 @@ CPU: Commands = {
         ["--columns", "--field", "m31.3", "--instances", "64", "--instances", "512"],
         ["--columns", "--field", "m31.4", "--instances", "64", "--instances", "512"],
         ["--columns", "--field", "m31.4", "--instances", "512", "--commitment", "ligero"],
+        ["--field", "m31.4", "--instances", "1", "--threads", "1"],
+        ["--columns", "--field", "m31.4", "--instances", "1", "--threads", "1"],
+        ["--columns", "--field", "m31.3", "--instances", "512", "--against", "products"],
+        [*_MERKLE_PATHS, *_ONCE],
     ],
     "groth16": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", "--against", "snarkjs"]],
     "process": [
@@ -199,6 +208,7 @@ CUDA: Commands = {
         ["--field", "m31.4", "--instances", "1024", "--instances", "8192"],
         ["--columns", "--field", "m31.4", "--instances", "1024", "--instances", "8192"],
         ["--circuit", "wide", "--field", "m31.4", "--instances", "1"],
+        [*_MERKLE_PATHS, *_TWICE],
     ],
     "process": [[f"{EXAMPLE}/circuit.zkey", f"{EXAMPLE}/witness.wtns", *_TWICE]],
     "groth16": [

@@ -18,7 +18,7 @@ import pytest
 import quod
 from quod.circuit import read_circuit
 from quod.cli import entry
-from quod.errors import DeviceError, InputError, MismatchError, OutputError
+from quod.errors import DeviceError, InputError, OutputError
 from quod.formats import Witness, Zkey, read_verification_key
 from quod.gkr import read_inputs
 from quod.inference import Perceptron, run
@@ -147,21 +147,6 @@ def test_the_layered_circuit_is_the_one_that_its_script_makes() -> None:
         assert public == [made["mimc"](*row)]
         assert circuit.evaluate(row, public)[-1][0] == 0
     assert json.loads((folder / "inputs.json").read_text()) == made["inputs"]()
-
-
-def test_only_leaves_that_are_there_have_paths() -> None:
-    """The README runs the proof."""
-    made = runpy.run_path(str(EXAMPLE.parent / "merkle_paths" / "prove.py"))
-    layout = made["path_circuit"](3)
-    leaves = np.arange(64, dtype=np.int64).reshape(8, 8)
-    levels = made["tree_of"](leaves)
-    compress = made["HASH"].compress_numbers
-    assert levels[1][3].tolist() == compress(leaves[6].tolist(), leaves[7].tolist())
-    values = made["paths_in"](levels, np.array([5, 0, 7]))
-    layout.inputs(values, instances=3)
-    values["leaf"][1, 2] += 1
-    with pytest.raises(MismatchError, match=r"root\[0\] does not hold in instance 1"):
-        layout.inputs(values, instances=3)
 
 
 PERCEPTRON = EXAMPLE.parent / "verified_mlp"

@@ -17,11 +17,13 @@ from quod.cli import entry
 from quod.cli.bench import gkr as bench_gkr
 from quod.cli.bench import gkr_study, short_field
 from quod.cli.bench.commitment import cases as commitments
+from quod.cli.bench.harness import Seconds
 from quod.cli.bench.inference import random_perceptron
 from quod.cli.bench.settings import Settings, StagedSettings, subject_command
 from quod.cli.bench.streamed import copy_figures, draw
 from quod.cli.bench.subjects import SUBJECTS
 from quod.device.discovery import open_device
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.timeline import Stage, Timeline
 from quod.errors import DeviceError, InputError
@@ -118,6 +120,38 @@ def test_more_proofs_than_at_a_time() -> None:
     prove, verify = bench_gkr.cases("cpu", field, "small", [1], proofs=3, **settings)
     assert (prove.parameters["proofs"], prove.operations, verify.operations) == (3, 3, 2)
     verify.run()
+
+
+def test_paths_of_a_tree_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_gkr, "_DEPTH", 1)
+    monkeypatch.setitem(
+        bench_gkr.CIRCUITS, "merkle-paths", bench_gkr.merkle_paths.__wrapped__
+    )  # fmt: skip
+    settings: dict[str, Any] = {
+        "batch": 1, "commitment": "raw", "reduction": Reduction.COLUMNS, "threads": 1,
+    }  # fmt: skip
+    field = EXTENSIONS["m31.4"]
+    prove, verify = bench_gkr.cases("cpu", field, "merkle-paths", [2], **settings)
+    assert (prove.parameters["threads"], prove.operations) == (1, 2)
+    verify.run()
+    with pytest.raises(InputError, match=r"hash is over m31, not bn254\.fr"):
+        list(bench_gkr.cases("cpu", NAMED["bn254.fr"], "merkle-paths", [2], **settings))
+
+
+def test_products_stand_beside_proofs_of_keccak_over_m31() -> None:
+    device = open_device("cpu", threads=1)
+    found, _ = bench_gkr._products(device, "keccak", M31, 2)
+    seconds = found["products"]()
+    assert isinstance(seconds, Seconds)
+    # A busy machine takes longer, and no processor makes a hundred products a nanosecond.
+    assert 22e6 / 100e9 < seconds < 100
+    for where, circuit, field in (
+        (device, "wide", M31), (device, "keccak", NAMED["bn254.fr"]),
+        (EmulatedDevice(), "keccak", M31),
+    ):  # fmt: skip
+        peers, absent = bench_gkr._products(where, circuit, field, 2)
+        assert not peers
+        assert absent
 
 
 @kernel

@@ -6,7 +6,7 @@ import pytest
 
 from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, M61, Modulus
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Pointer, Value, kernel
+from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel, types
 from tests.field.models import packed, random_integers
 from tests.field.test_laws import EDGES, TOYS, hostile
 from tests.support.executors import LANES, run_everywhere
@@ -73,3 +73,49 @@ def test_sums_of_products(modulus: Modulus) -> None:
         definition, len(x) // LANES, [*sides, right * 0], lowered=True, modulus=modulus
     )[2]
     assert (found == right).all()
+
+
+@kernel
+def sums_in_a_loop(
+    k: Builder, n: U32, x: Pointer[U64], y: Pointer[U64], out: Pointer[U64], *, modulus: Modulus
+) -> None:
+    """Each turn adds x*y and y to the sum of the turns before."""
+    f, i = prime_field(k, modulus), k.global_id()
+    a, b = f.load(x, i), f.load(y, i)
+    # Congruent to b, and a number above p where that is small.
+    above = f.add(f.add(b, f.constant(-1)), f.constant(1))
+    running = f.running_sum()
+    start = f.carried(f.zero()) if running is None else running.begun()
+    with k.range(0, n, carry=start) as loop:
+        if running is None:
+            loop.next(f.carried(loop.carried + f.sum_of_products([(a, above)]) + above))
+        else:
+            loop.next(running.added(loop.carried, [(a, above)], [above]))
+    f.store(out, i, loop.results if running is None else running.element(loop.results))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 1500])
+def test_sums_of_a_loop_are_reduced_when_they_are_complete(turns: int) -> None:
+    """More products than words with 12 spare bits hold without carries."""
+    p = GOLDILOCKS.value
+    x = [p - 1, p - 1, 0, 1, (1 << 52) - 1, 1 << 52, (1 << 32) - 1, 1 << 63]
+    y = [p - 1, 0, p - 1, p - 1, (1 << 52) - 1, p - 1, 1 << 32, (1 << 63) + 1]
+    sides = [packed(GOLDILOCKS, [(number,) for number in side]) for side in (x, y)]
+    wanted = packed(GOLDILOCKS, [(turns * (a + 1) * b % p,) for a, b in zip(x, y, strict=True)])
+    given = [turns, *sides, wanted * 0]
+    assert (run_everywhere(sums_in_a_loop, 1, given, modulus=GOLDILOCKS)[2] == wanted).all()
+
+
+def test_vectors_of_52_bits_add_products_up() -> None:
+    found: list[bool] = []
+
+    @kernel
+    def asks(k: Builder, out: Pointer[U64], *, modulus: Modulus) -> None:
+        """Notes whether there is a way to add up."""
+        found.append(prime_field(k, modulus).running_sum() is not None)
+        out[0] = k.constant(0, types.u64)
+
+    for features in ({"u64"}, {"u64", "ifma52"}):
+        for modulus in (GOLDILOCKS, M61):
+            asks.trace(Machine("llvm", 8, frozenset(features)), modulus=modulus)
+    assert found == [False, False, True, False]

@@ -117,9 +117,9 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice, name: str
     test_agrees_with_the_model(gpu_device, name, "product", 3, True, True)
 
 
-@pytest.mark.parametrize("name", ["bn254.fr", "m31.4"])
+@pytest.mark.parametrize("name", ["bn254.fr", "m31.4", "goldilocks"])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("log2_size", "log_capacity"), [(7, 1), (7, 3), (3, 1)])
+@pytest.mark.parametrize(("log2_size", "log_capacity"), [(7, 1), (7, 3), (3, 1), (4, 3)])
 def test_rounds_on_large_tables_are_those_of_small_ones(
     device: AnyDevice, name: str, weighted: bool, log2_size: int, log_capacity: int
 ) -> None:
@@ -245,7 +245,10 @@ def _batch(
         device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth,
         in_place=in_place,
     )  # fmt: skip
-    assert plan.rounds_before == max(0, log2_size - log_capacity - in_place)
+    before = max(0, log2_size - log_capacity - (in_place and not device.host_memory))
+    # A core folds the inputs where they are if it has all rounds.
+    is_alone = before == 1 and device.host_memory and not shape.has_point
+    assert plan.rounds_before == (0 if is_alone else before)
     field = shape.field
     progress = np.zeros(plan.progress_bytes // 4, np.uint32)
     progress[: batch * field.words] = claims.reshape(-1)

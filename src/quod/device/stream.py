@@ -119,14 +119,15 @@ class IdleStream(_Stream):
     def replay(self, recording: Recording) -> RecordedStream:
         """Takes a recording that was made before on the same device."""
         self._check()
-        remedy = "finish gives one"
-        instance("what is replayed", recording, Recording, remedy, error=DeviceError)
+        if type(recording) is not Recording:
+            remedy = "finish gives one"
+            instance("what is replayed", recording, Recording, remedy, error=DeviceError)
         if recording.device != self._device.name:
             raise DeviceError(
                 f"the recording is for the device {recording.device}, "
                 f"and the stream is on {self._device.name}"
             )
-        self._leave("replay")
+        self._left_by = "replay"
         return RecordedStream(self._device, self.name, recording)
 
 
@@ -315,8 +316,9 @@ class RecordedStream(_Stream):
     def _leave_for(self, by: str, timeline: Timeline | None, parent: Stage | None) -> Stage | None:
         """Begins; gives the stage that the work is inside of."""
         self._check()
-        or_null(timeline)
-        self._leave(by)
+        if timeline is not None:
+            or_null(timeline)
+        self._left_by = by
         report_recording(self.recording)
         return timeline.current if parent is None and timeline is not None else parent
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element, FieldIdentity
@@ -19,6 +19,9 @@ from quod.kernel.errors import TraceError, an
 from quod.kernel.tracer import FunctionBody
 from quod.kernel.types import Type
 from quod.kernel.value import Value
+
+if TYPE_CHECKING:
+    from quod.field.running_sum import RunningSum
 
 
 class UnheldModulusError(TraceError):
@@ -224,6 +227,10 @@ class PrimeField(FieldArithmetic[Element]):
 
     def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
         return [self._sum_of_products(pairs) for pairs in sums]
+
+    def running_sum(self) -> RunningSum | None:
+        """How a loop adds products up without reducing each, where that pays; else None."""
+        return None
 
     def multiply_many(self, pairs: Sequence[tuple[Element, Element]]) -> list[Element]:
         return self.sums_of_products([[pair] for pair in pairs])

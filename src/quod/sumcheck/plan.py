@@ -12,6 +12,7 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES
+from quod.sumcheck.alone import finish_alone
 from quod.sumcheck.equality import equality_pyramids, invert_points, pyramid_entries
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
@@ -26,6 +27,8 @@ from quod.transcript.elements import challenge_bits
 from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 _MOST_LOG_CAPACITY = 12
+# What one core does before two others would have been woken.
+_LOG_CAPACITY_OF_ONE_CORE = 13
 _LANES = 128
 _TAIL_LANES = 128
 _SHARE = 1.0
@@ -80,7 +83,7 @@ class SumcheckPlan:
         """`log_capacity` bounds the entries of a table that the last rounds have in the memory of a
         workgroup, and `depth` is how many rounds a pass over larger ones is for, 1 or 2. With
         `in_place` the last rounds begin with twice as many entries, and read them where they are
-        in the first of these. As is fastest if they are None.
+        in the first of these, on a GPU. As is fastest if they are None.
         """
         device = resolve_device(device)
         instance("the shape", shape, Shape, "make one of a field and a polynomial")
@@ -93,15 +96,22 @@ class SumcheckPlan:
         self._depth = whole_number_or_none("depth", depth, 1, 2)
         self._in_place = self._fills and log_capacity is None
         if in_place is not None:
-            self._in_place = flag("in_place", in_place)
-        self._most = min(log_capacity or _MOST_LOG_CAPACITY, self._fitting)
+            self._in_place = flag("in_place", in_place) and not device.host_memory
+        most = _LOG_CAPACITY_OF_ONE_CORE if self._is_quick else _MOST_LOG_CAPACITY
+        self._most = min(log_capacity or most, self._fitting)
         if self._most < 1:
             raise InputError(
                 f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
                 f"of {device.name}; take fewer tables"
             )
-        self.rounds_before = max(0, self.log2_size - self._most - self._in_place)
+        self.rounds_before = self._rounds_before()
         """Rounds on tables in the memory of the device; those behind are in one workgroup's."""
+
+    def _rounds_before(self) -> int:
+        before = max(0, self.log2_size - self._most - self._in_place)
+        # Where there was no round a core folds the inputs for the first time.
+        is_alone = self.device.host_memory and not self.shape.has_point
+        return 0 if is_alone and before <= 1 else before
 
     # --- sizes
 
@@ -125,6 +135,13 @@ class SumcheckPlan:
         in a multiprocessor's memory at a time, the more work there is while others wait for their
         hashes. Alone a sumcheck rather has as many rounds as fit there, without a launch each."""
         return not self.device.host_memory and self.batch >= self.device.multiprocessors
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether a processor has an entry of a table in a few instructions: then one core does
+        all rounds on small tables, unless it had to make long pyramids of eq for that."""
+        is_short = self.field.degree == 1 and not self._is_long
+        return self.device.host_memory and is_short and not self.shape.has_point
 
     @property
     def _log_capacity(self) -> int:
@@ -204,12 +221,16 @@ class SumcheckPlan:
         pays = number == 0 and is_short and self.shape.degree == 2
         return 2 if pays and not self.device.host_memory else 1
 
+    def _entries(self, step: Pass) -> int:
+        """How many indices a pass goes over."""
+        return 1 << (self.log2_size - step.first - step.depth)
+
     def groups_each(self, step: Pass) -> int:
         """Workgroups a sumcheck in a pass: no more than have an entry for each instance.
 
         All entries of an instance have the same lower variables, or in blocks the same upper ones.
         """
-        entries, lower = 1 << (self.log2_size - step.first - step.depth), 1 << self.log_low
+        entries, lower = self._entries(step), 1 << self.log_low
         if self._in_blocks:
             blocks = entries // lower if self.shape.has_point else 1
             return max(1, blocks, min(self._most_groups, entries // self._lanes))
@@ -220,6 +241,13 @@ class SumcheckPlan:
     def _in_blocks(self) -> bool:
         """Whether a workgroup's entries are neighbours, which is what a processor's cache wants."""
         return self.device.host_memory
+
+    def _order(self, step: Pass) -> dict[str, bool]:
+        """How a pass goes over entries, for its kernel."""
+        if not self._in_blocks:
+            return {"in_blocks": False}
+        block = self._entries(step) // self.groups_each(step)
+        return {"in_blocks": True, "even": block % (self._lanes * self._unrolled(step)) == 0}
 
     @property
     def sum_groups(self) -> int:
@@ -234,7 +262,7 @@ class SumcheckPlan:
     @cached_property
     def log_low(self) -> int:
         """Variables of the lower pyramid: about half of them, and all of the last rounds."""
-        wanted = max(self.log2_size // 2, min(self._most + self._in_place, self.log2_size) - 1)
+        wanted = max(self.log2_size // 2, self.log2_size - self.rounds_before - 1)
         return min(self.log2_size - 1, wanted)
 
     @property
@@ -312,7 +340,7 @@ class SumcheckPlan:
         """Adds up the polynomial itself: `sum_groups` parts a sumcheck in `partial`."""
         base, extended = self._reached(inputs, equality)
         recording.launch(
-            self._compiled(sum_inputs, shape=self.shape, in_blocks=self._in_blocks),
+            self._compiled(sum_inputs, shape=self.shape, **self._order(_WHOLE)),
             self.batch * self.sum_groups,
             self.batch, self.log2_size, self.log_low, self.sum_groups, base, extended,
             equality, partial,
@@ -332,7 +360,7 @@ class SumcheckPlan:
                 "shape": shape,
                 "depth": depth,
                 "unrolled": self._unrolled(step),
-                "in_blocks": self._in_blocks,
+                **self._order(step),
             }
             if number == 0:
                 recording.launch(
@@ -356,19 +384,26 @@ class SumcheckPlan:
                 batch, batch, n, number, groups, partial, equality, progress, proof,
             )  # fmt: skip
         recording.launch(
-            self._compiled(
-                finish_sumcheck, lanes=self._tail_lanes, shape=shape,
-                log_capacity=self._log_capacity,
-                source="inputs" if len(self.passes) < 2 else "folded",
-                folds=self.passes[-1].depth if self.passes else 0, in_place=self._in_place,
-            ),
-            batch, *sizes, self._log_folded, self.rounds_before, base, extended, folded, equality,
-            progress, proof,
+            self._last_rounds(), batch, *sizes, self._log_folded, self.rounds_before, base,
+            extended, folded, equality, progress, proof,
+        )  # fmt: skip
+
+    def _last_rounds(self) -> Any:
+        """The kernel of the rounds on the smallest tables."""
+        from_inputs, folds = len(self.passes) < 2, self.passes[-1].depth if self.passes else 0
+        static = {"shape": self.shape, "log_capacity": self._log_capacity, "folds": folds}
+        if self.device.host_memory:
+            return self._compiled(
+                finish_alone, lanes=self._tail_lanes, from_inputs=from_inputs, **static
+            )
+        return self._compiled(
+            finish_sumcheck, lanes=self._tail_lanes, in_place=self._in_place,
+            source="inputs" if from_inputs else "folded", **static,
         )  # fmt: skip
 
     def _unrolled(self, step: Pass) -> int:
         """How many entries an instance takes at a time in a pass."""
-        entries = 1 << (self.log2_size - step.first - step.depth)
+        entries = self._entries(step)
         most = _UNROLLED_INPUTS if step.first == 0 and step.depth == 1 else 1
         return min(most, max(1, entries // (self.groups_each(step) * self._lanes)))
 

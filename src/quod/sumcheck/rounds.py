@@ -15,6 +15,7 @@ from quod.kernel.value import Value
 from quod.sumcheck.equality import Equality
 from quod.sumcheck.memory import Progress, Scales, Weights
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.running import Reduced, Running, running_sum
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
 from quod.sumcheck.tables import Folded, Inputs, fold_all
@@ -37,16 +38,19 @@ def evaluate_inputs(
     depth: int,
     unrolled: int,
     in_blocks: bool,
+    even: bool = False,
 ) -> None:
     """The parts of the first `depth` rounds' values, of `groups_each` workgroups a sumcheck.
 
     `unrolled` entries are taken at a time, and so many times all instances divide them. `in_blocks`
     says that those of a workgroup are neighbours, at most 2**log_low; else all workgroups go over
-    the entries side by side.
+    the entries side by side. With `even` its instances divide such a block, and count alike.
     partial[(sumcheck * values + value) * groups_each + workgroup]; of each sumcheck `log_size`
     variables, `base` and `extended` as in `Inputs`.
     """
-    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace = _Pass(
+        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
+    )
     trace.begin(k.constant(0, log_size.type), depth)
     tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
     count = trace.count
@@ -79,13 +83,16 @@ def fold_and_evaluate(
     depth: int,
     unrolled: int,
     in_blocks: bool,
+    even: bool = False,
 ) -> None:
     """Folds by the challenges of the `folds` rounds before; gives parts of the values from there.
 
     Folded tables replace those before in `folded`, in places of 2**log_folded entries; those before
     the first fold are the inputs. The rest as in `evaluate_inputs`.
     """
-    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace = _Pass(
+        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
+    )
     trace.begin(round_number, depth)
     mixed, f = trace.mixed, trace.mixed.extended
     after = Folded(mixed, folded, batch, trace.sumcheck, log_folded)
@@ -127,9 +134,12 @@ def sum_inputs(
     *,
     shape: Shape,
     in_blocks: bool,
+    even: bool = False,
 ) -> None:
     """The parts of the whole sums; as `evaluate_inputs`, with one value a sumcheck."""
-    trace = _Pass(k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks)
+    trace = _Pass(
+        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
+    )
     trace.begin(k.constant(0, log_size.type), 1, values=1)
     tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
     trace.run_whole(tables)
@@ -143,9 +153,9 @@ class _Pass:
 
     def __init__(
         self, k: Builder, shape: Shape, batch: Value, log_size: Value, log_low: Value,
-        groups_each: Value, equality: Value, partial: Value, in_blocks: bool,
+        groups_each: Value, equality: Value, partial: Value, in_blocks: bool, even: bool,
     ) -> None:  # fmt: skip
-        self.k, self.shape, self._in_blocks = k, shape, in_blocks
+        self.k, self.shape, self._in_blocks, self._even = k, shape, in_blocks, even
         self.mixed = MixedField(k, shape.field)
         self._log_size = log_size
         self._groups_each, self._partial = groups_each, partial
@@ -180,9 +190,12 @@ class _Pass:
                 Summand([corners(table, at) for table in range(shape.tables)], weight)
                 for at, weight in indices
             ]
-            return summands(self.mixed, shape.polynomial, items, self._depth, self._scales, at_one)
+            return summands(
+                self.mixed, shape.polynomial, items, self._depth, self._scales, running, at_one
+            )
 
-        self._add_up(unrolled, parts)
+        running = running_sum(self.mixed)
+        self._add_up(unrolled, parts, running)
 
     def run_whole(self, tables: Inputs) -> None:
         """Adds up the polynomial itself."""
@@ -205,29 +218,30 @@ class _Pass:
             both = mixed.add(mixed.multiply(1 - weight, low), mixed.multiply(weight, high))
             return [mixed.multiply(upper, both)]
 
-        self._add_up(1, parts)
+        self._add_up(1, parts, Reduced(mixed))
 
     def _add_up(
-        self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]]
-    ) -> None:
+        self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]],
+        running: Running,
+    ) -> None:  # fmt: skip
         """The sums of `parts` over indices below the count, weighted by eq of what is behind.
 
         `parts` gets `unrolled` indices at a time, which the count allows, each with one factor of
         its weight; the other one is the same for all of an instance: the upper one in blocks, else
         the lower one.
         """
-        k, f, mixed = self.k, self.mixed.extended, self.mixed
+        k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
-        own, end, stride = self._own_indices()
-        start = tuple(f.carried(f.zero()) for _ in range(self._values))
+        own, beside, end, stride = self._own_indices()
+        start = tuple(running.begun() for _ in range(self._values))
         with k.range(own, end, stride * unrolled, carry=start) as loop:
-            indices = [loop.index + stride * step for step in range(unrolled)]
+            index = loop.index if beside is None else loop.index + beside
+            indices = [index + stride * step for step in range(unrolled)]
             inner = None if eq is None else eq.low if self._in_blocks else eq.high
             weights = [None if inner is None else inner(self.rest, index) for index in indices]
             found = parts(list(zip(indices, weights, strict=True)))
-            pairs = zip(loop.carried, found, strict=True)
-            loop.next(tuple(f.carried(mixed.add(total, part)) for total, part in pairs))
-        totals = list(loop.results)
+            loop.next(tuple(map(running.added, loop.carried, found)))
+        totals = [running.element(total) for total in loop.results]
         if eq is not None:
             outer = eq.high(self.rest, end - 1) if self._in_blocks else eq.low(self.rest, own)
             totals = [total * outer for total in totals]
@@ -237,12 +251,15 @@ class _Pass:
                 place = (self.sumcheck * self._values + value) * self._groups_each + self._group
                 f.store(self._partial, place, total)
 
-    def _own_indices(self) -> tuple[Value, Value, Any]:
-        """The first index of an instance, where they end, and the distance between two."""
+    def _own_indices(self) -> tuple[Value, Value | None, Value, Any]:
+        """The first index of an instance, what is to be added to it where all of a workgroup count
+        alike, where indices end, and the distance between two."""
         k = self.k
         if self._in_blocks:
             block = self.count // self._groups_each
             first = self._group * block
-            return first + k.local_id(), first + block, k.workgroup_size
+            if self._even:
+                return first, k.local_id(), first + block, k.workgroup_size
+            return first + k.local_id(), None, first + block, k.workgroup_size
         own = self._group * k.workgroup_size + k.local_id()
-        return own, self.count, self._groups_each * k.workgroup_size
+        return own, None, self.count, self._groups_each * k.workgroup_size

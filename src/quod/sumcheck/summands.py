@@ -16,6 +16,7 @@ from quod.kernel.value import Value
 from quod.sumcheck.interpolation import Place, at_place, places
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.polynomial import SumOfProducts, Term
+from quod.sumcheck.running import Running
 
 Point = tuple[Place, ...]
 """A place for each variable of the rounds ahead."""
@@ -43,9 +44,10 @@ def summands(
     items: Sequence[Summand],
     depth: int,
     scales: Sequence[Any],
+    running: Running,
     at_one: Value | None = None,
 ) -> list[Any]:
-    """The sums over items of the weighted polynomial at each of `evaluated`.
+    """The sums over items of the weighted polynomial at each of `evaluated`, as parts of `running`.
 
     `scales` has what multiplies each term, None for nothing. `at_one` says that the first place of
     a single round is 1 instead of 0.
@@ -58,7 +60,8 @@ def summands(
         values = [
             [value_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
         ]
-        results.append(_sum(mixed, terms, values, [item.weight for item in items]))
+        weights = [item.weight for item in items]
+        results.append(running.part(_sum(mixed, terms, values, weights)))
     return results
 
 
@@ -81,7 +84,7 @@ def polynomial_value(
     mixed: MixedField, polynomial: SumOfProducts, values: list[Any], scales: Sequence[Any]
 ) -> Any:
     """The polynomial of values of its tables."""
-    return _sum(mixed, _scaled(polynomial, scales), [values], [None])
+    return _sum(mixed, _scaled(polynomial, scales), [values], [None]).total()
 
 
 _ScaledTerm = tuple[Term, Any]
@@ -93,7 +96,7 @@ def _scaled(polynomial: SumOfProducts, scales: Sequence[Any]) -> list[_ScaledTer
 
 def _sum(
     mixed: MixedField, terms: Sequence[_ScaledTerm], values: list[list[Any]], weights: list[Any]
-) -> Any:
+) -> _Sums:
     """The weighted polynomials of several values of its tables, all last products reduced once.
 
     Terms of one scale are added up before it multiplies them, and all of them before the weight.
@@ -111,7 +114,7 @@ def _sum(
             item.products.append((part.total(), scale))
         if weight is not None:
             sums.products.append((item.total(), weight))
-    return sums.total()
+    return sums
 
 
 class _Sums:
@@ -120,20 +123,20 @@ class _Sums:
     def __init__(self, mixed: MixedField) -> None:
         self._mixed = mixed
         self.products: list[tuple[Any, Any]] = []
-        self._alone: list[Any] = []
+        self.alone: list[Any] = []
 
     def add_term(self, coefficient: int, factors: list[Any]) -> None:
         """Adds a product of values of tables."""
         mixed = self._mixed
         if not factors:
-            self._alone.append(mixed.base.constant(coefficient))
+            self.alone.append(mixed.base.constant(coefficient))
             return
         # Those of the prime field first; a coefficient with them.
         first, *rest = sorted(factors, key=mixed.is_extended)
         if coefficient != 1:
             first = first * coefficient
         if not rest:
-            self._alone.append(first)
+            self.alone.append(first)
             return
         for factor in rest[:-1]:
             first = mixed.multiply(first, factor)
@@ -143,6 +146,6 @@ class _Sums:
         """The sum of all."""
         mixed = self._mixed
         total = mixed.sum_of_products(self.products) if self.products else None
-        for part in self._alone:
+        for part in self.alone:
             total = part if total is None else mixed.add(total, part)
         return total

@@ -10,14 +10,10 @@ from typing import Any, Literal
 
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.value import Value
-from quod.sumcheck.equality import Equality
-from quod.sumcheck.finish import RoundEnd
-from quod.sumcheck.memory import Progress, Proof, Scales, Weights
-from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.last_rounds import LastRounds
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
-from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.words import Words
 
 Source = Literal["inputs", "folded"]
@@ -54,22 +50,11 @@ def finish_sumcheck(
     The tables are the inputs or `folded`, and the challenges of the `folds` rounds before are still
     to fold them. The other memory as in `quod.sumcheck.memory`.
     """
-    mixed = MixedField(k, shape.field)
-    f = mixed.extended
-    sums, end = WorkgroupSums(k, f, shape.degree), RoundEnd(k, f, shape)
-    capacity = 1 << log_capacity
-    shared = k.shared(f.word_type, shape.tables * capacity * f.word_count)
-    sumcheck, local, lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
-    one = k.constant(1, log_size.type)
-    own = Progress(f, progress, batch, sumcheck, log_size)
-    sent = Proof(f, proof, batch, sumcheck, log_size, shape.degree)
-    weights = Weights(f, equality, sumcheck, log_size)
-    eq = Equality(f, equality, batch, sumcheck, log_size, log_low)
-
-    scales = Scales.of_terms(f, shape, equality, batch, sumcheck, log_size, log_low)
-
-    def place(table: int, index: Value) -> Value:
-        return index + table * capacity
+    last = LastRounds(
+        k, shape, log_capacity, (batch, log_size, log_low), equality, progress, proof
+    )  # fmt: skip
+    mixed, f, running, end, local = last.mixed, last.f, last.running, last.end, last.local
+    sumcheck, lanes, one, own = last.sumcheck, last.lanes, last.one, last.own
 
     size = one << (log_size - rounds_before)
     tables = (
@@ -83,36 +68,37 @@ def finish_sumcheck(
         pieces = [tables.load(table, index + size * part) for part in range(1 << folds)]
         return fold_all(mixed, pieces, before)
 
-    def kept(table: int, index: Value) -> Any:
-        return f.load(shared, place(table, index))
-
     def round_of(number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
         """A round on such entries, which leaves half as many in shared memory."""
         rest = log_size - 1 - number
         half = one << rest
-        at_one = f.is_zero(weights.coordinate(number)) if shape.has_point else None
-        start = tuple(f.carried(f.zero()) for _ in evaluated(shape.degree, 1))
+        at_one = f.is_zero(last.weights.coordinate(number)) if shape.has_point else None
+        start = tuple(running.begun() for _ in evaluated(shape.degree, 1))
         with k.range(local, half, lanes, carry=start) as loop:
             corners = [
                 [entry(table, loop.index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
-            weight = eq.low(rest, loop.index) if shape.has_point else None
-            parts = summands(mixed, shape.polynomial, [Summand(corners, weight)], 1, scales, at_one)
-            loop.next(tuple(f.carried(total + part) for total, part in zip(loop.carried, parts)))
-        totals = sums.totals(list(loop.results))
+            weight = last.eq.low(rest, loop.index) if shape.has_point else None
+            items = [Summand(corners, weight)]
+            parts = summands(
+                mixed, shape.polynomial, items, 1, last.scales, running, at_one
+            )  # fmt: skip
+            loop.next(tuple(map(running.added, loop.carried, parts)))
+        totals = last.sums.totals([running.element(total) for total in loop.results])
         # Every instance computes all of it, and one stores.
-        coefficients = end.coefficients(totals, claim, weights, number)
+        coefficients = end.coefficients(totals, claim, last.weights, number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
         claim = f.carried(end.at(coefficients, challenge))
         with k.if_(local == 0):
-            sent.set_message(number, message)
+            last.sent.set_message(number, message)
             own.set_challenge(number, challenge)
         with k.range(local, half, lanes) as loop:
             for table in range(shape.tables):
                 low, high = (entry(table, loop.index + half * side) for side in range(2))
-                f.store(shared, place(table, loop.index), fold(mixed, low, high, challenge))
+                place = last.place(table, loop.index)
+                f.store(last.shared, place, fold(mixed, low, high, challenge))
         k.barrier()
         return state, claim
 
@@ -123,14 +109,10 @@ def finish_sumcheck(
     else:
         with k.range(local, size, lanes) as loop:
             for table in range(shape.tables):
-                f.store(shared, place(table, loop.index), mixed.embedded(given(table, loop.index)))
+                place = last.place(table, loop.index)
+                f.store(last.shared, place, mixed.embedded(given(table, loop.index)))
         k.barrier()
     with k.range(first, log_size, carry=(state, claim)) as rounds:
         state, claim = rounds.carried
-        rounds.next(round_of(rounds.index, state, claim, kept))
-    state, claim = rounds.results
-    with k.if_(local == 0):
-        own.set_state(end.chain, state)
-        own.set_claim(claim)
-        for table in range(shape.tables):
-            sent.set_value(table, kept(table, k.constant(0, log_size.type)))
+        rounds.next(round_of(rounds.index, state, claim, last.load))
+    last.finish(*rounds.results)

@@ -43,12 +43,19 @@ class WorkgroupSums:
             elements = f.carried_many([a + b for a, b in zip(elements, others, strict=True)])
             distance //= 2
         if self._each == 1:
-            return list(elements)
+            return [self._of_all(element) for element in elements]
         with k.if_(k.lane_id() == 0):
             for value, element in enumerate(elements):
                 f.store(self._shared, k.subgroup_id() + value * self._each, element)
         k.barrier()
         return [self._added(value, self._each) for value in range(len(elements))]
+
+    def _of_all(self, element: Any) -> Any:
+        """What all instances have, as one where instances are lanes of vectors."""
+        if not self._k.machine.has(Capability.VECTOR_LANES):
+            return element
+        limbs, _, rebuild = element.flatten()
+        return rebuild([self._k.shuffle(limb, 0) for limb in limbs])
 
     def _from_lane(self, element: Any, distance: int) -> Any:
         """The element of the instance so far away, in both directions."""

@@ -58,133 +58,132 @@ run22:
 after23:
   %v25 = phi <8 x i32> [ splat (i32 0), %run22 ], [ zeroinitializer, %after10 ]
   %v26 = select <8 x i1> %v6, <8 x i32> %v20, <8 x i32> %v25
-  %v27 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 0
-  %v28 = zext i32 %v27 to i64
-  %v29 = getelementptr i32, ptr %m0, i64 %v28
-  store <8 x i32> %v26, ptr %v29, align 4
-  %v30 = add <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 4)
-  %v31 = icmp ult <8 x i32> %v30, splat (i32 8)
-  %v32 = xor <8 x i1> %v31, splat (i1 true)
-  %v35 = bitcast <8 x i1> %v31 to i8
-  %v36 = icmp ne i8 %v35, 0
-  br i1 %v36, label %run34, label %after35
-run34:
-  %v37 = bitcast <8 x i1> %v31 to i8
-  %v38 = call i8 @llvm.cttz.i8(i8 %v37, i1 true)
-  %v39 = zext i8 %v38 to i64
-  %v40 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v39
-  %v41 = zext i32 %v40 to i64
-  %v42 = sub i64 %v41, %v39
-  %v43 = getelementptr i32, ptr %m0, i64 %v42
-  %v44 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v43, i32 4, <8 x i1> %v31, <8 x i32> zeroinitializer)
-  %v45 = bitcast <8 x i1> %v31 to i8
-  %v46 = call i8 @llvm.cttz.i8(i8 %v45, i1 true)
-  %v47 = zext i8 %v46 to i64
-  %v48 = extractelement <8 x i32> %v30, i64 %v47
-  %v49 = zext i32 %v48 to i64
-  %v50 = sub i64 %v49, %v47
-  %v51 = getelementptr i32, ptr %m0, i64 %v50
-  %v52 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v51, i32 4, <8 x i1> %v31, <8 x i32> zeroinitializer)
-  %v53 = add <8 x i32> %v44, %v52
-  %v54 = bitcast <8 x i1> %v31 to i8
-  %v55 = call i8 @llvm.cttz.i8(i8 %v54, i1 true)
-  %v56 = zext i8 %v55 to i64
-  %v57 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v56
-  %v58 = zext i32 %v57 to i64
-  %v59 = sub i64 %v58, %v56
-  %v60 = getelementptr i32, ptr %m0, i64 %v59
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v53, ptr %v60, i32 4, <8 x i1> %v31)
-  br label %after35
-after35:
-  %v61 = add <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 2)
-  %v62 = icmp ult <8 x i32> %v61, splat (i32 4)
-  %v63 = xor <8 x i1> %v62, splat (i1 true)
-  %v66 = bitcast <8 x i1> %v62 to i8
-  %v67 = icmp ne i8 %v66, 0
-  br i1 %v67, label %run65, label %after66
-run65:
-  %v68 = bitcast <8 x i1> %v62 to i8
-  %v69 = call i8 @llvm.cttz.i8(i8 %v68, i1 true)
-  %v70 = zext i8 %v69 to i64
-  %v71 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v70
-  %v72 = zext i32 %v71 to i64
-  %v73 = sub i64 %v72, %v70
-  %v74 = getelementptr i32, ptr %m0, i64 %v73
-  %v75 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v74, i32 4, <8 x i1> %v62, <8 x i32> zeroinitializer)
-  %v76 = bitcast <8 x i1> %v62 to i8
-  %v77 = call i8 @llvm.cttz.i8(i8 %v76, i1 true)
-  %v78 = zext i8 %v77 to i64
-  %v79 = extractelement <8 x i32> %v61, i64 %v78
-  %v80 = zext i32 %v79 to i64
-  %v81 = sub i64 %v80, %v78
-  %v82 = getelementptr i32, ptr %m0, i64 %v81
-  %v83 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v82, i32 4, <8 x i1> %v62, <8 x i32> zeroinitializer)
-  %v84 = add <8 x i32> %v75, %v83
-  %v85 = bitcast <8 x i1> %v62 to i8
-  %v86 = call i8 @llvm.cttz.i8(i8 %v85, i1 true)
-  %v87 = zext i8 %v86 to i64
-  %v88 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v87
-  %v89 = zext i32 %v88 to i64
-  %v90 = sub i64 %v89, %v87
-  %v91 = getelementptr i32, ptr %m0, i64 %v90
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v84, ptr %v91, i32 4, <8 x i1> %v62)
-  br label %after66
-after66:
-  %v92 = add <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 1)
-  %v93 = icmp ult <8 x i32> %v92, splat (i32 2)
-  %v94 = xor <8 x i1> %v93, splat (i1 true)
-  %v97 = bitcast <8 x i1> %v93 to i8
-  %v98 = icmp ne i8 %v97, 0
-  br i1 %v98, label %run96, label %after97
-run96:
-  %v99 = bitcast <8 x i1> %v93 to i8
-  %v100 = call i8 @llvm.cttz.i8(i8 %v99, i1 true)
-  %v101 = zext i8 %v100 to i64
-  %v102 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v101
-  %v103 = zext i32 %v102 to i64
-  %v104 = sub i64 %v103, %v101
-  %v105 = getelementptr i32, ptr %m0, i64 %v104
-  %v106 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v105, i32 4, <8 x i1> %v93, <8 x i32> zeroinitializer)
-  %v107 = bitcast <8 x i1> %v93 to i8
-  %v108 = call i8 @llvm.cttz.i8(i8 %v107, i1 true)
-  %v109 = zext i8 %v108 to i64
-  %v110 = extractelement <8 x i32> %v92, i64 %v109
-  %v111 = zext i32 %v110 to i64
-  %v112 = sub i64 %v111, %v109
-  %v113 = getelementptr i32, ptr %m0, i64 %v112
-  %v114 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v113, i32 4, <8 x i1> %v93, <8 x i32> zeroinitializer)
-  %v115 = add <8 x i32> %v106, %v114
-  %v116 = bitcast <8 x i1> %v93 to i8
-  %v117 = call i8 @llvm.cttz.i8(i8 %v116, i1 true)
-  %v118 = zext i8 %v117 to i64
-  %v119 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v118
-  %v120 = zext i32 %v119 to i64
-  %v121 = sub i64 %v120, %v118
-  %v122 = getelementptr i32, ptr %m0, i64 %v121
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v115, ptr %v122, i32 4, <8 x i1> %v93)
-  br label %after97
-after97:
-  %v123 = icmp eq <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 0)
-  %v124 = xor <8 x i1> %v123, splat (i1 true)
-  %v127 = bitcast <8 x i1> %v123 to i8
-  %v128 = icmp ne i8 %v127, 0
-  br i1 %v128, label %run126, label %after127
-run126:
-  %v129 = bitcast <8 x i1> %v123 to i8
-  %v130 = call i8 @llvm.cttz.i8(i8 %v129, i1 true)
-  %v131 = zext i8 %v130 to i64
-  %v132 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v131
-  %v133 = zext i32 %v132 to i64
-  %v134 = sub i64 %v133, %v131
-  %v135 = getelementptr i32, ptr %m0, i64 %v134
-  %v136 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v135, i32 4, <8 x i1> %v123, <8 x i32> zeroinitializer)
-  %v137 = zext i32 %group32 to i64
-  %v138 = getelementptr i32, ptr %p2, i64 %v137
-  %v139 = insertelement <8 x ptr> poison, ptr %v138, i64 0
-  %v140 = shufflevector <8 x ptr> %v139, <8 x ptr> poison, <8 x i32> zeroinitializer
-  call void @llvm.masked.scatter.v8i32.v8p0(<8 x i32> %v136, <8 x ptr> %v140, i32 4, <8 x i1> %v123)
-  br label %after127
-after127:
+  %v27 = zext i32 0 to i64
+  %v28 = getelementptr i32, ptr %m0, i64 %v27
+  store <8 x i32> %v26, ptr %v28, align 4
+  %v29 = add <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 4)
+  %v30 = icmp ult <8 x i32> %v29, splat (i32 8)
+  %v31 = xor <8 x i1> %v30, splat (i1 true)
+  %v34 = bitcast <8 x i1> %v30 to i8
+  %v35 = icmp ne i8 %v34, 0
+  br i1 %v35, label %run33, label %after34
+run33:
+  %v36 = bitcast <8 x i1> %v30 to i8
+  %v37 = call i8 @llvm.cttz.i8(i8 %v36, i1 true)
+  %v38 = zext i8 %v37 to i64
+  %v39 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v38
+  %v40 = zext i32 %v39 to i64
+  %v41 = sub i64 %v40, %v38
+  %v42 = getelementptr i32, ptr %m0, i64 %v41
+  %v43 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v42, i32 4, <8 x i1> %v30, <8 x i32> zeroinitializer)
+  %v44 = bitcast <8 x i1> %v30 to i8
+  %v45 = call i8 @llvm.cttz.i8(i8 %v44, i1 true)
+  %v46 = zext i8 %v45 to i64
+  %v47 = extractelement <8 x i32> %v29, i64 %v46
+  %v48 = zext i32 %v47 to i64
+  %v49 = sub i64 %v48, %v46
+  %v50 = getelementptr i32, ptr %m0, i64 %v49
+  %v51 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v50, i32 4, <8 x i1> %v30, <8 x i32> zeroinitializer)
+  %v52 = add <8 x i32> %v43, %v51
+  %v53 = bitcast <8 x i1> %v30 to i8
+  %v54 = call i8 @llvm.cttz.i8(i8 %v53, i1 true)
+  %v55 = zext i8 %v54 to i64
+  %v56 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v55
+  %v57 = zext i32 %v56 to i64
+  %v58 = sub i64 %v57, %v55
+  %v59 = getelementptr i32, ptr %m0, i64 %v58
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v52, ptr %v59, i32 4, <8 x i1> %v30)
+  br label %after34
+after34:
+  %v60 = add <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 2)
+  %v61 = icmp ult <8 x i32> %v60, splat (i32 4)
+  %v62 = xor <8 x i1> %v61, splat (i1 true)
+  %v65 = bitcast <8 x i1> %v61 to i8
+  %v66 = icmp ne i8 %v65, 0
+  br i1 %v66, label %run64, label %after65
+run64:
+  %v67 = bitcast <8 x i1> %v61 to i8
+  %v68 = call i8 @llvm.cttz.i8(i8 %v67, i1 true)
+  %v69 = zext i8 %v68 to i64
+  %v70 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v69
+  %v71 = zext i32 %v70 to i64
+  %v72 = sub i64 %v71, %v69
+  %v73 = getelementptr i32, ptr %m0, i64 %v72
+  %v74 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v73, i32 4, <8 x i1> %v61, <8 x i32> zeroinitializer)
+  %v75 = bitcast <8 x i1> %v61 to i8
+  %v76 = call i8 @llvm.cttz.i8(i8 %v75, i1 true)
+  %v77 = zext i8 %v76 to i64
+  %v78 = extractelement <8 x i32> %v60, i64 %v77
+  %v79 = zext i32 %v78 to i64
+  %v80 = sub i64 %v79, %v77
+  %v81 = getelementptr i32, ptr %m0, i64 %v80
+  %v82 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v81, i32 4, <8 x i1> %v61, <8 x i32> zeroinitializer)
+  %v83 = add <8 x i32> %v74, %v82
+  %v84 = bitcast <8 x i1> %v61 to i8
+  %v85 = call i8 @llvm.cttz.i8(i8 %v84, i1 true)
+  %v86 = zext i8 %v85 to i64
+  %v87 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v86
+  %v88 = zext i32 %v87 to i64
+  %v89 = sub i64 %v88, %v86
+  %v90 = getelementptr i32, ptr %m0, i64 %v89
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v83, ptr %v90, i32 4, <8 x i1> %v61)
+  br label %after65
+after65:
+  %v91 = add <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 1)
+  %v92 = icmp ult <8 x i32> %v91, splat (i32 2)
+  %v93 = xor <8 x i1> %v92, splat (i1 true)
+  %v96 = bitcast <8 x i1> %v92 to i8
+  %v97 = icmp ne i8 %v96, 0
+  br i1 %v97, label %run95, label %after96
+run95:
+  %v98 = bitcast <8 x i1> %v92 to i8
+  %v99 = call i8 @llvm.cttz.i8(i8 %v98, i1 true)
+  %v100 = zext i8 %v99 to i64
+  %v101 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v100
+  %v102 = zext i32 %v101 to i64
+  %v103 = sub i64 %v102, %v100
+  %v104 = getelementptr i32, ptr %m0, i64 %v103
+  %v105 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v104, i32 4, <8 x i1> %v92, <8 x i32> zeroinitializer)
+  %v106 = bitcast <8 x i1> %v92 to i8
+  %v107 = call i8 @llvm.cttz.i8(i8 %v106, i1 true)
+  %v108 = zext i8 %v107 to i64
+  %v109 = extractelement <8 x i32> %v91, i64 %v108
+  %v110 = zext i32 %v109 to i64
+  %v111 = sub i64 %v110, %v108
+  %v112 = getelementptr i32, ptr %m0, i64 %v111
+  %v113 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v112, i32 4, <8 x i1> %v92, <8 x i32> zeroinitializer)
+  %v114 = add <8 x i32> %v105, %v113
+  %v115 = bitcast <8 x i1> %v92 to i8
+  %v116 = call i8 @llvm.cttz.i8(i8 %v115, i1 true)
+  %v117 = zext i8 %v116 to i64
+  %v118 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v117
+  %v119 = zext i32 %v118 to i64
+  %v120 = sub i64 %v119, %v117
+  %v121 = getelementptr i32, ptr %m0, i64 %v120
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v114, ptr %v121, i32 4, <8 x i1> %v92)
+  br label %after96
+after96:
+  %v122 = icmp eq <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, splat (i32 0)
+  %v123 = xor <8 x i1> %v122, splat (i1 true)
+  %v126 = bitcast <8 x i1> %v122 to i8
+  %v127 = icmp ne i8 %v126, 0
+  br i1 %v127, label %run125, label %after126
+run125:
+  %v128 = bitcast <8 x i1> %v122 to i8
+  %v129 = call i8 @llvm.cttz.i8(i8 %v128, i1 true)
+  %v130 = zext i8 %v129 to i64
+  %v131 = extractelement <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, i64 %v130
+  %v132 = zext i32 %v131 to i64
+  %v133 = sub i64 %v132, %v130
+  %v134 = getelementptr i32, ptr %m0, i64 %v133
+  %v135 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr %v134, i32 4, <8 x i1> %v122, <8 x i32> zeroinitializer)
+  %v136 = zext i32 %group32 to i64
+  %v137 = getelementptr i32, ptr %p2, i64 %v136
+  %v138 = insertelement <8 x ptr> poison, ptr %v137, i64 0
+  %v139 = shufflevector <8 x ptr> %v138, <8 x ptr> poison, <8 x i32> zeroinitializer
+  call void @llvm.masked.scatter.v8i32.v8p0(<8 x i32> %v135, <8 x ptr> %v139, i32 4, <8 x i1> %v122)
+  br label %after126
+after126:
   br label %next
 next:
   %following = add i64 %index, 1

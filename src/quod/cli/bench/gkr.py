@@ -10,11 +10,15 @@ import numpy as np
 
 from quod.circuit.gadgets.keccak import STATE, keccak_f
 from quod.circuit.layered import KINDS, Gates, Layer, LayeredCircuit
+from quod.circuit.merkle_paths import path_circuit, random_paths
 from quod.circuit.program import Program
 from quod.cli.bench.harness import Case, Parameter
+from quod.cli.bench.short_field import seconds_of_products
 from quod.commitment.named import scheme_named
 from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Timeline
+from quod.errors import InputError
 from quod.field.array import Words, from_integers, random_elements
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
@@ -23,17 +27,24 @@ from quod.gkr.key import VerifyingKey
 from quod.gkr.prover.prover import Prover
 from quod.gkr.reduction import Reduction
 
-Draw = Callable[[int], Words]
-"""Random inputs of so many instances."""
+Draw = Callable[[int], tuple[Words, Any]]
+"""Random inputs of so many instances, and the public ones."""
+
+PRODUCTS_OF_KECCAK = 11_000_000
+"""Of M31 in a proof of one Keccak-f, by the least known count for provers gate by gate."""
 
 
 def cases(
     device: str, field: FieldSpec, circuit: str, instances: Sequence[int], *, batch: int,
-    commitment: str, reduction: Reduction, proofs: int | None = None,
+    commitment: str, reduction: Reduction, proofs: int | None = None, threads: int | None = None,
 ) -> Iterator[Case]:  # fmt: skip
     """Cases for each number of instances: so many `proofs`, `batch` at a time and as many if None,
-    and the verification of a batch."""
-    found = open_device(device)
+    and the verification of a batch.
+
+    `threads` is how many of a processor compute. Beside proofs of Keccak-f the peer "products" is
+    `PRODUCTS_OF_KECCAK` products in registers an instance, by as many threads.
+    """
+    found = open_device(device, threads=threads)
     made, draw = CIRCUITS[circuit](field.modulus)
     key = VerifyingKey.of(
         made, field, commitment=scheme_named(commitment), allow_bits=0, reduction=reduction
@@ -41,12 +52,12 @@ def cases(
     for count in instances:
         prover = Prover(found, key, made, instances=count, batch=batch)
         number = batch if proofs is None else proofs
-        inputs = [draw(count) for _ in range(number)]
-        public: list[Sequence[object]] = [()] * number
+        drawn, shown = draw(count)
+        inputs, public = [drawn] * number, [shown] * number
 
         def prove(
             timeline: Timeline | None = None, *, prover: Prover = prover,
-            inputs: list[Any] = inputs, public: list[Sequence[object]] = public,
+            inputs: list[Any] = inputs, public: list[Any] = public,
         ) -> list[bytes]:  # fmt: skip
             return prover.prove_many(inputs, public, check=False, timeline=timeline)
 
@@ -55,15 +66,20 @@ def cases(
             "circuit": circuit, "field": field.name, "instances": count, "batch": batch,
             "commitment": commitment, "reduction": reduction.value, "bytes": len(made_ones[0]),
             "what": "prove", **({} if proofs is None else {"proofs": proofs}),
+            **({} if threads is None else {"threads": threads}),
         }  # fmt: skip
-        yield Case(parameters, prove, "ms/instance", operations=count * number, traced=prove)
+        peers, absent = _products(found, circuit, made.field, count * number)
+        yield Case(
+            parameters, prove, "ms/instance", operations=count * number, peers=peers,
+            absent=absent, way="in registers", traced=prove,
+        )  # fmt: skip
 
         verifier = Verifier(found, key, made, instances=count, batch=batch)
 
         def verify(
             timeline: Timeline | None = None, *, verifier: Verifier = verifier,
             proofs: list[bytes] = made_ones[:batch],
-            public: list[Sequence[object]] = public[:batch],
+            public: list[Any] = public[:batch],
         ) -> None:  # fmt: skip
             verifier.verify_many(public, proofs, timeline=timeline)
 
@@ -76,6 +92,17 @@ def cases(
         )
 
 
+def _products(
+    device: AnyDevice, circuit: str, field: Modulus, instances: int
+) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
+    """The peer "products", or why there is none."""
+    if circuit != "keccak" or field.modulus.name != "m31":
+        return {}, {"products": "they are those of Keccak-f over M31"}
+    if not in_host_memory(device):
+        return {}, {"products": "they are compared on the processor"}
+    return {"products": seconds_of_products(field, device, instances * PRODUCTS_OF_KECCAK)}, {}
+
+
 @cache
 def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
     """One Keccak-f[1600] an instance, whose result is asserted to be signs."""
@@ -86,11 +113,11 @@ def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
     circuit = program.finished().circuit
     signs = from_integers(field, [1, -1])
 
-    def draw(instances: int) -> Words:
+    def draw(instances: int) -> tuple[Words, Any]:
         generator = np.random.default_rng(instances)
         found = np.zeros((instances, 1 << circuit.log_inputs, field.words), np.uint32)
         found[:, :STATE] = signs[generator.integers(0, 2, (instances, STATE))]
-        return found
+        return found, ()
 
     return circuit, draw
 
@@ -136,12 +163,32 @@ def random_layers(
 def _with_draw(circuit: LayeredCircuit) -> tuple[LayeredCircuit, Draw]:
     field, log_size = circuit.field, circuit.log_inputs
 
-    def draw(instances: int) -> Words:
+    def draw(instances: int) -> tuple[Words, Any]:
         found = random_elements(field, instances << log_size, seed=instances)
-        return found.reshape(instances, 1 << log_size, field.words)
+        return found.reshape(instances, 1 << log_size, field.words), ()
 
     return circuit, draw
 
 
-CIRCUITS = {"keccak": keccak, "wide": wide, "small": small}
+_DEPTH = 16
+
+
+@cache
+def merkle_paths(field: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """A leaf of a tree of 2^16 an instance, whose path gives the root."""
+    layout = path_circuit(_DEPTH)
+    if field != layout.circuit.field:
+        raise InputError(f"the tree's hash is over {layout.circuit.field.name}, not {field.name}")
+
+    def draw(instances: int) -> tuple[Words, Any]:
+        values = random_paths(instances, _DEPTH)
+        return (
+            layout.inputs(values, instances=instances),
+            layout.public(values, instances=instances),
+        )
+
+    return layout.circuit, draw
+
+
+CIRCUITS = {"keccak": keccak, "wide": wide, "small": small, "merkle-paths": merkle_paths}
 """The circuits that are measured, by name."""

@@ -25,6 +25,9 @@ Constraints = Annotated[
         help="A chain of N products in place of files; may be given several times.",
     ),
 ]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Of the processor, and of the peer; all if absent.")
+]
 ChainCurve = Annotated[str, typer.Option(help="Of the chains: bn254, ...")]
 
 

@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from quod.cli.bench.harness import Case, Parameter
+from quod.cli.bench.harness import Case, Parameter, Seconds
 from quod.device.discovery import open_processor
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.device.timeline import Timeline
@@ -38,6 +38,7 @@ _CPU_CHAINS = 8
 _CPU_LANES = 8
 _CPU_GROUPS = 8
 _CPU_TURNS = 250
+_MOST_TURNS = 10_000
 _CPU_ARRAY_BYTES = 1 << 26
 _CPU_ARRAY_TURNS = 1 << 10
 _CLOCK_STEPS = 1 << 19
@@ -165,6 +166,24 @@ def _clocks(modulus: Modulus, device: HostDevice) -> Case:
         "field": modulus.name, "what": _what(_CPU_CHAINS), "threads": 1,
     }  # fmt: skip
     return Case(parameters, run, "clocks/product", reads=True)
+
+
+def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Callable[[], Seconds]:
+    """How long so many products in registers take all threads of a processor, from fewer."""
+    compiled = device.compile(
+        canonical_products, lanes=_CPU_LANES, modulus=modulus, chains=_CPU_CHAINS
+    )
+    groups = _CPU_GROUPS * _CPU_LANES * device.threads
+    instances = groups * _CPU_LANES
+    elements = random_elements(modulus, instances * (_CPU_CHAINS + 1), seed=1)
+    each = instances * _CPU_CHAINS * _UNROLLED
+    turns = max(1, min(_MOST_TURNS, count // each))
+
+    def run() -> Seconds:
+        took = _seconds(lambda: device.launch(compiled, groups, elements, turns))
+        return Seconds(took * count / (each * turns))
+
+    return run
 
 
 def _from_arrays(

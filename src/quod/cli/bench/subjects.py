@@ -11,7 +11,7 @@ import typer
 
 from quod.cli.bench.ceremony import ceremony
 from quod.cli.bench.service_subjects import serve, serve_pipeline
-from quod.cli.bench.settings import ChainCurve, Constraints, Settings, StagedSettings
+from quod.cli.bench.settings import ChainCurve, Constraints, Settings, StagedSettings, Threads
 from quod.cli.bench.tensor_subjects import TENSOR_SUBJECTS
 from quod.cli.options import check_outputs
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
@@ -168,7 +168,9 @@ def lookup(
 
 def gkr(
     settings: StagedSettings,
-    circuit: Annotated[str, typer.Option(help="keccak, wide (2^20 products) or small.")] = "keccak",
+    circuit: Annotated[
+        str, typer.Option(help="keccak, merkle-paths, wide (2^20 products) or small.")
+    ] = "keccak",
     field: Annotated[
         str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
@@ -191,6 +193,7 @@ def gkr(
     columns: Annotated[
         bool, typer.Option("--columns", help="Send the values of all places: quick, long proofs.")
     ] = False,
+    threads: Threads = None,
 ) -> None:
     """Proofs of layered circuits and their verification, hashes and commitments included."""
     from quod.cli.bench.gkr import CIRCUITS, cases
@@ -208,7 +211,7 @@ def gkr(
     found = cases(
         settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
         commitment=commitment, reduction=Reduction.COLUMNS if columns else Reduction.PLACES,
-        proofs=proofs,
+        proofs=proofs, threads=threads,
     )  # fmt: skip
     settings.measure("gkr", found)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from quod.cli.bench.settings import Settings, StagedSettings
+from quod.cli.bench.settings import Settings, StagedSettings, Threads
 
 _WIDTHS = (784, 256, 128, 10)
 
@@ -26,9 +26,6 @@ Shapes = Annotated[
     ),
 ]
 ElementName = Annotated[str, typer.Option(help="f32, f16 or bf16.")]
-Threads = Annotated[
-    int | None, typer.Option(min=1, help="Of the processor, and of the peer; all if absent.")
-]
 
 
 def _subject(name: str, shape: str, text: str) -> Callable[..., None]:

@@ -59,6 +59,7 @@ class BodyEmitter:
         self.strides = LaneStrides(uniformity)
         self._rules = rules
         self._vectors: list[dict[Value, str]] = [{}]
+        self._firsts: list[dict[Value, str]] = [{}]
         self._lines: list[str] = []
         self._allocations: list[str] = []
         self._count = 0
@@ -158,6 +159,14 @@ class BodyEmitter:
         self._vectors[-1][value] = name
         return name
 
+    def first_lane(self, value: Value, make: Callable[[], str]) -> str:
+        """What lane 0 has of a value that varies, made once where it reaches."""
+        for known in reversed(self._firsts):
+            if value in known:
+                return known[value]
+        name = self._firsts[-1][value] = make()
+        return name
+
     def splat_text(self, operand: str, scalar: str) -> str:
         """A vector with one scalar in every lane."""
         first = self.fresh(f"insertelement {self.vector(scalar)} poison, {scalar} {operand}, i64 0")
@@ -173,12 +182,14 @@ class BodyEmitter:
         Gives the operands that the region yields, as varying or not as told.
         """
         self._vectors.append({})
+        self._firsts.append({})
         for op in block.ops:
             if not op.definition.unwritten:
                 rule_of(self._rules, op, "LLVM")(self, op)
         pairs = zip(block.yielded, varying, strict=True)
         yielded = [self.get(value, varying=differs) for value, differs in pairs]
         self._vectors.pop()
+        self._firsts.pop()
         return yielded
 
     def emit_call(self, op: Op) -> None:

@@ -9,7 +9,7 @@ sent to scratch memory where the access has no mask.
 from __future__ import annotations
 
 from quod.codegen.llvm.body import BodyEmitter, Rule
-from quod.codegen.llvm.types import memory_name
+from quod.codegen.llvm.types import memory_name, scalar_name
 from quod.kernel import types
 from quod.kernel.ir import Op
 from quod.kernel.types import PointerType, Type
@@ -72,11 +72,35 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int)
 
 
 def _index64_of_lane0(body: BodyEmitter, index: Value) -> str:
-    kind = body.type_of(index, varying=True)
-    first = body.fresh(f"extractelement {kind} {body.get(index, varying=True)}, i64 0")
+    first = _of_lane0(body, index)
     if index.type.bits == 64:
         return first
     return body.fresh(f"zext i32 {first} to i64")
+
+
+def _of_lane0(body: BodyEmitter, index: Value) -> str:
+    """What lane 0 has of an index, by scalars as far as that goes: addresses are no vectors."""
+    if not body.is_varying(index):
+        return body.get(index)
+    return body.first_lane(index, lambda: _made_of_lane0(body, index))
+
+
+def _made_of_lane0(body: BodyEmitter, index: Value) -> str:
+    op, scalar = index.op, scalar_name(index.type)
+    if op is not None and op.name == "local_id":
+        return "0"
+    if op is not None and op.name in ("add", "sub", "mul"):
+        x, y = (_of_lane0(body, operand) for operand in op.operands)
+        return body.fresh(f"{op.name} {scalar} {x}, {y}")
+    if op is not None and op.name == "convert" and _is_widened(op):
+        first = _of_lane0(body, op.operands[0])
+        return body.fresh(f"zext {scalar_name(op.operands[0].type)} {first} to {scalar}")
+    return body.fresh(f"extractelement {body.type_of(index)} {body.get(index)}, i64 0")
+
+
+def _is_widened(op: Op) -> bool:
+    before, after = op.operands[0].type, op.results[0].type
+    return before.kind == "unsigned" and after.bits > before.bits
 
 
 def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str:

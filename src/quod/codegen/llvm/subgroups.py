@@ -8,7 +8,7 @@ from __future__ import annotations
 from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.memory import gather
 from quod.codegen.llvm.rules import RULES as ELEMENTWISE
-from quod.codegen.llvm.types import memory_name
+from quod.codegen.llvm.types import memory_name, scalar_name
 from quod.kernel.ir import Op
 from quod.kernel.ops import COMBINING, distances
 from quod.kernel.value import Value
@@ -34,6 +34,11 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
         text = f"extractelement {body.type_of(value)} {body.get(value)}, i32 {source}"
         body.names[result] = body.fresh(text)
         return
+    distance = _distance(body, lane)
+    if distance is not None:
+        kind, text = body.vector(scalar_name(value.type)), body.get(value, varying=True)
+        body.names[result] = _exchanged(body, kind, text, distance)
+        return
     scalar = memory_name(value.type)
     kind, indices = body.vector(scalar), body.vector("i32")
     room = body.allocate(f"[{body.lanes} x {scalar}]", 64)
@@ -44,6 +49,27 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
     source = body.fresh(f"add {indices} {within}, <{firsts}>")
     places = body.fresh(f"getelementptr {scalar}, ptr {room}, {indices} {source}")
     body.names[result] = gather(body, kind, scalar, places, value.type.bytes)
+
+
+def _distance(body: BodyEmitter, lane: Value) -> int | None:
+    """How far away all lanes take a value from, if lanes and distance are known here: the number of
+    a lane, differing from its own in the same bits everywhere."""
+    op = lane.op
+    if op is None or op.name != "xor" or body.lanes & (body.lanes - 1):
+        return None
+    own, distance = op.operands
+    if own.op is None or own.op.name != "local_id" or distance.constant is None:
+        return None
+    most = min(body.lanes, body.module.kernel.subgroup_size)
+    return int(distance.constant) if 0 <= distance.constant < most else None
+
+
+def _exchanged(body: BodyEmitter, kind: str, text: str, distance: int) -> str:
+    """A vector whose lanes have those so far away, for a power of two of lanes."""
+    indices = ", ".join(f"i32 {lane ^ distance}" for lane in range(body.lanes))
+    return body.fresh(
+        f"shufflevector {kind} {text}, {kind} poison, <{body.lanes} x i32> <{indices}>"
+    )
 
 
 def _ballot(body: BodyEmitter, op: Op) -> None:

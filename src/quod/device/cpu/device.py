@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,17 @@ from quod.device.arguments import Argument, Slots, adopt
 from quod.device.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
-from quod.device.cpu.compiler import CpuKernel
+from quod.device.cpu.compiler import CpuKernel, SizeClass
 from quod.device.cpu.processor import host_processor
-from quod.device.cpu.workers import Job, RoomyThread, WorkerPool, room_on_stack, run_alone
+from quod.device.cpu.program import Programs, run_calls
+from quod.device.cpu.workers import (
+    Job,
+    RoomyThread,
+    WorkerPool,
+    room_on_stack,
+    run_alone,
+    run_at_once,
+)
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import report_launch
 from quod.device.memory import UNLIMITED, budget, check_budget
@@ -91,6 +100,7 @@ class CpuDevice(OpenedDevice):
         self._cache = cache or CompileCache()
         self._kernels: KernelTable[CpuKernel] = KernelTable()
         self._pool = WorkerPool(self.threads)
+        self._programs = Programs()
 
     @property
     def lanes(self) -> int:
@@ -201,34 +211,39 @@ class CpuDevice(OpenedDevice):
         self.execute(kernel, count, slots, arguments)
 
     def execute(
-        self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...]
-    ) -> None:
-        """A launch with its arguments packed."""
+        self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
+        size: SizeClass | None = None,
+    ) -> None:  # fmt: skip
+        """A launch with its arguments packed; `size` is its class, where that is known."""
         stop = check_launch(kernel, groups, LOG2_GROUPS_OF_PROCESSOR)
         if groups:
-            self._run(kernel, groups, slots, arguments, stop)
+            self._run(kernel, groups, slots, arguments, stop, size)
 
     def _run(
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
-        stop: Cancellation | None,
+        stop: Cancellation | None, size: SizeClass | None,
     ) -> None:  # fmt: skip
         assert isinstance(kernel, CpuKernel)
         workers = min(self.threads, groups)
-        size = kernel.size_class(groups, arguments)
+        if size is None:
+            size = kernel.size_class(groups, arguments)
         expected = kernel.expected_seconds(size)
-        job = Job(kernel.entry, slots, arguments, groups, workers, expected)
         thread = threading.current_thread()
-        is_roomy = isinstance(thread, RoomyThread)
         alone = workers == 1 and thread is threading.main_thread()
-        if workers == 1 and is_roomy:
-            # Nobody waits for this thread but to stop the job, which does not take another one.
-            run_alone(job, stop)
-        elif (
+        if (
             expected is not None
             and expected < (_INLINE_SECONDS_ALONE if alone else _INLINE_SECONDS)
-            and kernel.shared_bytes <= max(_INLINE_SHARED_BYTES, room_on_stack())
+            and (
+                kernel.shared_bytes <= _INLINE_SHARED_BYTES
+                or kernel.shared_bytes <= room_on_stack()
+            )
         ):
-            job.run_share()
+            kernel.observe(size, run_at_once(kernel.entry, slots, groups))
+            return
+        job = Job(kernel.entry, slots, arguments, groups, workers, expected)
+        if workers == 1 and isinstance(thread, RoomyThread):
+            # Nobody waits for this thread but to stop the job, which does not take another one.
+            run_alone(job, stop)
         else:
             self._pool.run(job, workers, stop)
         if job.cancelled:
@@ -240,9 +255,7 @@ class CpuDevice(OpenedDevice):
 
         `name` is its track in a timeline.
         """
-        from quod.device.stream import IdleStream
-
-        return IdleStream(self, name)
+        return _idle_stream()(self, name)
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -260,14 +273,26 @@ class CpuDevice(OpenedDevice):
         To wake another thread and to be woken by it takes as long as several small kernels. A
         timeline has a track of the stream's name, and kernels their stack.
         """
+        here = timeline is None and room_on_stack() > 0
+        calls = self._programs.of(recording) if here else None
+        if calls is not None:
+            run_calls(self, calls)
+            return
         from quod.device.cpu.stream import CpuSubmission
 
-        here = timeline is None and room_on_stack() > 0
         CpuSubmission(self, recording, name, timeline, parent, here=here).wait()
 
     def close(self) -> None:
         """Ends the worker threads. The device may be used again; it starts others then."""
         self._pool.close()
+
+
+@functools.cache
+def _idle_stream() -> type[IdleStream]:
+    """The class: to import it each time takes a tenth of a short run."""
+    from quod.device.stream import IdleStream
+
+    return IdleStream
 
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from quod.kernel.machine import Capability, Machine
 
 if TYPE_CHECKING:
     from quod.device.cancellation import Cancellation
+    from quod.device.cpu.compiler import SizeClass
     from quod.device.kernel_table import CompiledKernel
 
 
@@ -61,7 +62,7 @@ class CheckedCpuDevice(CpuDevice):
 
     def _run(
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
-        stop: Cancellation | None,
+        stop: Cancellation | None, size: SizeClass | None,
     ) -> None:  # fmt: skip
         assert isinstance(kernel, InterpretedKernel)
         kernel.run(groups, kernel.arrays(arguments, host_bytes))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
+from quod.field.running_sum import RunningSum
 from quod.field.strategies.carry_chains import CarryChains
 from quod.field.strategies.word import OneWord, lessened
 from quod.field.strategy import Strategy
@@ -193,6 +194,8 @@ class Word64(OneWord):
         return total, above + (total < a).cast(types.u64)
 
 
+_COLUMN_BITS = 52
+_COLUMN = (1 << _COLUMN_BITS) - 1
 _HALF_ORDER = 96
 """The power of two that is -1 modulo 2**64 - 2**32 + 1."""
 
@@ -330,6 +333,71 @@ class Goldilocks(Word64):
         return chains.subtract(words, [chains.mask(borrow), chains.zero])[0]
 
 
+class Goldilocks52(Goldilocks):
+    """Where vectors multiply 52 bits and add halves of the products to words of 64 bits.
+
+    A factor is 52 bits and 12, and a sum of products three columns of 52 bits, of which the words
+    have 12 more: seven multiply-adds a product, and no reduction before the last.
+    """
+
+    def running_sum(self) -> RunningSum:
+        return _Columns(self)
+
+    def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
+        columns = _Columns(self)
+        return columns.word(columns.added(columns.begun(), pairs, ())), self.room
+
+
+class _Columns:
+    """A sum of products in columns of 52 bits, below 2**52 but for the last."""
+
+    def __init__(self, field: Goldilocks52) -> None:
+        self._field, self._k = field, field.k
+
+    def begun(self) -> tuple[Value, ...]:
+        none = self._k.constant(0, types.u64)
+        return none, none, none
+
+    def added(
+        self, total: Sequence[Value], pairs: Sequence[tuple[Element, Element]],
+        others: Sequence[Element],
+    ) -> tuple[Value, ...]:  # fmt: skip
+        columns = list(total)
+        for a, b in pairs:
+            factors = [(x, x >> _COLUMN_BITS) for x in (a.limbs[0], b.limbs[0])]
+            for i, x in enumerate(factors[0]):
+                for j, y in enumerate(factors[1]):
+                    columns[i + j] = self._k.emit("madd52_lo", (columns[i + j], x, y))
+                    if i + j < 2:  # of 12 bits each the product has no other half
+                        above = columns[i + j + 1]
+                        columns[i + j + 1] = self._k.emit("madd52_hi", (above, x, y))
+        for other in others:
+            word = other.limbs[0]
+            columns[0] = columns[0] + (word & _COLUMN)
+            columns[1] = columns[1] + (word >> _COLUMN_BITS)
+        # At most four halves of 52 bits a product, so that a thousand fit.
+        assert len(pairs) + len(others) < 1 << 10, "a running sum takes a few products at a time"
+        for place in range(2):
+            columns[place + 1] = columns[place + 1] + (columns[place] >> _COLUMN_BITS)
+            columns[place] = columns[place] & _COLUMN
+        return tuple(columns)
+
+    def element(self, total: Sequence[Value]) -> Element:
+        field = self._field
+        return field._made(self.word(total), field.room, field.native_exponent)
+
+    def word(self, total: Sequence[Value]) -> Value:
+        """The word that a sum is congruent to.
+
+        A product adds less than 2**26 to the last column, so that 2**28 of them leave its upper
+        part below 2**31.
+        """
+        low, middle, high = total
+        return self._field._folded(
+            low | (middle << _COLUMN_BITS), (middle >> 12) | (high << 40), high >> 24
+        )
+
+
 def _is_vector(k: Builder) -> bool:
     """Whether words of 64 bits are in vectors, which have neither carries nor long products."""
     return k.machine.has(Capability.U64) and not (
@@ -345,6 +413,8 @@ def _one_word(k: Builder, modulus: Modulus) -> OneWord:
     """The arithmetic of a field whose elements fit a word of 32 or 64 bits."""
     if modulus.words == 1:
         return Mersenne32(k, modulus) if modulus.is_plain else Word32(k, modulus)
+    if modulus.is_plain and k.machine.has(Capability.IFMA52):
+        return Goldilocks52(k, modulus)
     return Goldilocks(k, modulus) if modulus.is_plain else Word64(k, modulus)
 
 

@@ -1,0 +1,78 @@
+"""Recorded work as the thread that waits for it runs it.
+
+What each step takes is looked up once. Between two runs other work fills the processor's caches,
+and all Python that a run goes through takes longer than a small kernel then.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.device.buffer import host_bytes
+from quod.device.cpu.compiler import CpuKernel
+from quod.device.recording import Copy, Fill, Launch, Recording, Step
+
+if TYPE_CHECKING:
+    from quod.device.cpu.device import CpuDevice
+
+Calls = tuple[tuple[Any, ...], ...]
+"""Of a launch what `CpuDevice.execute` takes, of others an array and what it is set to."""
+
+_OF_A_LAUNCH = 5
+
+
+class Programs:
+    """The calls of recordings, each made when it is asked for first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: weakref.WeakKeyDictionary[Recording, Calls | None]
+        self._known = weakref.WeakKeyDictionary()
+
+    def of(self, recording: Recording) -> Calls | None:
+        """Those of a recording; None if there are events in it, which have a thread to wait."""
+        try:
+            return self._known[recording]
+        except KeyError:
+            pass
+        calls: list[tuple[Any, ...]] = []
+        for step in recording.steps:
+            call = _call(step)
+            if call is None:
+                break
+            calls.append(call)
+        found = tuple(calls) if len(calls) == len(recording.steps) else None
+        with self._lock:
+            self._known[recording] = found
+        return found
+
+
+def _call(step: Step) -> tuple[Any, ...] | None:
+    match step:
+        case Launch():
+            known = step.kernel
+            size = (
+                known.size_class(step.groups, step.arguments)
+                if isinstance(known, CpuKernel)
+                else None
+            )
+            return known, step.groups, step.packed, step.arguments, size
+        case Copy():
+            return host_bytes(step.target), host_bytes(step.source)
+        case Fill():
+            return host_bytes(step.target).view(np.uint32), step.word
+    return None
+
+
+def run_calls(device: CpuDevice, calls: Calls) -> None:
+    """One run, in this thread."""
+    for call in calls:
+        if len(call) == _OF_A_LAUNCH:
+            device.execute(*call)
+        else:
+            target, value = call
+            target[:] = value
