@@ -14,6 +14,8 @@ from quod.frozen import frozen
 from quod.kernel.machine import Capability
 from quod.tensor.arrays import Given
 from quod.tensor.quantised.batch import EXACT, INT8, Batch, is_batch
+from quod.tensor.quantised.core_layout import CoreLayout, core_layout
+from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
 from quod.tensor.quantised.packed import PACKED
@@ -57,6 +59,11 @@ class ProductLayout:
         for name, number in (("width", width), ("together", together)):
             if number.bit_count() != 1:
                 raise InputError(f"{name} must be a power of two, not {number}")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a workgroup."""
+        return self.at_once * self.together
 
 
 _WIDE = ProductLayout(256, 8, 2, 2)
@@ -117,12 +124,14 @@ class QuantisedMatrix:
                 "kernels cannot count; split it by rows"
             )
         self._decoder = decoder
-        self._layout = self._checked(layout)
+        self.layout = self._checked(layout)
+        """How products by vectors are shared out."""
         self._data = self.device.upload(_aligned(array).reshape(-1))
 
-    def _checked(self, layout: ProductLayout | None) -> ProductLayout:
+    def _checked(self, layout: ProductLayout | None) -> ProductLayout | CoreLayout:
         if layout is None:
-            return layout_for(self.device, self.type_name)
+            cores = core_layout(self.device, self.type_name, self.rows, self._blocks_per_row)
+            return cores or layout_for(self.device, self.type_name)
         found = instance("layout", layout, ProductLayout, "make one, or leave it out")
         if found.width > self._decoder.width:
             raise InputError(
@@ -184,18 +193,21 @@ class QuantisedMatrix:
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
-        own = self._layout
+        own = self.layout
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
         for name, each in (("x", x), ("y", y)):
             # A copy would have nothing of what a recording is given later.
             if not isinstance(each, Buffer) and not each.flags.c_contiguous:
                 raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
         self._apart("y", y, x)
-        kernel = self.device.compile(
-            multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
-            at_once=own.at_once, together=own.together,
-        )  # fmt: skip
-        groups = -(-self.rows // (own.at_once * own.together))
+        if isinstance(own, CoreLayout):
+            kernel = self.device.compile(MULTIPLY_ON_CORES, lanes=own.lanes, layout=own)
+        else:
+            kernel = self.device.compile(
+                multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
+                at_once=own.at_once, together=own.together,
+            )  # fmt: skip
+        groups = -(-self.rows // own.rows)
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 
     def _as_bytes(self, activations: str) -> bool:
