@@ -3,7 +3,8 @@
 It takes the place of the module `cuda.bindings.driver`, whose types it uses. A GPU's memory is host
 memory, the assembler keeps the PTX text, and kernels are run by the PTX interpreter. Streams do
 nothing until they are asked whether they are done, and then one piece at a time; the nodes of a
-graph run in any order that its edges allow. Every call can be told to fail.
+graph run in any order that its edges allow, those behind a programmatic edge perhaps before. Every
+call can be told to fail.
 """
 
 from __future__ import annotations
@@ -69,10 +70,13 @@ class FakeFunction:
         return self.text[start : self.text.index(")", start)]
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeNode:
-    run: Callable[[], None]
+    """What runs it takes what is to be run where it waits for the launches before it."""
+
+    run: Callable[[Callable[[], None]], None]
     after: list[FakeNode]
+    overlapped: list[FakeNode] = field(default_factory=list)
 
 
 @dataclass
@@ -106,6 +110,7 @@ class FakeCuda:
         self._objects: dict[int, Any] = {}
         self._next = 0x1000
         self._streams: list[FakeStream] = []
+        self._kernel_nodes: set[FakeNode] = set()
         self._random = random.Random(3)
         self._lock = threading.RLock()
 
@@ -452,12 +457,12 @@ class FakeCuda:
     ) -> None:  # fmt: skip
         assert (y, z, ly, lz, extra) == (1, 1, 1, 1, 0)
         work = self._kernel(self._of(function), x, lanes, shared, parameters)
-        self._later(stream, work)
+        self._later(stream, lambda: work(_nothing))
 
     def _kernel(
         self, function: FakeFunction, groups: int, lanes: int, shared: int, parameters: int
-    ) -> Callable[[], None]:
-        """A launch; its arguments are read now."""
+    ) -> Callable[[Callable[[], None]], None]:
+        """A launch; its arguments are read now. It takes what is run where it waits."""
         if not 1 <= groups < 1 << 31:
             raise Refusal("CUDA_ERROR_INVALID_VALUE")
         if shared > 48 << 10 and shared > function.dynamic:
@@ -467,7 +472,7 @@ class FakeCuda:
         raw = [ctypes.string_at(pointer, 8) for pointer in pointers]
         assert re.search(rf"\.(max|req)ntid {lanes}\b", function.text)
 
-        def run() -> None:
+        def run(waiting: Callable[[], None]) -> None:
             values: list[Any] = []
             for (kind, rest), data in zip(declared, raw, strict=True):
                 if ".ptr" in rest:
@@ -475,7 +480,7 @@ class FakeCuda:
                 else:
                     values.append(np.frombuffer(data, _DTYPES[kind], 1)[0].item())
             try:
-                interpret_ptx(function.text, groups, values, dynamic_shared=shared)
+                interpret_ptx(function.text, groups, values, dynamic_shared=shared, waiting=waiting)
             except InterpreterError as error:
                 self.problem = error
                 raise Refusal("CUDA_ERROR_ILLEGAL_ADDRESS") from error
@@ -491,7 +496,10 @@ class FakeCuda:
     def _cuGraphDestroy(self, graph: Any) -> None:
         self._drop(graph)
 
-    def _node(self, graph: Any, after: Sequence[Any], count: int, run: Callable[[], Any]) -> Any:
+    def _node(
+        self, graph: Any, after: Sequence[Any], count: int,
+        run: Callable[[Callable[[], None]], None],
+    ) -> Any:  # fmt: skip
         nodes = self._of(graph)
         earlier = [self._of(node) for node in after]
         assert count == len(after)
@@ -501,7 +509,21 @@ class FakeCuda:
         return self._keep(node, real.CUgraphNode)
 
     def _cuGraphAddEmptyNode(self, graph: Any, after: Sequence[Any], count: int) -> Any:
-        return self._node(graph, after, count, lambda: None)
+        return self._node(graph, after, count, lambda waiting: None)
+
+    def _cuGraphAddDependencies(
+        self, graph: Any, before: Sequence[Any], nodes: Sequence[Any], edges: Sequence[Any],
+        count: int,
+    ) -> None:  # fmt: skip
+        """A programmatic edge, which kernels alone have."""
+        (earlier,), (node,), (edge,) = before, nodes, edges
+        first, second = self._of(earlier), self._of(node)
+        known = self._of(graph)
+        assert (count, edge.from_port, edge.to_port, edge.type) == (1, 1, 0, 1)
+        assert known.index(first) < known.index(second)
+        assert {first, second} <= self._kernel_nodes
+        assert first not in (*second.after, *second.overlapped)
+        second.overlapped.append(first)
 
     def _cuGraphAddKernelNode(
         self, graph: Any, after: Sequence[Any], count: int, given: Any
@@ -512,7 +534,9 @@ class FakeCuda:
             self._of(given.func), given.gridDimX, given.blockDimX, given.sharedMemBytes,
             int(given.kernelParams),
         )  # fmt: skip
-        return self._node(graph, after, count, run)
+        node = self._node(graph, after, count, run)
+        self._kernel_nodes.add(self._of(node))
+        return node
 
     def _cuGraphAddMemcpyNode(
         self, graph: Any, after: Sequence[Any], count: int, row: Any, context: Any
@@ -527,7 +551,7 @@ class FakeCuda:
         source_host, source = int(row.srcHost), int(row.srcDevice)
         target_host, target = int(row.dstHost), int(row.dstDevice)
 
-        def run() -> None:
+        def run(waiting: Callable[[], None]) -> None:
             data = self._host(source_host, size) if from_host else self._memory(source, size)
             (self._host(target_host, size) if to_host else self._memory(target, size))[:] = data
 
@@ -539,7 +563,9 @@ class FakeCuda:
         assert int(context) == CONTEXT
         assert (words.elementSize, words.height) == (4, 1)
         target, size, value = int(words.dst), 4 * words.width, words.value
-        return self._node(graph, after, count, lambda: self._set(target, size, np.uint32, value))
+        return self._node(
+            graph, after, count, lambda waiting: self._set(target, size, np.uint32, value)
+        )
 
     def _cuGraphInstantiate(self, graph: Any, flags: int) -> Any:
         assert flags == 0
@@ -556,15 +582,26 @@ class FakeCuda:
         nodes = self._of(graph)
 
         def run() -> None:
-            waiting, done = list(nodes), []
-            while waiting:
-                ready = [node for node in waiting if all(each in done for each in node.after)]
-                node = self._random.choice(ready)
-                node.run()
-                waiting.remove(node)
-                done.append(node)
+            left, done = list(nodes), []
+
+            def may_begin(node: FakeNode) -> bool:
+                ended = all(each in done for each in node.after)
+                return ended and all(each in done or may_begin(each) for each in node.overlapped)
+
+            def end(node: FakeNode) -> None:
+                if node in left:
+                    left.remove(node)
+                    node.run(lambda: [end(each) for each in node.overlapped] and None)
+                    done.append(node)
+
+            while left:
+                end(self._random.choice([node for node in left if may_begin(node)]))
 
         self._later(stream, run)
+
+
+def _nothing() -> None:
+    pass
 
 
 _WITHOUT_CONTEXT = {

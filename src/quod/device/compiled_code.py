@@ -48,6 +48,7 @@ class CompiledCode:
             {
                 "stored": self.facts.uses.stored,
                 "atomic": self.facts.uses.atomic,
+                "early": self.facts.uses.early,
                 "shared_bytes": self.facts.shared_bytes,
                 "entry": self.facts.entry,
                 "digest": self.facts.digest,
@@ -62,13 +63,22 @@ class CompiledCode:
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         try:
             read = json.loads(data[_LENGTH.size : start])
-            uses = PointerUses(tuple(read["stored"]), tuple(read["atomic"]))
+            uses = uses_of(read)
         except (TypeError, RecursionError) as error:  # JSON, but of something else
             raise ValueError("no facts of a kernel") from error
         facts = KernelFacts(
             uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"], read["digest"]
         )
         return cls(facts, data[start:])
+
+
+def uses_of(read: Mapping[str, Any]) -> PointerUses:
+    """What JSON says of pointers; KeyError or TypeError if it does not."""
+    # Whoever did not write "early" knew no kernels that wait.
+    early = read.get("early")
+    return PointerUses(
+        tuple(read["stored"]), tuple(read["atomic"]), None if early is None else tuple(early)
+    )
 
 
 def text_digest(text: str) -> str:

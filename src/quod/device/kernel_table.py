@@ -22,13 +22,16 @@ Kernel = TypeVar("Kernel")
 class CompiledKernel(Compiled, Protocol):
     """A kernel made ready by a device, which takes its `slots`.
 
-    `stored` are the indices of the slots that the kernel may store through, `static` the arguments
-    fixed when it was traced, `digest` which text was emitted for it (see
+    `stored` are the indices of the slots that the kernel may store through, `early` of those that
+    it reaches before it waits for the launches before, None if it does not wait for them, `static`
+    the arguments fixed when it was traced, `digest` which text was emitted for it (see
     `compiled_code.text_digest`), `space` the memory that it reaches.
     """
 
     @property
     def stored(self) -> frozenset[int]: ...
+    @property
+    def early(self) -> frozenset[int] | None: ...
     @property
     def static(self) -> Mapping[str, Any]: ...
     @property

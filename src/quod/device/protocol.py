@@ -207,7 +207,9 @@ class OpenedDevice:
 
 
 class ShownKernel:
-    """How compiled kernels are shown."""
+    """How compiled kernels are shown; most devices have no launches that overlap."""
+
+    early: frozenset[int] | None = None
 
     def __repr__(self: CompiledKernel) -> str:
         static = "".join(f", {name}={value!r}" for name, value in self.static.items())

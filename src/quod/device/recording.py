@@ -39,12 +39,17 @@ class Step:
 
 @frozen(eq=False)
 class Launch(Step):
-    """`groups` workgroups of a kernel. `packed` are the arguments as the device takes them."""
+    """`groups` workgroups of a kernel. `packed` are the arguments as the device takes them.
+
+    `overlapped` are those of the steps in `after` that need to have ended only where the kernel
+    waits for the launches before it.
+    """
 
     kernel: CompiledKernel = field(kw_only=True)
     groups: int = field(kw_only=True)
     arguments: tuple[Argument, ...] = field(kw_only=True)
     packed: Any = field(kw_only=True)
+    overlapped: tuple[int, ...] = field(default=(), kw_only=True)
 
 
 @frozen(eq=False)
@@ -140,6 +145,18 @@ class Dependencies:
             found.add(self._barrier)
         self._last = (self._last - found) | {step}
         return tuple(sorted(found))
+
+    def writers(self, memory: Iterable[Memory]) -> set[int]:
+        """The steps that wrote last to some part of memory."""
+        found: set[int] = set()
+        for start, stop in _spans(memory):
+            at = bisect_left(self._segments, stop, key=lambda segment: segment.start)
+            while at and self._segments[at - 1].stop > start:
+                at -= 1
+                writer = self._segments[at].writer
+                if writer is not None:
+                    found.add(writer)
+        return found
 
     def _cut(self, start: int, stop: int) -> tuple[int, int]:
         """Makes segments end at both addresses; gives the range of those in between."""

@@ -180,11 +180,24 @@ class RecordingStream(_Stream):
         memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
         reads = [a for i, a in memory.items() if i not in kernel.stored]
         writes = [a for i, a in memory.items() if i in kernel.stored]
+        # What it reaches at once must be there when it begins.
+        early = kernel.early
+        first = self._dependencies.writers(a for i, a in memory.items() if i in (early or ()))
+        after = self._after(reads, writes)
         step = Launch(
-            f"{self._part}{label or kernel.name}", self._after(reads, writes), bytes, modmuls,
-            multiply_adds, kernel=kernel, groups=count, arguments=arguments, packed=packed,
+            f"{self._part}{label or kernel.name}", after, bytes, modmuls, multiply_adds,
+            kernel=kernel, groups=count, arguments=arguments, packed=packed,
+            overlapped=self._overlapped(after, first) if early is not None and count else (),
         )  # fmt: skip
         self._steps.append(step)
+
+    def _overlapped(self, after: tuple[int, ...], first: set[int]) -> tuple[int, ...]:
+        """The steps that a launch waits for by itself: all but events and those of `first`."""
+        return tuple(
+            number
+            for number in after
+            if number not in first and not isinstance(self._steps[number], (Mark, Await))
+        )
 
     def copy(self, source: Buffer, target: Buffer, *, label: str = "copy") -> None:
         """All bytes of one buffer to another of the same size."""

@@ -279,6 +279,25 @@ class Builder(ValueBuilder):
         """Waits until every instance of the workgroup is here; legal where all instances come."""
         self._tracer.record("barrier", (), ())
 
+    # --- launches that overlap
+
+    def dependency_wait(self) -> None:
+        """Waits until the launches before this one have ended, and what they stored is there.
+
+        A kernel that has it may begin while the launch before it ends, where a recording says that
+        one follows the other. All ways through it wait, and what comes before reaches of global
+        memory only the arrays that `@kernel(constant=...)` names. Elsewhere it does nothing.
+        """
+        self._tracer.record("dependency_wait", (), ())
+
+    def launch_dependents(self) -> None:
+        """Says that the launch behind this one may begin, up to its `dependency_wait`.
+
+        That takes place once all workgroups of this launch have said so or ended. The kernel waits
+        itself, before or after: who waits for its end then knows the end of all before it.
+        """
+        self._tracer.record("launch_dependents", (), ())
+
     # --- control flow
 
     def if_(self, condition: Value) -> Branch:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.errors import DeviceError
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import Location
-from quod.kernel.types import Type, u32
+from quod.kernel.types import PointerType, Type, u32
 from quod.kernel.value import Composite, ParameterType, Value
 from quod.validation import shown, whole_number
 
@@ -62,6 +63,23 @@ def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, T
     for axis in range(axes - 1):
         named(f"grid_{axis}", u32)
     return found
+
+
+def pointers_of(
+    parameters: Mapping[str, ParameterType], slots: Mapping[str, Type], names: Sequence[str],
+    location: Location,
+) -> tuple[str, ...]:  # fmt: skip
+    """The slots of some parameters that are pointers; TraceError for a parameter without one."""
+    rest, found = iter(slots.items()), {}
+    for name, type_ in parameters.items():
+        count = len(type_.slots) if isinstance(type_, Composite) else 1
+        found[name] = [own for own, kind in islice(rest, count) if isinstance(kind, PointerType)]
+    for name in names:
+        if not found[name]:
+            raise TraceError(
+                f"parameter {name} is {parameters[name]}, and arrays alone are constant", location
+            )
+    return tuple(own for name in parameters if name in names for own in found[name])
 
 
 def joined(

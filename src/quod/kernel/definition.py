@@ -62,7 +62,7 @@ class KernelDefinition:
     a workgroup has where `compile` is not told, None for the device's own number, and `instances`
     the parameter that says how many instances a launch needs, one an axis, if there are such.
     Workgroups lie in a grid of `axes` axes, and have the extents `shape` along them if that is
-    given.
+    given. Nothing that may run at the same time stores to the arrays of the parameters `constant`.
     """
 
     name: str
@@ -73,6 +73,7 @@ class KernelDefinition:
     instances: tuple[str, ...] = ()
     axes: int = 1
     shape: tuple[int, ...] | None = None
+    constant: tuple[str, ...] = ()
 
     @property
     def doc(self) -> str:
@@ -225,10 +226,20 @@ class KernelDefinition:
         kernel = Kernel(
             self.name, tuple(slots), tracer.block, machine.workgroup_size,
             tracer.functions, self.location, tracer.shared_bytes, machine.subgroup_size,
-            tracer.resident, tracer.cluster,
+            tracer.resident, tracer.cluster, self._constant(parameters, slots),
         )  # fmt: skip
         eliminate_dead_code(kernel)
         return kernel
+
+    def _constant(
+        self, parameters: Mapping[str, ParameterType], slots: Mapping[str, Type]
+    ) -> tuple[str, ...]:
+        """The pointers of the parameters that are constant; TraceError if one has none."""
+        if not self.constant:
+            return ()
+        from quod.kernel.composites import pointers_of
+
+        return pointers_of(parameters, slots, self.constant, self.location)
 
     def _shape(self, machine: Machine) -> tuple[int, ...]:
         """The extents of a workgroup; TraceError if the machine's has not as many instances."""
@@ -281,11 +292,12 @@ Names = str | tuple[str, ...]
 def kernel(function: Callable[..., None], /) -> KernelDefinition: ...
 @overload
 def kernel(
-    *, workgroup: Extents | None = None, instances: Names | None = None, axes: int | None = None
-) -> Callable[[Callable[..., None]], KernelDefinition]: ...
+    *, workgroup: Extents | None = None, instances: Names | None = None, axes: int | None = None,
+    constant: Names = (),
+) -> Callable[[Callable[..., None]], KernelDefinition]: ...  # fmt: skip
 def kernel(
     function: Callable[..., None] | None = None, /, *, workgroup: Extents | None = None,
-    instances: Names | None = None, axes: int | None = None,
+    instances: Names | None = None, axes: int | None = None, constant: Names = (),
 ) -> KernelDefinition | Callable[[Callable[..., None]], KernelDefinition]:  # fmt: skip
     """Makes a kernel of a Python function `f(k, parameter: U32, ..., *, static)`.
 
@@ -297,15 +309,20 @@ def kernel(
     numbers of workgroups, and `k.global_id(axis)` is an instance's place along one. `workgroup` may
     then be the extents of a workgroup, ``workgroup=(16, 8)``, by default all along the first axis,
     and `instances` names a parameter for each axis.
+
+    `constant` names parameters that are pointers to what nothing changes that may run at the same
+    time, such as weights: what `k.dependency_wait` may come behind. The kernel does not store
+    there.
     """
-    if function is None:
-        return functools.partial(_define, workgroup=workgroup, instances=instances, axes=axes)
-    return _define(function, workgroup=workgroup, instances=instances, axes=axes)
+    make = functools.partial(
+        _define, workgroup=workgroup, instances=instances, axes=axes, constant=constant
+    )
+    return make if function is None else make(function)
 
 
 def _define(
     function: Callable[..., None], *, workgroup: Extents | None, instances: Names | None,
-    axes: int | None,
+    axes: int | None, constant: Names,
 ) -> KernelDefinition:  # fmt: skip
     if not hasattr(function, "__code__"):
         given = getattr(function, "__name__", type(function).__name__)
@@ -334,6 +351,7 @@ def _define(
         function.__name__, function, parameters, location,
         None if workgroup is None else math.prod(extents),
         _counting(parameters, instances, count, location), count, shape,
+        _constant(parameters, constant, location),
     )  # fmt: skip
 
 
@@ -454,6 +472,14 @@ def _annotated_type(
         "F32, ... or Pointer[...] of one",
         location,
     )
+
+
+def _constant(known: Mapping[str, object], given: Names, location: Location) -> tuple[str, ...]:
+    """The parameters that are constant, by name; TraceError for one that there is not."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if unknown := [name for name in names if name not in known]:
+        raise TraceError(f"constant={given!r} names no parameter {unknown[0]!r}", location)
+    return names
 
 
 def function(

@@ -9,7 +9,7 @@ asynchronous copy that is used before it was waited for, a loop that does not en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,6 +32,7 @@ def interpret(
     *,
     iteration_limit: int = 1 << 24,
     groups_at_once: int = 1,
+    waiting: Callable[[], None] | None = None,
 ) -> None:
     """Runs `groups` workgroups of a kernel.
 
@@ -41,7 +42,8 @@ def interpret(
     than `iteration_limit` times.
 
     With `groups_at_once` so many workgroups run in step, whole clusters of them, which is faster.
-    It suits kernels whose workgroups do not wait for one another.
+    It suits kernels whose workgroups do not wait for one another. `waiting` is called wherever
+    instances wait for the launches before this one.
     """
     if groups < 0:
         raise InterpreterError(f"a grid cannot have {groups} workgroups", kernel.location)
@@ -68,7 +70,8 @@ def interpret(
         for first in range(0, groups, groups_at_once):
             count = min(groups_at_once, groups - first)
             run = Run(
-                kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule
+                kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule,
+                waiting,
             )  # fmt: skip
             frame: Frame = compiled.body.frame(run.lanes)
             for slot, lanes in zip(compiled.body.arguments, bound, strict=True):

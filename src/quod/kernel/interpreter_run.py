@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from quod.kernel.interpreter_copies import PendingCopies
@@ -49,13 +51,15 @@ class Mask:
 
 class Run:
     """Workgroups `first` to `first + count - 1` of a kernel while they run, in one lane each
-    instance. Shared memory is watched in units of `granule` bytes."""
+    instance. Shared memory is watched in units of `granule` bytes. `waiting` is called where
+    instances wait for the launches before."""
 
     def __init__(
         self, kernel: Kernel, first: int, count: int, groups: int, buffers: list[Buffer],
-        iteration_limit: int, granule: int,
+        iteration_limit: int, granule: int, waiting: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         self.granule = granule
+        self.waiting = waiting
         self.width = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
         self.lanes = self.width * count

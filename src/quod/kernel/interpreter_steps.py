@@ -52,6 +52,17 @@ def _addresses(frame: Frame, pointer: int, index: int, size: int) -> Pointers:
     return pointers.plus(array(frame[index]), size)
 
 
+# --- launches that overlap
+
+
+def dependency_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        if mask.any and run.waiting is not None:
+            run.waiting()
+
+    return step
+
+
 # --- where an instance is
 
 
@@ -165,7 +176,7 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
-    """A prefetch is a hint; memory is in order as it is."""
+    """A hint; memory is in order as it is."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         pass

@@ -33,13 +33,15 @@ class Kernel:
     """A traced kernel: one specialisation of one Python function for one target.
 
     `resident` is a hint: registers are limited so that as many workgroups fit one multiprocessor;
-    0 leaves the choice to the assembler. So many workgroups are one `cluster`.
+    0 leaves the choice to the assembler. So many workgroups are one `cluster`. Nothing that may run
+    at the same time stores to the arrays of the parameters `constant`.
     """
 
     def __init__(
         self, name: str, parameters: tuple[str, ...], block: Block, workgroup_size: int,
         functions: list[Function], location: Location, shared_bytes: int = 0,
         subgroup_size: int = 1, resident: int = 0, cluster: int = 1,
+        constant: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.name = name
         self.parameters = parameters
@@ -51,6 +53,7 @@ class Kernel:
         self.subgroup_size = subgroup_size
         self.resident = resident
         self.cluster = cluster
+        self.constant = constant
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -341,6 +341,18 @@ _row(
     effect="write", access="store", cost="memory", type_rule="store", T=_E, I=_U,
 )  # fmt: skip
 
+_row = partial(_define, "Launches that overlap", effect="write", cost="free")
+_row(
+    "dependency_wait", "->",
+    "Waits until the launches before this one have ended and what they stored is there. Before it "
+    "a kernel reaches only arrays that are constant across the stream.",
+)  # fmt: skip
+_row(
+    "launch_dependents", "->",
+    "Says that the launch behind this one may begin, up to its `dependency_wait`, once all "
+    "workgroups of this one have said so or ended.", step="nothing",
+)  # fmt: skip
+
 _row = partial(
     _define, "Memory", effect="write", access="atomic", varies="always", cost="atomics",
     type_rule="atomic", step="atomic", T=_U, I=_U,

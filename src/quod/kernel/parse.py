@@ -178,14 +178,25 @@ class _Parser:
         subgroup = self._integer("the subgroup size") if self._accept("subgroup") else 1
         resident = self._integer("the resident workgroups") if self._accept("resident") else 0
         cluster = self._integer("the workgroups of a cluster") if self._accept("cluster") else 1
+        constant = self._constant(parameters) if self._accept("constant") else ()
         location = self._location(begin)
         block = self._block(tuple(arguments))
         self._take("end", "the end of the text")
         functions = list(self._functions.values())
         return Kernel(
             name, tuple(parameters), block, size, functions, location, shared, subgroup, resident,
-            cluster,
+            cluster, constant,
         )  # fmt: skip
+
+    def _constant(self, parameters: list[str]) -> tuple[str, ...]:
+        """Names of parameters, with commas between."""
+        names: list[str] = []
+        while not names or self._accept(","):
+            token = self._take("value", "a parameter")
+            if token.text[1:] not in parameters:
+                raise self._error(f"{token.text} is no parameter", token)
+            names.append(token.text[1:])
+        return tuple(names)
 
     def _function(self) -> None:
         begin = self._next

@@ -18,7 +18,8 @@ brackets before it; `else` and `do` come before the second region of an `if` and
 `const` is followed by its value, `shared` and `private` by the count, `call` by the name of the
 function; what other attributes say is in the types of the results. With locations a line ends in
 `at "file":line`.
-A kernel's head goes on with `subgroup`, `resident` and `cluster` where these are not 1, 0 and 1.
+A kernel's head goes on with `subgroup`, `resident` and `cluster` where these are not 1, 0 and 1,
+and with `constant` and the parameters that are it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def to_text(kernel: Kernel, *, locations: bool = False) -> str:
         head += f" resident {kernel.resident}"
     if kernel.cluster > 1:
         head += f" cluster {kernel.cluster}"
+    if kernel.constant:
+        head += f" constant {', '.join(f'%{name}' for name in kernel.constant)}"
     parts.append(body.text(head, kernel.block, kernel.location))
     return "\n".join(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quod.kernel import op_types, types
+from quod.kernel.dependents import check_dependents
 from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
@@ -36,7 +37,8 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     The rules: operand, result and region types; values used only where they are defined; carries
     used once and at once; no recursion; barriers and subgroup ops only where every instance of a
     workgroup comes; shared memory and features within those of the machine; sums of products that
-    are under way used by further products and waits alone.
+    are under way used by further products and waits alone; before a wait for the launches before
+    only arrays that are constant.
     """
     _check_calls(kernel)
     for function in kernel.functions:
@@ -47,6 +49,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     _check_budgets(kernel, machine)
     _check_subgroups(kernel, machine)
     check_sums(kernel)
+    check_dependents(kernel)
     uniformity = Uniformity(
         (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
     )

@@ -100,7 +100,8 @@ def _copy_async(body: BodyEmitter, op: Op) -> None:
 
 
 def _nothing(body: BodyEmitter, op: Op) -> None:
-    """Copies are done where they begin: there is nothing to wait for."""
+    """Copies are done where they begin, launches one after the other: there is nothing to wait
+    for."""
 
 
 RULES: dict[str, Rule] = {
@@ -114,4 +115,6 @@ RULES: dict[str, Rule] = {
     "copy_async": _copy_async,
     "copy_async_commit": _nothing,
     "copy_async_wait": _nothing,
+    "dependency_wait": _nothing,
+    "launch_dependents": _nothing,
 }

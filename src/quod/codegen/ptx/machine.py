@@ -20,6 +20,8 @@ FEATURES = frozenset((
 _SINCE_80 = frozenset((
     Capability.F16, Capability.BF16, Capability.ASYNC_COPIES, Capability.TENSOR_CORES,
 ))  # fmt: skip
+_OVERLAPPING_SINCE = 90
+"""The compute capability, times ten."""
 _WITH_WARPGROUPS = "sm_90a"
 """Of one architecture alone: the next has other instructions."""
 
@@ -67,6 +69,11 @@ def architecture(name: str) -> Architecture:
         hint = f"did you mean {close}?" if close else f"take one of {', '.join(ARCHITECTURES)}"
         raise InputError(f"there is no architecture {name}; {hint}")
     return ARCHITECTURES[name]
+
+
+def overlaps(arch: str) -> bool:
+    """Whether launches on an architecture may begin while the one before them ends."""
+    return architecture(arch).capability >= _OVERLAPPING_SINCE
 
 
 def architecture_of(major: int, minor: int) -> str:

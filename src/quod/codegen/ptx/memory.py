@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.facts import MOST, power_of_two
+from quod.codegen.ptx.machine import overlaps
 from quod.codegen.ptx.types import register_kind
 from quod.kernel import types
 from quod.kernel.ir import Op
@@ -243,6 +244,16 @@ def _copy_async_wait(body: BodyEmitter, op: Op) -> None:
     body.line(f"cp.async.wait_group {op.attributes['pending']};")
 
 
+def _launches(instruction: str) -> Rule:
+    """Nothing where launches come one after the other."""
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        if overlaps(body.module.architecture.name):
+            body.line(f"griddepcontrol.{instruction};")
+
+    return rule
+
+
 def _prefetch(body: BodyEmitter, op: Op) -> None:
     """Into the second level of the cache; shared memory has none before it."""
     pointer, index = op.operands
@@ -307,6 +318,8 @@ RULES: dict[str, Rule] = {
     "copy_async_or_zero": _copy_async,
     "copy_async_commit": _copy_async_commit,
     "copy_async_wait": _copy_async_wait,
+    "dependency_wait": _launches("wait"),
+    "launch_dependents": _launches("launch_dependents"),
     "prefetch": _prefetch,
     "pointer_cast": _pointer_cast,
     "pointer_add": _pointer_add,

@@ -1,8 +1,9 @@
 """Recordings as the driver runs them: graphs, and between them the events that others wait for.
 
 The steps between two events become one graph, whose edges are the recorded dependencies: what does
-not depend on one another may overlap. An event waits for all before it and holds all behind it, so
-that the order of the stream is enough there.
+not depend on one another may overlap. A kernel that waits for the launches before it has
+programmatic edges from them: it begins while they end. An event waits for all before it and holds
+all behind it, so that the order of the stream is enough there.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from quod.device.recording import (
 )
 from quod.frozen import frozen
 
+_PROGRAMMATIC_PORT = 1  # CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+_EDGES_SINCE = 12030  # drivers that know edges of several kinds, as of CUDA 12.3
 # The driver takes a copy as a row, and rows are shorter than 2 GiB (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 _ROW_BYTES = 1 << 30
 
@@ -105,6 +108,40 @@ def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
         yield begin, steps[begin:]
 
 
+class _Overlaps:
+    """Which launches of a section may begin before others have ended."""
+
+    def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:
+        """`first` is the number of the first step."""
+        self._steps, self._first = steps, first
+        asked = any(isinstance(step, Launch) and step.overlapped for step in steps)
+        self._are_some = asked and driver.cuDriverGetVersion() >= _EDGES_SINCE
+        # Bits of the steps that have ended once one has: who waits waits for the end of all before.
+        self._ended: list[int] = []
+
+    def split(self, step: Step) -> tuple[list[int], list[int]]:
+        """The steps that the next one begins after, and those that it waits for by itself."""
+        after = [number for number in step.after if number >= self._first]
+        if not self._are_some:
+            return after, []
+        implied = 0
+        for number in after:
+            implied |= self._ended[number - self._first]
+        self._ended.append(implied | sum(1 << (number - self._first) for number in after))
+        overlapped = step.overlapped if isinstance(step, Launch) else ()
+        needed = [
+            number
+            for number in after
+            if number not in overlapped or not implied >> (number - self._first) & 1
+        ]
+        own = [number for number in needed if number in overlapped and self._is_kernel(number)]
+        return [number for number in needed if number not in own], own
+
+    def _is_kernel(self, number: int) -> bool:
+        step = self._steps[number - self._first]
+        return isinstance(step, Launch) and step.groups != 0
+
+
 class _GraphBuilder:
     """One graph while its nodes are added."""
 
@@ -116,14 +153,29 @@ class _GraphBuilder:
         """The graph of some steps, of which `number` is the first."""
         driver = self._driver
         self._graph = driver.cuGraphCreate(0)
+        overlaps = _Overlaps(driver, steps, number)
         try:
             nodes: dict[int, list[Any]] = {}
             for index, step in enumerate(steps, number):
-                after = [node for earlier in step.after for node in nodes.get(earlier, ())]
+                before, overlapped = overlaps.split(step)
+                after = [node for earlier in before for node in nodes[earlier]]
                 nodes[index] = self._add(step, after)
+                for earlier in overlapped:
+                    self._overlap(nodes[earlier], nodes[index])
             return Graph(driver.cuGraphInstantiate(self._graph, 0))
         finally:
             driver.cuGraphDestroy(self._graph)
+
+    def _overlap(self, before: list[Any], node: list[Any]) -> None:
+        """The kernel of a node may begin before another one has ended."""
+        edge = self._driver.api.CUgraphEdgeData()
+        edge.from_port = _PROGRAMMATIC_PORT
+        kinds = self._driver.api.CUgraphDependencyType
+        edge.type = int(kinds.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+        # Bindings of CUDA 12 have the function without kinds of edges under that name, too.
+        name = "cuGraphAddDependencies"
+        name = f"{name}_v2" if hasattr(self._driver.api, f"{name}_v2") else name
+        getattr(self._driver, name)(self._graph, before, node, [edge], 1)
 
     def _add(self, step: Step, after: list[Any]) -> list[Any]:
         """The nodes of a step."""

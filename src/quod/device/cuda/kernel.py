@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from quod.codegen.ptx.machine import overlaps
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.buffer import Space
 from quod.device.compiled_code import KernelFacts
@@ -74,6 +75,9 @@ class CudaKernel(ShownKernel):
         self.lanes = machine.workgroup_size
         self.static = dict(static)
         self.stored = frozenset(facts.uses.stored)
+        early = facts.uses.early
+        if early is not None and overlaps(machine.arch):
+            self.early = frozenset(early)
         self.shared_bytes = facts.shared_bytes
         self.dynamic_shared_bytes = facts.dynamic_shared_bytes
         self.digest = facts.digest

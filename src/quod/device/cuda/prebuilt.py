@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from quod import shallow_json
-from quod.codegen.pointers import PointerUses
 from quod.device import sources
 from quod.device.cache import CacheWarning
-from quod.device.compiled_code import CompiledCode, KernelFacts, trace_key
+from quod.device.compiled_code import CompiledCode, KernelFacts, trace_key, uses_of
 from quod.device.own_folder import open_base, read_own
 from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
@@ -76,10 +75,12 @@ class Entry:
     def document(self) -> dict[str, Any]:
         """As JSON, sealed."""
         facts = self.facts
+        early = facts.uses.early
         found: dict[str, Any] = {
             "kernel": self.kernel, "workgroup": self.workgroup, "trace": self.trace,
             "text": facts.digest, "entry": facts.entry, "stored": list(facts.uses.stored),
-            "atomic": list(facts.uses.atomic), "shared_bytes": facts.shared_bytes,
+            "atomic": list(facts.uses.atomic), "early": None if early is None else list(early),
+            "shared_bytes": facts.shared_bytes,
             "dynamic_shared_bytes": facts.dynamic_shared_bytes, "size": self.size,
             "code": self.code,
         }  # fmt: skip
@@ -92,9 +93,8 @@ class Entry:
             rest = {key: value for key, value in document.items() if key != "seal"}
             if document["seal"] != _seal(rest) or not _HEX.fullmatch(rest["text"]):
                 raise ValueError("its seal does not fit")
-            uses = PointerUses(tuple(rest["stored"]), tuple(rest["atomic"]))
             facts = KernelFacts(
-                uses, rest["shared_bytes"], rest["entry"], rest["dynamic_shared_bytes"],
+                uses_of(rest), rest["shared_bytes"], rest["entry"], rest["dynamic_shared_bytes"],
                 rest["text"],
             )  # fmt: skip
             return cls(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import random
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -76,7 +76,8 @@ class EmulatedDevice(OpenedDevice):
     smaller one than the executor's, and `target` what WGSL is traced for.
 
     The steps of a recording are run in an order drawn from `seed` among those that the recorded
-    dependencies allow, so that one that is missing shows.
+    dependencies allow, so that one that is missing shows. A launch that waits for those before it
+    may be drawn before they have run; they then run where it waits.
     """
 
     kind = "emulated"
@@ -205,24 +206,35 @@ class EmulatedDevice(OpenedDevice):
         self.execute(kernel, count, staged.arguments)
         staged.bring_back(self)
 
-    def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
-        """A launch with its arguments checked and in memory of the device."""
+    def execute(
+        self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument],
+        waiting: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        """A launch with its arguments checked and in memory of the device.
+
+        `waiting` is called where instances wait for the launches before this one.
+        """
         check_launch(kernel, groups)
         arrays = kernel.arrays(arguments, functools.partial(self._reached_bytes, kernel))
         if self.executor != "ptx":
-            kernel.run(groups, arrays)
+            kernel.run(groups, arrays, waiting)
         else:
-            self._run_text(kernel, groups, arrays)
+            self._run_text(kernel, groups, arrays, waiting)
 
     def _reached_bytes(self, kernel: EmulatedKernel, memory: Memory) -> Array:
         check_reach(f"an argument of {kernel.name}", memory.nbytes, self.largest_buffer)
         return self.bytes_of(memory)
 
-    def _run_text(self, kernel: EmulatedKernel, groups: int, given: list[Any]) -> None:
+    def _run_text(
+        self, kernel: EmulatedKernel, groups: int, given: list[Any],
+        waiting: Callable[[], None] | None,
+    ) -> None:  # fmt: skip
         from quod.codegen.ptx.interpreter import interpret_ptx
 
         module = kernel.module
-        interpret_ptx(module.text, groups, given, dynamic_shared=module.dynamic_shared_bytes)
+        interpret_ptx(
+            module.text, groups, given, dynamic_shared=module.dynamic_shared_bytes, waiting=waiting
+        )
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's."""
@@ -255,29 +267,53 @@ class EmulatedSubmission(ThreadSubmission):
     ) -> None:  # fmt: skip
         self._device = device
         self._random = random.Random(seed)
+        self._begun: set[int] = set()
         super().__init__(recording, name, timeline, parent)
 
     def _order(self) -> Iterator[Step]:
+        """Steps that have not been run where another one waited."""
         steps = self._recording.steps
         waiting = [set(step.after) for step in steps]
         followers: list[list[int]] = [[] for _ in steps]
+        overlapping: list[list[int]] = [[] for _ in steps]
         for number, step in enumerate(steps):
+            overlapped = step.overlapped if isinstance(step, Launch) else ()
             for before in step.after:
-                followers[before].append(number)
-        ready = [number for number, before in enumerate(waiting) if not before]
+                (overlapping if before in overlapped else followers)[before].append(number)
+        ready: list[int] = []
+
+        def goes_on(freed: Iterable[int], before: int) -> None:
+            for number in freed:
+                waiting[number].discard(before)
+                if not waiting[number]:
+                    begins(number)
+
+        def begins(number: int) -> None:
+            ready.append(number)
+            goes_on(overlapping[number], number)
+
+        for number, step in enumerate(steps):
+            if not step.after:
+                begins(number)
         while ready:
             at = self._random.randrange(len(ready))
             ready[at], ready[-1] = ready[-1], ready[at]
             number = ready.pop()
-            yield steps[number]
-            for follower in followers[number]:
-                waiting[follower].discard(number)
-                if not waiting[follower]:
-                    ready.append(follower)
+            if number not in self._begun:
+                self._begun.add(number)
+                yield steps[number]
+            goes_on(followers[number], number)
 
     def _launch(self, step: Launch) -> None:
         assert isinstance(step.kernel, EmulatedKernel)
-        self._device.execute(step.kernel, step.groups, step.arguments)
+
+        def run_overlapped() -> None:
+            for number in step.overlapped:
+                if number not in self._begun:
+                    self._begun.add(number)
+                    self._run_step(self._recording.steps[number])
+
+        self._device.execute(step.kernel, step.groups, step.arguments, run_overlapped)
 
     def _copy(self, step: Copy) -> None:
         self._device.bytes_of(step.target)[:] = self._device.bytes_of(step.source)

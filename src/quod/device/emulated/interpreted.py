@@ -41,6 +41,7 @@ class InterpretedKernel(ShownKernel):
         self.lanes = machine.workgroup_size
         self.static = dict(static)
         self.stored = frozenset(uses.stored)
+        self.early = None if uses.early is None else frozenset(uses.early)
         self.traced = traced
         self.machine = machine
         self.space = space
@@ -70,9 +71,14 @@ class InterpretedKernel(ShownKernel):
             for type_, argument in zip(self.slots.values(), arguments, strict=True)
         ]
 
-    def run(self, groups: int, arrays: list[Any]) -> None:
-        """Interprets so many workgroups; InterpreterError for what is undefined."""
-        interpret(self.traced, groups, arrays, groups_at_once=self.groups_at_once)
+    def run(
+        self, groups: int, arrays: list[Any], waiting: Callable[[], None] | None = None
+    ) -> None:
+        """Interprets so many workgroups; InterpreterError for what is undefined.
+
+        `waiting` is called where instances wait for the launches before this one.
+        """
+        interpret(self.traced, groups, arrays, groups_at_once=self.groups_at_once, waiting=waiting)
 
 
 def _groups_at_once(kernel: Kernel) -> int:

@@ -8,7 +8,7 @@ before a recording runs, and scratch memory, which has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from quod.codegen.wgsl.machine import DEFAULT_LIMBS, WgslTarget
@@ -92,8 +92,13 @@ class ExportDevice(EmulatedDevice):
         self._remember(buffer)
         return buffer
 
-    def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
+    def execute(
+        self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument],
+        waiting: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
         """A launch on the processor, with workgroups as they are in WGSL."""
+        if waiting is not None:
+            waiting()
         definition, processor = self.definition_of(kernel), self._processor
         lanes = kernel.lanes
         if kernel.lanes % processor.lanes == 0 and counts_instances(kernel.traced):

@@ -26,6 +26,9 @@ class Run(Protocol):
     warps: Array
     first_of_warp: Array
 
+    def wait_for_launches(self) -> None:
+        """Instances wait for the launches before this one."""
+
     def touched(self, numbers: Array, mask: Array) -> Array:
         """Which warps or workgroups, by the number of each lane's, have a lane in a mask."""
 
@@ -221,6 +224,17 @@ def prefetch(instruction: Instruction, operands: Operands) -> Code:
     operands.count(1)
     operands.address(instruction.operands[0])
     return _nothing(instruction, operands)
+
+
+def grid_control(instruction: Instruction, operands: Operands) -> Code:
+    """griddepcontrol: launches before this one have ended once it waits, at the latest."""
+    operands.count(0)
+    match instruction.opcode[1:]:
+        case ("wait",):
+            return effect(lambda run, frame, mask: run.wait_for_launches() if mask.any() else None)
+        case ("launch_dependents",):
+            return _nothing(instruction, operands)
+    raise instruction.error("controls no launches in a way that is known here")
 
 
 # --- other lanes
@@ -455,6 +469,7 @@ EFFECTS: dict[str, Decoder] = {
     "membar": fence,
     "fence": fence,
     "prefetch": prefetch,
+    "griddepcontrol": grid_control,
     "bar": barrier,
     "barrier": barrier,
     "shfl": shuffle,

@@ -7,7 +7,7 @@ meet again behind them. Lanes that wait for others (a barrier, a shuffle) let th
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -256,8 +256,10 @@ class Run:
     def __init__(
         self, program: Program, first: int, count: int, groups: int, buffers: dict[int, Buffer],
         shared_bytes: int, templates: dict[int, list[Any]], limit: int,
+        waiting: Callable[[], None] | None,
     ) -> None:  # fmt: skip
         self._entry = program.entry
+        self._waiting = waiting
         width = program.module.entry.workgroup_size
         self._size = width * count
         self._count = count
@@ -283,6 +285,11 @@ class Run:
             self._special[f"%{name}"] = np.full(self._size, value, np.uint32)
         for name in ("%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z"):
             self._special[name] = np.zeros(self._size, np.uint32)
+
+    def wait_for_launches(self) -> None:
+        """Instances wait for the launches before this one."""
+        if self._waiting is not None:
+            self._waiting()
 
     def touched(self, numbers: Array, mask: Array) -> Array:
         """Which of the warps or workgroups, by the number of each lane's, have a lane in a mask."""
@@ -392,6 +399,7 @@ def _program(text: str) -> Program:
 def interpret_ptx(
     text: str, groups: int, arguments: Sequence[Argument], *, dynamic_shared: int = 0,
     groups_at_once: int = 1, block_limit: int = 1 << 28,
+    waiting: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
     """Runs `groups` workgroups of the one entry of a PTX text.
 
@@ -402,7 +410,8 @@ def interpret_ptx(
     more than `block_limit` basic blocks.
 
     With `groups_at_once` so many workgroups run in step, which is faster. It suits kernels whose
-    workgroups do not wait for one another.
+    workgroups do not wait for one another. `waiting` is called wherever instances wait for the
+    launches before this one.
     """
     program = _program(text)
     entry = program.entry
@@ -441,7 +450,7 @@ def interpret_ptx(
                 templates = {}
             run = Run(
                 program, first, count, groups, buffers, program.shared_bytes + dynamic_shared,
-                templates, block_limit,
+                templates, block_limit, waiting,
             )  # fmt: skip
             frame = run.frame(entry)
             lanes = len(run.live)

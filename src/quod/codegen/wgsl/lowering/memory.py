@@ -163,4 +163,6 @@ RULES: dict[str, Rule] = {
     "copy_async_commit": _waited,
     "copy_async_wait": _waited,
     "prefetch": _waited,
+    "dependency_wait": _waited,
+    "launch_dependents": _waited,
 }
