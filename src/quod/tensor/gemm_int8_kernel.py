@@ -143,7 +143,8 @@ def _kernel(element: Type, *, tiles: bool) -> KernelDefinition:
     function = _gemm_tiles if tiles else _gemm
     location = Location(function.__code__.co_filename, function.__code__.co_firstlineno)
     name = f"gemm_int8_{'tiles_' if tiles else ''}{element}"
-    return KernelDefinition(name, function, parameters, location)
+    constant = ("maps",) if tiles else ()
+    return KernelDefinition(name, function, parameters, location, constant=constant)
 
 
 GEMM_INT8 = {element: _kernel(element, tiles=False) for element in RESULTS}

@@ -193,6 +193,9 @@ def _multiplied(
             a.copy(stage, step, (arrived, stage))
             b.copy(stage, step, (arrived, stage))
 
+    # What is copied may be what the launch before this one stores.
+    k.launch_dependents()
+    k.dependency_wait()
     for number in range(plan.stages - 1):
         copy(k.constant(number, u32), k.constant(number, u32))
     if plan.cluster == 1:
@@ -295,7 +298,9 @@ def _kernel(element: Type) -> KernelDefinition:
     parameters |= {"scale": f32, "maps": pointer(u64)}
     parameters |= dict.fromkeys(("a", "b", "bias", "residual", "c"), pointer(element))
     location = Location(_gemm.__code__.co_filename, _gemm.__code__.co_firstlineno)
-    return KernelDefinition(f"gemm_tiles_{element}", _gemm, parameters, location)
+    return KernelDefinition(
+        f"gemm_tiles_{element}", _gemm, parameters, location, constant=("maps",)
+    )
 
 
 GEMM_TILES = {element: _kernel(element) for element in (f16, bf16, f32)}

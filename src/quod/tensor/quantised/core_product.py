@@ -47,8 +47,9 @@ def _multiply(
     for stage in range(layout.stages):
         ring.copy(k.constant(stage, u32) * count + slice_, stage)
         k.copy_async_commit()
-    # An assembler would move loads of the vector above the copies.
-    k.barrier()
+    # The vector is what the launch before this one stores, and blocks are not.
+    k.launch_dependents()
+    k.dependency_wait()
     totals: Sequence[Value] = [k.constant(0.0, f32)] * (2 * layout.tiles)
     if layout.whole:
         for stage in range(layout.stages):
@@ -204,7 +205,7 @@ def _minima(k: Builder, head: Sequence[Value], upper: Value) -> Value:
 
 
 MULTIPLY_ON_CORES = definition(
-    "multiply_blocks_on_cores", _multiply, rows=u32, blocks_per_row=u32, blocks=pointer(u8),
+    "multiply_blocks_on_cores", _multiply, constant=("blocks",), rows=u32, blocks_per_row=u32, blocks=pointer(u8),
     x=pointer(f32), y=pointer(f32),
 )  # fmt: skip
 """The kernel."""
