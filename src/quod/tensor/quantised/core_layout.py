@@ -34,6 +34,8 @@ class CoreLayout:
     stages: int
     whole: bool
     resident: int = 2
+    ahead: bool = False
+    held: int = 0
 
     @property
     def lanes(self) -> int:

@@ -23,6 +23,8 @@ from quod.tensor.quantised.decoders import each_byte
 from quod.tensor.quantised.packed import BYTES
 from quod.tensor.quantised.product import sum_of
 
+Values = tuple[Value, ...]
+
 _HALF = 8
 """Rows between the two that an instance has of a small matrix."""
 _BLOCK = 36
@@ -49,24 +51,32 @@ def _multiply(
         k.copy_async_commit()
     # The vector is what the launch before this one stores, and blocks are not.
     k.launch_dependents()
-    k.dependency_wait()
     totals: Sequence[Value] = [k.constant(0.0, f32)] * (2 * layout.tiles)
     if layout.whole:
+        if layout.ahead:
+            k.copy_async_wait(layout.stages - 1)
+            k.barrier()
+            of_rows = _Blocks(k, layout, ring, 0, layout.held)
+        k.dependency_wait()
         for stage in range(layout.stages):
             vector.convert(slice_ + stage * count)
-            k.copy_async_wait(layout.stages - 1 - stage)
+            if stage or not layout.ahead:
+                k.copy_async_wait(layout.stages - 1 - stage)
             k.barrier()
-            totals = _products(k, layout, ring, vector, stage, totals)
+            if stage or not layout.ahead:
+                of_rows = _Blocks(k, layout, ring, stage)
+            totals = of_rows.products(vector, totals)
             if stage + 1 < layout.stages:
                 k.barrier()
     else:
+        k.dependency_wait()
         steps = (((blocks_per_row + 1) >> 1) + (count - 1)) >> log2(count)
         with k.range(0, steps, carry=tuple(totals)) as loop:
             vector.convert(loop.index * count + slice_)
             k.copy_async_wait(layout.stages - 1)
             k.barrier()
             place = loop.index & (layout.stages - 1)
-            totals = _products(k, layout, ring, vector, place, loop.carried)
+            totals = _Blocks(k, layout, ring, place).products(vector, loop.carried)
             k.barrier()
             after = loop.index + layout.stages
             with k.if_(after < steps):
@@ -129,57 +139,82 @@ class _Ring:
         return [start + (ROWS * tile + half) * PITCH for half in (0, _HALF)]
 
 
-def _products(
-    k: Builder, layout: CoreLayout, ring: _Ring, vector: VectorBytes, stage: Value | int,
-    given: Sequence[Value],
-) -> list[Value]:  # fmt: skip
-    """With the sums of two blocks of each of this instance's rows, two of each tile."""
-    lines = [line for tile in range(layout.tiles) for line in ring.line(stage, tile)]
-    of_four = lane_of(k) & 3
-    upper = (of_four >> 1) == 1
-    heads = [[k.load(ring.room, line + _BLOCK * block, 4) for line in lines] for block in range(2)]
-    totals, backs = list(given), vector.scales()
-    zero = k.constant(0, i32)
-    for block in range(2):
-        sums: list[Value] = [zero] * (2 * len(lines))
-        scales = [_scales(k, head, of_four >> 1) for head in heads[block]]
-        for pair in range(2):
-            at = _BLOCK * block + 4 + 16 * pair
-            quants = [k.load(ring.room, line + at + of_four * 4, 4) for line in lines]
-            for high in range(2):
-                bytes_of_x = vector.words(block, pair, high)
-                for tile in range(layout.tiles):
-                    low, up = (
-                        [(word >> 4 * high) & each_byte(15) for word in quants[2 * tile + half]]
-                        for half in range(2)
-                    )
-                    found: Sequence[Value] = [zero] * 4
-                    for half in (0, 2):
-                        a = (low[half], up[half], low[half + 1], up[half + 1])
-                        found = k.mma(i8, a, bytes_of_x[half : half + 2], found)
-                    for number, value in enumerate(found):
-                        scale = scales[2 * tile + number // 2][2 * pair + high]
-                        sums[4 * tile + number] = sums[4 * tile + number] + scale * value
-        for row, head in enumerate(heads[block]):
-            scale, _ = k.unpack_f16(head[0])
-            joined = _joined(k, sums[2 * row : 2 * row + 2])
-            totals[row] = k.fma(backs[block], scale * joined, totals[row])
-    own = [
-        [k.select(upper, high, low) for low, high in zip(*both, strict=True)]
-        for both in zip(*heads, strict=True)
-    ]
-    minima = [_minima(k, head, of_four & 1) for head in own]
-    none, by = k.constant(0, u32), k.select(upper, backs[1], backs[0]) * -float(BYTES)
-    sums_of_x = vector.sums()
-    for tile in range(layout.tiles):
-        a = (minima[2 * tile], minima[2 * tile + 1], none, none)
-        found = k.mma(i8, a, (sums_of_x, none), [zero] * 4)
-        for half in range(2):
-            row = 2 * tile + half
-            _, least = k.unpack_f16(own[row][0])
-            less = _joined(k, found[2 * half : 2 * half + 2])
-            totals[row] = k.fma(by, least * less, totals[row])
-    return totals
+class _Blocks:
+    """Two blocks of each of this instance's rows, two of each tile: what does not need the vector.
+
+    Words of `held` of the four pairs of groups are in registers, of others in shared memory."""
+
+    def __init__(
+        self, k: Builder, layout: CoreLayout, ring: _Ring, stage: Value | int, held: int = 0
+    ) -> None:
+        self._k, self._tiles, self._ring = k, layout.tiles, ring
+        self._lines = [line for tile in range(layout.tiles) for line in ring.line(stage, tile)]
+        self._of_four = lane_of(k) & 3
+        upper = self._of_four >> 1
+        heads = [
+            [k.load(ring.room, line + _BLOCK * block, 4) for line in self._lines]
+            for block in range(2)
+        ]
+        self._scales = [[_scales(k, head, upper) for head in of_rows] for of_rows in heads]
+        self._sizes = [[k.unpack_f16(head[0])[0] for head in of_rows] for of_rows in heads]
+        own = [
+            [k.select(upper == 1, high, low) for low, high in zip(*both, strict=True)]
+            for both in zip(*heads, strict=True)
+        ]
+        self._minima = [_minima(k, head, self._of_four & 1) for head in own]
+        self._least = [k.unpack_f16(head[0])[1] * -float(BYTES) for head in own]
+        self._held = [self._loaded(pair) for pair in range(held)]
+
+    def _loaded(self, pair: int) -> list[Values]:
+        at = _BLOCK * (pair // 2) + 4 + 16 * (pair % 2)
+        return [
+            self._k.load(self._ring.room, line + at + self._of_four * 4, 4) for line in self._lines
+        ]
+
+    def products(self, vector: VectorBytes, given: Sequence[Value]) -> list[Value]:
+        """Sums with those of the rows' products added."""
+        k = self._k
+        totals, backs = list(given), vector.scales()
+        for block in range(2):
+            sums: list[Value] = [k.constant(0, i32)] * (2 * len(self._lines))
+            for number in (2 * block, 2 * block + 1):
+                held = number < len(self._held)
+                quants = self._held[number] if held else self._loaded(number)
+                for high in range(2):
+                    self._add(sums, quants, vector.words(number, high), number, high)
+            for row, size in enumerate(self._sizes[block]):
+                joined = _joined(k, sums[2 * row : 2 * row + 2])
+                totals[row] = k.fma(backs[block], size * joined, totals[row])
+        none, zero = k.constant(0, u32), k.constant(0, i32)
+        by = k.select((self._of_four >> 1) == 1, backs[1], backs[0])
+        sums_of_x = vector.sums()
+        for tile in range(self._tiles):
+            a = (*self._minima[2 * tile : 2 * tile + 2], none, none)
+            found = k.mma(i8, a, (sums_of_x, none), [zero] * 4)
+            for half in range(2):
+                row = 2 * tile + half
+                less = _joined(k, found[2 * half : 2 * half + 2])
+                totals[row] = k.fma(by, self._least[row] * less, totals[row])
+        return totals
+
+    def _add(
+        self, sums: list[Value], quants: list[Values], bytes_of_x: Values, pair: int, high: int
+    ) -> None:
+        """The products of a run of two groups, by their scales."""
+        k = self._k
+        scales = self._scales[pair // 2]
+        for tile in range(self._tiles):
+            low, up = (
+                [(word >> 4 * high) & each_byte(15) for word in quants[2 * tile + half]]
+                for half in range(2)
+            )
+            found: Sequence[Value] = [k.constant(0, i32)] * 4
+            for half in (0, 2):
+                a = (low[half], up[half], low[half + 1], up[half + 1])
+                found = k.mma(i8, a, bytes_of_x[half : half + 2], found)
+            for number, value in enumerate(found):
+                scale = scales[2 * tile + number // 2][2 * (pair % 2) + high]
+                sums[4 * tile + number] = sums[4 * tile + number] + scale * value
 
 
 def _joined(k: Builder, bytes_: Sequence[Value]) -> Value:
@@ -193,7 +228,7 @@ def _scales(k: Builder, head: Sequence[Value], upper: Value) -> list[Value]:
     _, a, _, c = head
     a, c = a >> upper * 16, c >> upper * 16
     pairs = (a & 0x3F3F, c & 0x0F0F | (a >> 2) & 0x3030)
-    return [k.bitcast((pair >> shift) & 255, i32) for pair in pairs for shift in (0, 8)]
+    return [k.bitcast(number, i32) for pair in pairs for number in (pair & 255, pair >> 8)]
 
 
 def _minima(k: Builder, head: Sequence[Value], upper: Value) -> Value:

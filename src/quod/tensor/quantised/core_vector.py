@@ -132,9 +132,9 @@ class VectorBytes:
         found = own[0] | own[1] << 8 | (own[2] | own[3] << 8) << 16
         return (found ^ _SIGNS) & self._mask
 
-    def words(self, block: int, pair: int, high: int) -> tuple[Value, ...]:
-        """Of a run of two groups what two products take."""
-        return self._k.load(self._room, self._starts[high] + (2 * block + pair) * _PAIR, 4)
+    def words(self, pair: int, high: int) -> tuple[Value, ...]:
+        """Of a run of two groups, a `pair` of four, what two products take."""
+        return self._k.load(self._room, self._starts[high] + pair * _PAIR, 4)
 
 
 def _blended(a: Value, b: Value, mask: int) -> Value:
