@@ -137,8 +137,10 @@ TILE_PLANS = (
     TilePlan((128, 128), 4, 2),
     TilePlan((128, 64), 8),
     TilePlan((64, 64), 4),
+    TilePlan((64, 64), 8),
 )
-"""The plans of warpgroups, the largest first."""
+"""The plans of warpgroups, the largest first; where multiprocessors are left without a tile, more
+stages: the next launch begins on those (see `multiply_tiles`)."""
 
 
 @frozen

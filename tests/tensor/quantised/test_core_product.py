@@ -154,3 +154,22 @@ def test_layouts_are_those_of_the_matrix_and_the_device() -> None:
         assert not matrix.layout.whole
     with open_device("cpu") as device:
         assert core_layout(device, "Q4_K", 64, 4) is None
+
+
+def test_a_chain_whose_launches_overlap(cores: AnyDevice) -> None:
+    """Each fed by the one before, and begun before that has ended."""
+    matrices = [
+        QuantisedMatrix(cores, "Q4_K", weights("Q4_K", 256, 1, seed, 2.0**-9)) for seed in range(4)
+    ]
+    x = np.random.default_rng(4).standard_normal(256).astype(np.float32)
+    wanted, between = x, [cores.upload(x) for _ in range(3)]
+    recording, given = cores.stream().record(), between[2]
+    for number, matrix in enumerate(matrices):
+        wanted = matrix.multiply(wanted)
+        for launch in matrix.launches(given, between[number % 2]):
+            recording.launch(*launch)
+        given = between[number % 2]
+    recording.finish().run()
+    found = np.empty_like(x)
+    cores.download(given, found)
+    assert np.array_equal(bits(found), bits(wanted))
