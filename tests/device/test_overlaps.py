@@ -15,6 +15,7 @@ import pytest
 
 from quod.device import Buffer
 from quod.device.cuda.device import CudaDevice
+from quod.device.cuda.graph import _Overlaps
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
@@ -195,6 +196,26 @@ def test_steps_overlap_but_for_what_is_needed_at_once(kind: str, tmp_path: Path)
         (), (0,), (0, 1), (1, 2), (0, 1, 2, 3), (0, 2, 3, 4), (5,), (6,), (7,),
     ]  # fmt: skip
     assert overlapped(found) == [(), (1,), (1,), (), (2, 3, 4), (), (7,)]
+
+
+def test_what_follows_from_other_edges_has_none(tmp_path: Path) -> None:
+    """A launch of the driver that has several edges does not overlap with any of their steps."""
+    device = open_gpu("simulated", tmp_path)
+    waiting = device.compile(mix, **VARIANTS[0])
+    w, x, y, z = (device.allocate(4 * LANES) for _ in range(4))
+    stream = device.stream().record()
+    stream.fill(w, 3)  # 0
+    stream.launch(waiting, 1, LANES, 0, 0, w, x, y)  # 1: w is there
+    stream.launch(waiting, 1, LANES, 0, 0, w, y, x)  # 2: w was there when 1 began
+    stream.launch(waiting, 1, LANES, 0, 0, w, x, y)  # 3: behind 1, too, which 2 waits for
+    stream.fill(z, 4)  # 4
+    stream.launch(waiting, 1, LANES, 0, 0, w, z, y)  # 5: behind a step that is no launch
+    stream.launch(waiting, 1, LANES, 0, 0, y, z, x)  # 6: y is there
+    steps = stream.finish().recording.steps
+    overlaps = _Overlaps(device.driver, steps, 0)
+    assert [overlaps.split(step) for step in steps] == [
+        ([], []), ([0], []), ([], [1]), ([], [2]), ([], []), ([4], [3]), ([5], []),
+    ]  # fmt: skip
 
 
 def test_older_gpus_and_drivers_take_plain_edges(tmp_path: Path) -> None:

@@ -71,6 +71,9 @@ METHODS: dict[str, Callable[[Right], dict[str, Any]]] = {
     },
     "copy_async_wait": lambda r: {"pending": 0},
     "load_matrices": lambda r: {"pointer": r.room, "index": 0, "transposed": False},
+    "store_matrices": lambda r: {
+        "pointer": r.room, "index": 0, "words": [r.u] * 2, "transposed": False,
+    },
     "mma": lambda r: {"element": bf16, "a": [r.u] * 4, "b": [r.u] * 2, "c": [r.f] * 4},
     "shared": lambda r: {"element": u32, "count": 4},
     "private": lambda r: {"element": u32, "count": 4},

@@ -12,6 +12,7 @@ from quod.kernel.ops import OPS
 
 Rule = TypeVar("Rule")
 
+_PLAIN_STORES = "instances store their own elements; write k.store"
 _PLAIN_COPIES = "copies are done where they begin; load and store in a branch"
 
 _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
@@ -19,7 +20,9 @@ _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
         Capability.EXP2: "processors have no such instruction; write k.exp2(a)",
         Capability.BF16: "few processors have such an instruction; write k.pack_bf16(a, b)",
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
+        Capability.NAMED_BARRIERS: "instances are lanes of one vector; write k.barrier()",
         Capability.TENSOR_CORES: "processors differ in what they have; add products up",
+        Capability.MATRIX_STORES: _PLAIN_STORES,
         Capability.TILE_COPIES: _PLAIN_COPIES,
         Capability.WARPGROUPS: "processors differ in what they have; add products up",
     },
@@ -28,7 +31,9 @@ _REASONS: Mapping[str, Mapping[Capability | None, str]] = {
         Capability.F16: "it leaves rounding open; write k.pack_f16(a, b) or k.unpack_f16(word)",
         Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
         Capability.ASYNC_COPIES: _PLAIN_COPIES,
+        Capability.NAMED_BARRIERS: "it has one barrier, where all come; write k.barrier()",
         Capability.TENSOR_CORES: "its subgroup matrices are a draft; add products up",
+        Capability.MATRIX_STORES: _PLAIN_STORES,
         Capability.TILE_COPIES: _PLAIN_COPIES,
         Capability.WARPGROUPS: "its matrices are of one subgroup; add products up",
     },

@@ -279,6 +279,23 @@ class Builder(ValueBuilder):
         """Waits until every instance of the workgroup is here; legal where all instances come."""
         self._tracer.record("barrier", (), ())
 
+    def named_barrier(self, number: int, count: int) -> None:
+        """Waits until `count` instances have come to the barrier `number`, from 1 to 15.
+
+        Legal where it is known which subgroups come: under conditions that are uniform, or compare
+        `k.subgroup_id()` with constants. For machines with the capability ``named_barriers``.
+        """
+        self._named_barrier("named_barrier", number, count)
+
+    def named_barrier_arrive(self, number: int, count: int) -> None:
+        """Comes to the barrier `number` as `named_barrier` does, but does not wait there."""
+        self._named_barrier("named_barrier_arrive", number, count)
+
+    def _named_barrier(self, name: str, number: int, count: int) -> None:
+        number = whole_number("the number of a named barrier", number, 1, 15, error=TraceError)
+        count = whole_number("the instances of a named barrier", count, 1, error=TraceError)
+        self._tracer.record(name, (), (), {"number": number, "count": count})
+
     # --- launches that overlap
 
     def dependency_wait(self) -> None:

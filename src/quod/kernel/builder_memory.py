@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from quod.kernel import types
 from quod.kernel.errors import TraceError, an
@@ -191,6 +192,28 @@ class MemoryBuilder(ABC):
         name = "load_matrices_transposed" if transposed else "load_matrices"
         self._element(pointer, "loaded from")
         return self._tracer.record(name, (pointer, self._index(index)), [types.u32] * 4)
+
+    def store_matrices(
+        self, pointer: Value, index: Operand, words: Sequence[Value], *, transposed: bool = False
+    ) -> None:
+        """Stores 1, 2 or 4 matrices of 8 by 8 floats of 16 bits to shared memory.
+
+        Of each an instance has a word in `words`, as `load_matrices` gives it. pointer[index], of
+        u32, is where a row of four words begins: that of instance i is row i % 8 of matrix i // 8,
+        and what the others point to does not matter. `transposed` where rows in memory are columns
+        of the matrices. For machines with the capability ``matrix_stores``; legal where all
+        instances of the workgroup come.
+        """
+        transposed = flag("transposed", transposed, error=TraceError)
+        if not isinstance(words, (list, tuple)):
+            raise TraceError(
+                f"words must be a list or tuple of values, not {an(type(words).__name__)}"
+            )
+        self._element(pointer, "stored to")
+        for word in words:
+            check_value(word, "store_matrices")
+        operands = (pointer, self._index(index), *words)
+        self._tracer.record("store_matrices", operands, (), {"transposed": transposed})
 
     def pointer_add(self, pointer: Value, index: Operand) -> Value:
         """The address `index` elements after a pointer."""

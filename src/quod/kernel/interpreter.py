@@ -10,15 +10,18 @@ asynchronous copy that is used before it was waited for, a loop that does not en
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers
-from quod.kernel.interpreter_program import program
-from quod.kernel.interpreter_run import Frame, Lanes, Run
+from quod.kernel.interpreter_program import Program, program
+from quod.kernel.interpreter_roles import Parts
+from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
 from quod.kernel.interpreter_tiles import check_arrived
 from quod.kernel.ir import Kernel
+from quod.kernel.roles import find_roles, has_named_barriers
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import PointerType, Type
 
@@ -58,6 +61,8 @@ def interpret(
             kernel.location,
         )
     groups_at_once = -(-groups_at_once // kernel.cluster) * kernel.cluster
+    if has_named_barriers(kernel):
+        groups_at_once = 1
     buffers: list[Buffer] = []
     bound = [
         _bind(kernel, name, parameter.type, given, buffers)
@@ -66,6 +71,7 @@ def interpret(
         )
     ]
     compiled = program(kernel)
+    roles = find_roles(kernel).parts() if has_named_barriers(kernel) else None
     with np.errstate(all="ignore"):
         for first in range(0, groups, groups_at_once):
             count = min(groups_at_once, groups - first)
@@ -73,11 +79,19 @@ def interpret(
                 kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule,
                 waiting,
             )  # fmt: skip
-            frame: Frame = compiled.body.frame(run.lanes)
-            for slot, lanes in zip(compiled.body.arguments, bound, strict=True):
-                frame[slot] = _spread(lanes, run.lanes)
-            compiled.body.run(frame, run, run.everyone)
+            if roles is None:
+                _run_body(compiled, run, bound, run.everyone)
+            else:
+                run.parts = Parts(run, roles)
+                run.parts.go(partial(_run_body, compiled, run, bound))
             check_arrived(run)
+
+
+def _run_body(compiled: Program, run: Run, bound: Sequence[int | np.generic], mask: Mask) -> None:
+    frame: Frame = compiled.body.frame(run.lanes)
+    for slot, lanes in zip(compiled.body.arguments, bound, strict=True):
+        frame[slot] = _spread(lanes, run.lanes)
+    compiled.body.run(frame, run, mask)
 
 
 def _bind(

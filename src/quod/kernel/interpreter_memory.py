@@ -260,6 +260,12 @@ class SharedBuffer(Buffer):
             else:
                 record.reshape(self._units)[groups] = _NOBODY
 
+    def meet(self, lanes: Array) -> None:
+        """Forgets what some instances of the one workgroup touched, and what several loaded."""
+        for record in (self._writer, self._reader):
+            several = record < _NOBODY
+            record[several | np.where(record >= 0, lanes[np.maximum(record, 0)], False)] = _NOBODY
+
     def _indices(self, first: Array, lanes: Array, size: int) -> Array:
         if self._units[0] == 1:
             return first
@@ -291,14 +297,7 @@ class SharedBuffer(Buffer):
 
     def load_rows(self, offsets: Array, lanes: Array, place: Place) -> Array:
         """Four words for each lane, which others of its subgroup get too: an array each."""
-        unaligned = offsets % _ROW_BYTES != 0
-        if unaligned.any():
-            at = int(np.argmax(unaligned))
-            raise place.error(
-                int(lanes[at]),
-                f"loads a row of a matrix at byte {offsets[at]} of {self.name}, which is not a "
-                f"multiple of {_ROW_BYTES}",
-            )
+        self._check_rows("loads", offsets, lanes, place)
         rows = np.stack(self.load(offsets, lanes, types.u32, _ROW_BYTES // 4, place), axis=1)
         places = self._places(offsets, lanes, _ROW_BYTES)
         self._refuse(
@@ -309,6 +308,23 @@ class SharedBuffer(Buffer):
         )
         self._reader[places] = _MANY
         return rows
+
+    def store_rows(self, offsets: Array, lanes: Array, rows: Array, place: Place) -> None:
+        """Stores four words where each lane points, which others of its subgroup had."""
+        self._check_rows("stores", offsets, lanes, place)
+        self.store(offsets, lanes, types.u32, list(rows.T), place)
+        # Others may not load it either before a barrier, the lane itself included.
+        self._writer[self._places(offsets, lanes, _ROW_BYTES)] = _MANY
+
+    def _check_rows(self, verb: str, offsets: Array, lanes: Array, place: Place) -> None:
+        unaligned = offsets % _ROW_BYTES != 0
+        if unaligned.any():
+            at = int(np.argmax(unaligned))
+            raise place.error(
+                int(lanes[at]),
+                f"{verb} a row of a matrix at byte {offsets[at]} of {self.name}, which is not a "
+                f"multiple of {_ROW_BYTES}",
+            )
 
     def tile(self, offsets: Array, lane: int, place: Place) -> Array:
         """Elements of 16 bits at such bytes, for a product of all instances beside a lane."""

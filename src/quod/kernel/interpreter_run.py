@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from quod.kernel.interpreter_copies import PendingCopies
 from quod.kernel.interpreter_memory import Buffer, Place, Pointers
 from quod.kernel.interpreter_pending import Tiles
-from quod.kernel.ir import Kernel, Location
+from quod.kernel.ir import Kernel, Location, Op
 from quod.kernel.semantics import Array
+
+if TYPE_CHECKING:
+    from quod.kernel.interpreter_roles import Parts
 
 Lanes = Array | Pointers
 """One value, or one address, an instance."""
@@ -60,6 +64,9 @@ class Run:
     ) -> None:  # fmt: skip
         self.granule = granule
         self.waiting = waiting
+        self.parts: Parts | None = None
+        """The instances that go ways of their own, if some do."""
+        self.declared: dict[Op, int] = {}
         self.width = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
         self.lanes = self.width * count

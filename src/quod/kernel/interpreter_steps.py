@@ -34,6 +34,7 @@ from quod.kernel.interpreter_tiles import mma_wait as mma_wait
 from quod.kernel.interpreter_together import check_together, forget_accesses
 from quod.kernel.ir import Op
 from quod.kernel.ops import OPS, distances
+from quod.kernel.roles import is_waiting
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -169,8 +170,10 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
         return Buffer(name, np.frombuffer(data, NUMPY_TYPES[element]))
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        run.buffers.append(buffer(run))
-        frame[results[0]] = Pointers(len(run.buffers) - 1, np.zeros(run.lanes, np.int64))
+        if op not in run.declared:
+            run.buffers.append(buffer(run))
+            run.declared[op] = len(run.buffers) - 1
+        frame[results[0]] = Pointers(run.declared[op], np.zeros(run.lanes, np.int64))
 
     return step
 
@@ -261,8 +264,23 @@ def copy_async_wait(op: Op, operands: list[int], results: list[int]) -> Step:
 
 def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
+        if run.parts is not None:
+            run.parts.meet_all(op)
+            return
         check_together(op, run, mask)
         forget_accesses(run, mask)
+
+    return step
+
+
+def named_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
+    """One that waits, or only comes."""
+    number, count = int(op.attributes["number"]), int(op.attributes["count"])
+    waits = is_waiting(op)
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        assert run.parts is not None
+        run.parts.come(op, number, count, waits=waits)
 
     return step
 
@@ -274,13 +292,16 @@ def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
         check_together(op, run, mask)
         lanes = array(frame[value])
         bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
-        other = (bits != bits[:, :1]).reshape(-1) & mask.bits
+        first = bits[:, :1]
+        if run.parts is not None:
+            first = run.parts.agree(op, bits[:, mask.lanes[:1]])
+        other = (bits != first).reshape(-1) & mask.bits
         if np.count_nonzero(other):
             lane = int(np.argmax(other))
             group, instance = divmod(lane, run.width)
             raise InterpreterError(
                 f"instance {instance} of workgroup {run.first + group} has {lanes[lane]} where "
-                f"instance 0 has {lanes[lane - instance]}: the value is not uniform",
+                f"instance 0 has {first[group].view(lanes.dtype)[0]}: the value is not uniform",
                 op.location,
             )
         frame[results[0]] = lanes
@@ -354,6 +375,26 @@ def _load_matrices(op: Op, operands: list[int], results: list[int], *, transpose
             found[:, lanes] = matrices.words_of_rows(rows, transposed=transposed)
         for slot, words in zip(results, found, strict=True):
             frame[slot] = words
+
+    return step
+
+
+def store_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
+    pointer, index, *words = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        pointed = mask.lanes % 32 < 8 * len(words)
+        addresses = _addresses(frame, pointer, index, 4)
+        given = np.stack([array(frame[slot])[mask.lanes] for slot in words])
+        rows = np.zeros((run.lanes, 4), np.uint32)
+        to = mask.lanes[pointed]
+        rows[to] = matrices.rows_of_words(given, transposed=op.attributes["transposed"])
+        for number, lanes in addresses.each(to):
+            room = run.buffers[number]
+            assert isinstance(room, SharedBuffer)
+            place = run.place(op.location)
+            room.store_rows(addresses.offset[lanes], lanes, rows[lanes], place)
 
     return step
 

@@ -14,11 +14,15 @@ def check_together(op: Op, run: Run, mask: Mask) -> None:
     """InterpreterError unless of each workgroup all instances are here, or none."""
     if mask.full:
         return
-    rows = mask.bits.reshape(-1, run.width)
+    # Between named barriers subgroups go their own ways.
+    width = run.width if run.parts is None else min(run.width, run.subgroup_size)
+    rows = mask.bits.reshape(-1, width)
     split = rows.any(axis=1) & ~rows.all(axis=1)
     if split.any():
         group = int(np.argmax(split))
         missing, waiting = int(np.argmin(rows[group])), int(np.argmax(rows[group]))
+        if run.parts is not None:
+            missing, waiting, group = missing + width * group, waiting + width * group, 0
         raise InterpreterError(
             f"instance {missing} of workgroup {run.first + group} does not reach the {op.name} "
             f"that instance {waiting} waits at",

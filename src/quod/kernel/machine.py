@@ -62,6 +62,12 @@ class Capability(StrEnum):
     TENSOR_CORES = "tensor_cores"
     """Subgroups of 32 multiply small matrices that their registers hold together."""
 
+    MATRIX_STORES = "matrix_stores"
+    """Subgroups of 32 store such matrices to shared memory, row by row."""
+
+    NAMED_BARRIERS = "named_barriers"
+    """Some subgroups of a workgroup wait for one another, while others go their own ways."""
+
     TILE_COPIES = "tile_copies"
     """A unit of its own copies tiles of arrays to shared memory, to all workgroups of a cluster at
     once, and barriers in memory count what has come."""

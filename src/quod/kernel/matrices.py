@@ -28,6 +28,19 @@ def words_of_rows(rows: Array, *, transposed: bool) -> Array:
     return np.swapaxes(words, 0, 1).reshape(4, -1)
 
 
+def rows_of_words(words: Array, *, transposed: bool) -> Array:
+    """The rows of 1, 2 or 4 matrices whose words 32 lanes have: a row of the result a lane.
+
+    A row of `words` is a matrix. Row i % 8 of matrix i // 8 is for lane i; of fewer than four
+    matrices the other lanes have none, and the result has less than 32 rows a subgroup.
+    """
+    halves = np.ascontiguousarray(words).view(np.uint16).reshape(len(words), -1, 8, 8)
+    if transposed:
+        halves = np.swapaxes(halves, 2, 3)
+    rows = np.ascontiguousarray(np.swapaxes(halves, 0, 1)).view(np.uint32)
+    return rows.reshape(-1, 4)
+
+
 def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
     """The four values of A B + C of each lane, of its four words of A, two of B, four of C.
 

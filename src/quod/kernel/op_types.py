@@ -178,6 +178,25 @@ def load_matrices(op: Op) -> None:
         raise _fail(op, f"{op.name} gives u32, not {names_of(types_of(op.results))}")
 
 
+def named_barrier(op: Op) -> None:
+    _counts(op, 0, 0)
+    number, count = op.attributes.get("number"), op.attributes.get("count")
+    if type(number) is not int or not 1 <= number <= 15:
+        raise _fail(op, f"a named barrier has a number from 1 to 15, not {number}")
+    if type(count) is not int or count < 1:
+        raise _fail(op, f"a named barrier is of a whole number of instances, not {count}")
+
+
+def store_matrices(op: Op) -> None:
+    pointer, words = types.pointer(types.u32, "shared"), op.operands[2:]
+    if len(words) not in (1, 2, 4):
+        raise _fail(op, f"{op.name} stores 1, 2 or 4 matrices, not {len(words)}")
+    _counts(op, 2 + len(words), 0)
+    _expect(op, [pointer, types.u32, *[types.u32] * len(words)])
+    if type(op.attributes.get("transposed")) is not bool:
+        raise _fail(op, f"{op.name} says whether matrices are transposed")
+
+
 def copy_async_wait(op: Op) -> None:
     _counts(op, 0, 0)
     pending = op.attributes.get("pending")

@@ -14,6 +14,7 @@ import numpy as np
 
 from quod.kernel import semantics, types
 from quod.kernel.machine import Capability
+from quod.kernel.matrix_ops import define_matrix_ops
 from quod.kernel.op_table import OPS
 from quod.kernel.op_table import define as _define
 from quod.kernel.semantics import NUMPY_TYPES
@@ -205,6 +206,20 @@ _row = partial(
 _row("local_id", "-> u32", "Index of this instance in its workgroup.", varies="always")
 _row("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
 _row("num_workgroups", "-> u32", "Workgroups in the grid.")
+_row = partial(
+    _define, "Where an instance is, barriers and subgroups", effect="barrier", cost="barriers",
+    type_rule="named_barrier", capability=Capability.NAMED_BARRIERS,
+)  # fmt: skip
+_row(
+    "named_barrier", "->",
+    "Waits until `count` instances have come to the barrier `number`, 1 to 15. Which subgroups "
+    "come to it is known before the kernel runs.",
+)  # fmt: skip
+_row(
+    "named_barrier_arrive", "->",
+    "Comes to the barrier `number`, and goes on: what this instance did before comes before what "
+    "those do that wait there.", step="named_barrier",
+)  # fmt: skip
 _row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
 _row(
     "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
@@ -241,48 +256,7 @@ _row(
     combines="max",
 )  # fmt: skip
 
-_row = partial(
-    _define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES, together=True,
-    effect="read", access="load", type_rule="load_matrices", varies="always", cost="memory",
-)  # fmt: skip
-_row(
-    "load_matrices", "ptr<T> I -> u32 u32 u32 u32",
-    "Four matrices of 8 by 8 halves out of shared memory. Instance i of the subgroup points to row "
-    "i % 8 of matrix i // 8: 16 bytes, at a multiple of as many, stored before the last barrier. "
-    "Of each matrix it gets elements 2 * (i % 4) and the next one of row i // 4, in one word.",
-    T=(types.u32,), I=(types.u32,),
-)  # fmt: skip
-_row(
-    "load_matrices_transposed", "ptr<T> I -> u32 u32 u32 u32",
-    "The same of the transposed matrices: of column i // 4, from rows 2 * (i % 4) and the next.",
-    T=(types.u32,), I=(types.u32,),
-)  # fmt: skip
-_row = partial(
-    _define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES, together=True,
-    effect="subgroup", step="mma",
-)  # fmt: skip
-_OF_A_PRODUCT = "u32 u32 u32 u32 u32 u32 f32 f32 f32 f32 -> f32 f32 f32 f32"
-_row(
-    "mma_f16", _OF_A_PRODUCT,
-    "A B + C of a subgroup, with A of 16 by 16 f16, B of 16 by 8 and C of 16 by 8 f32. Words of "
-    "two elements, the first in the low half. With g = i // 4 and t = i % 4, instance i has A[g, "
-    "2t], A[g + 8, 2t], A[g, 2t + 8] and A[g + 8, 2t + 8] with the next of the row each, B[2t, g] "
-    "and B[2t + 8, g] with the next of the column, C[g, 2t], C[g, 2t + 1], C[g + 8, 2t] and "
-    "C[g + 8, 2t + 1]. Products are exact; sums may be truncated at each step.",
-)  # fmt: skip
-_row("mma_bf16", _OF_A_PRODUCT, "The same of bf16.")
-_row(
-    "mma_tf32", _OF_A_PRODUCT,
-    "The same of f32, of which 10 bits behind the point count: A is 16 by 8 and B 8 by 8. Instance "
-    "i has A[g, t], A[g + 8, t], A[g, t + 4] and A[g + 8, t + 4], B[t, g] and B[t + 4, g].",
-)  # fmt: skip
-_row(
-    "mma_i8", "u32 u32 u32 u32 u32 u32 i32 i32 i32 i32 -> i32 i32 i32 i32",
-    "The same of i8, four in a word, with sums of i32, modulo 2**32: A is 16 by 32 and B 32 by 8. "
-    "Instance i has A[g, 4t], A[g + 8, 4t], A[g, 4t + 16] and A[g + 8, 4t + 16] with the next "
-    "three of the row each, B[4t, g] and B[4t + 16, g] with the next three of the column.",
-)  # fmt: skip
-
+define_matrix_ops()
 define_tile_ops()
 
 _row = partial(_define, "Constants and conversions")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from quod.kernel import op_types, types
 from quod.kernel.dependents import check_dependents
 from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
 from quod.kernel.ops import OPS
+from quod.kernel.roles import Roles, check_meetings, has_named_barriers
 from quod.kernel.sums import check_sums
 from quod.kernel.tile_ops import CLUSTERS
 from quod.kernel.types import PointerType
@@ -22,12 +25,15 @@ MOST_PRIVATE_BYTES = 8192
 
 _OF_SUBGROUPS = {
     Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores",
-    Capability.TILE_COPIES: "copies of tiles", Capability.WARPGROUPS: "products of tiles",
+    Capability.MATRIX_STORES: "stores of matrices", Capability.TILE_COPIES: "copies of tiles",
+    Capability.WARPGROUPS: "products of tiles", Capability.NAMED_BARRIERS: "named barriers",
 }  # fmt: skip
 """What ops need that instances of a subgroup do together, in words."""
 
 
-_TOGETHER = {Capability.TENSOR_CORES: 1, Capability.WARPGROUPS: 4}
+_TOGETHER = {
+    Capability.TENSOR_CORES: 1, Capability.MATRIX_STORES: 1, Capability.WARPGROUPS: 4
+}  # fmt: skip
 """How many whole subgroups ops need."""
 
 
@@ -38,7 +44,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     used once and at once; no recursion; barriers and subgroup ops only where every instance of a
     workgroup comes; shared memory and features within those of the machine; sums of products that
     are under way used by further products and waits alone; before a wait for the launches before
-    only arrays that are constant.
+    only arrays that are constant; at named barriers as many instances as they say.
     """
     _check_calls(kernel)
     for function in kernel.functions:
@@ -54,7 +60,12 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
         (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
     )
     uniformity.visit(kernel.block)
-    _Together().check(kernel.block, uniformity, None)
+    branches: Collection[Op] = ()
+    if has_named_barriers(kernel):
+        roles = Roles(kernel, uniformity)
+        check_meetings(kernel, roles)
+        branches = roles.branches
+    _Together(branches).check(kernel.block, uniformity, None, None)
 
 
 def _check_calls(kernel: Kernel) -> None:
@@ -267,28 +278,45 @@ def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
         )
 
 
+_OF_ONE_SUBGROUP = (Capability.SUBGROUPS, Capability.TENSOR_CORES, Capability.MATRIX_STORES)
+"""What ops need that subgroups do each by itself."""
+
+
 class _Together:
-    """Barriers and subgroup ops stand only where every instance of the workgroup comes."""
+    """Barriers and subgroup ops stand only where every instance of the workgroup comes.
 
-    def __init__(self) -> None:
-        self._checked: set[tuple[int, bool]] = set()
+    Between named barriers subgroups go their own ways: there the latter stand where every instance
+    of a subgroup comes.
+    """
 
-    def check(self, block: Block, uniformity: Uniformity, divergent: Op | None) -> None:
-        """Checks a region that runs under the divergent op, if any."""
+    def __init__(self, roles: Collection[Op]) -> None:
+        """`roles` are branches of which each subgroup takes one side."""
+        self._roles = roles
+        self._checked: set[tuple[int, bool, bool]] = set()
+
+    def check(
+        self, block: Block, uniformity: Uniformity, divergent: Op | None, in_subgroup: Op | None
+    ) -> None:
+        """Checks a region that runs under the divergent op, if any, and under one that divides
+        subgroups."""
         for op in block.ops:
-            if op.definition.together and divergent is not None:
+            over = in_subgroup if op.definition.capability in _OF_ONE_SUBGROUP else divergent
+            if op.definition.together and over is not None:
                 raise VerificationFailure(
                     f"{an(op.name)} that not every instance reaches: it stands under the "
-                    f"{divergent.name} of line {divergent.location.line}, whose condition differs "
+                    f"{over.name} of line {over.location.line}, whose condition differs "
                     "between instances",
                     op.location,
                 )
-            inner = op if uniformity.diverges(op) else divergent
+            inner = (divergent, in_subgroup)
+            if uniformity.diverges(op):
+                inner = (op, in_subgroup if op in self._roles else op)
             for region in op.regions:
-                self.check(region, uniformity, inner)
+                self.check(region, uniformity, *inner)
             if op.name == "call":
                 inside = uniformity.inside(op)
-                key = (id(inside), divergent is not None)
+                key = (id(inside), divergent is not None, in_subgroup is not None)
                 if key not in self._checked:
                     self._checked.add(key)
-                    self.check(op.attributes["function"].block, inside, divergent)
+                    function: Function = op.attributes["function"]
+                    self.check(function.block, inside, divergent, in_subgroup)

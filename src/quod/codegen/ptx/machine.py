@@ -14,7 +14,7 @@ SUBGROUP_SIZE = 32
 
 FEATURES = frozenset((
     Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS,
-    Capability.EXP2,
+    Capability.EXP2, Capability.NAMED_BARRIERS,
 ))  # fmt: skip
 
 _SINCE_80 = frozenset((
@@ -110,7 +110,7 @@ def ptx_machine(
     if row.capability >= 80:
         features |= _SINCE_80
     if row.capability >= 90:
-        features |= {Capability.TILE_COPIES}
+        features |= {Capability.MATRIX_STORES, Capability.TILE_COPIES}
     if arch == _WITH_WARPGROUPS:
         features |= {Capability.WARPGROUPS}
     most = row.shared_bytes

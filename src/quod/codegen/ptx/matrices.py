@@ -17,6 +17,15 @@ def _load(modifier: str) -> Rule:
     return rule
 
 
+def _store(body: BodyEmitter, op: Op) -> None:
+    pointer, index, *words = op.operands
+    body.require(op, (7, 8), 90)
+    place = address_of(body, pointer, index).text()
+    stored = _vector([body.register(word) for word in words])
+    modifier = f".x{len(words)}" + (".trans" if op.attributes["transposed"] else "")
+    body.line(f"stmatrix.sync.aligned.m8n8{modifier}.shared.b16 {place}, {stored};")
+
+
 def _multiply(shape: str, element: str, sums: str = "f32") -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
         body.require(op, (7, 0), 80)
@@ -42,6 +51,7 @@ def _vector(registers: list[str]) -> str:
 RULES: dict[str, Rule] = {
     "load_matrices": _load(""),
     "load_matrices_transposed": _load(".trans"),
+    "store_matrices": _store,
     "mma_f16": _multiply("m16n8k16", "f16"),
     "mma_bf16": _multiply("m16n8k16", "bf16"),
     "mma_tf32": _multiply("m16n8k8", "tf32"),

@@ -27,6 +27,13 @@ def _barrier(body: BodyEmitter, op: Op) -> None:
     body.line("bar.sync 0;")
 
 
+def _named_barrier(instruction: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        body.line(f"bar.{instruction} {op.attributes['number']}, {op.attributes['count']};")
+
+    return rule
+
+
 def _members(body: BodyEmitter, op: Op) -> str:
     """The instances of a warp, as bits."""
     size = body.module.machine.subgroup_size
@@ -130,6 +137,8 @@ RULES: dict[str, Rule] = {
     "ballot": _ballot,
     **dict.fromkeys(COMBINING, _combined),
     "barrier": _barrier,
+    "named_barrier": _named_barrier("sync"),
+    "named_barrier_arrive": _named_barrier("arrive"),
     "print": _left_out,
     "assert": _left_out,
 }

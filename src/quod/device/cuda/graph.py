@@ -109,33 +109,51 @@ def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
 
 
 class _Overlaps:
-    """Which launches of a section may begin before others have ended."""
+    """Which launches of a section may begin before others have ended.
+
+    A launch overlaps with one other at most: of several the driver waits for all before it begins
+    anything. So what follows from another edge has none. Sets of steps are bits.
+    """
 
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:
         """`first` is the number of the first step."""
         self._steps, self._first = steps, first
         asked = any(isinstance(step, Launch) and step.overlapped for step in steps)
         self._are_some = asked and driver.cuDriverGetVersion() >= _EDGES_SINCE
-        # Bits of the steps that have ended once one has: who waits waits for the end of all before.
-        self._ended: list[int] = []
+        # The steps that have ended once one begins, and once it has ended: who waits by itself
+        # waits for the end of all before it.
+        self._at_begin: list[int] = []
+        self._at_end: list[int] = []
 
     def split(self, step: Step) -> tuple[list[int], list[int]]:
         """The steps that the next one begins after, and those that it waits for by itself."""
         after = [number for number in step.after if number >= self._first]
         if not self._are_some:
             return after, []
-        implied = 0
-        for number in after:
-            implied |= self._ended[number - self._first]
-        self._ended.append(implied | sum(1 << (number - self._first) for number in after))
         overlapped = step.overlapped if isinstance(step, Launch) else ()
-        needed = [
-            number
-            for number in after
-            if number not in overlapped or not implied >> (number - self._first) & 1
-        ]
-        own = [number for number in needed if number in overlapped and self._is_kernel(number)]
-        return [number for number in needed if number not in own], own
+        implied = self._union(self._at_end, after)
+        waited = [n for n in after if n in overlapped and not self._has(implied, n)]
+        own = [number for number in waited if self._is_kernel(number)]
+        before = [n for n in after if n not in overlapped or (n in waited and n not in own)]
+        if overlapped:
+            known = self._union(self._at_begin, own) | self._union(self._at_end, before)
+            before = [number for number in before if not self._has(known, number)]
+        ended = self._union(self._at_end, before) | self._bits(before)
+        self._at_begin.append(ended | self._union(self._at_begin, own))
+        self._at_end.append(implied | self._bits(after))
+        return before, own
+
+    def _union(self, known: list[int], numbers: Iterable[int]) -> int:
+        found = 0
+        for number in numbers:
+            found |= known[number - self._first]
+        return found
+
+    def _bits(self, numbers: Iterable[int]) -> int:
+        return sum(1 << (number - self._first) for number in numbers)
+
+    def _has(self, steps: int, number: int) -> bool:
+        return bool(steps >> (number - self._first) & 1)
 
     def _is_kernel(self, number: int) -> bool:
         step = self._steps[number - self._first]

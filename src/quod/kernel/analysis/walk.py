@@ -144,6 +144,10 @@ class _Walker:
             self._load(op, active, mix)
             return
         count = 1 if kind == "atomic" else int(op.attributes.get("count", len(op.operands) - 2))
+        if op.name == "store_matrices":
+            # Of each matrix eight instances point to a row.
+            active = active & (np.arange(self._size) % WARP < 8 * count)
+            count = 4
         for at in reversed(op.definition.pointers):
             self._touch(kind, op, op.operands[at : at + 2], count, active, mix)
         self._set(op.results, [varying("data", op.location)] * len(op.results))

@@ -1,10 +1,10 @@
-"""One decoder for each instruction that reaches memory or other lanes."""
+"""One decoder for each instruction that reaches memory or other launches."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, w
 from quod.codegen.ptx.interpreter.instructions import elements
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
-from quod.kernel import matrices
 
 
 class Run(Protocol):
@@ -64,7 +63,8 @@ def _where_to(instruction: Instruction, spaces: tuple[str, ...]) -> tuple[str, i
     return space, count, type_, hints
 
 
-def _parts(text: str, count: int, instruction: Instruction) -> list[str]:
+def parts_of(text: str, count: int, instruction: Instruction) -> list[str]:
+    """The registers of a vector operand, or the one register."""
     parts = elements(text) if text[0] == "{" else [text]
     if len(parts) != count:
         raise instruction.error(f"moves {count} words, and {text} are {len(parts)}")
@@ -84,7 +84,7 @@ def load(instruction: Instruction, operands: Operands) -> Code:
     space, count, type_, hints = _where_to(instruction, ("global", "shared", "local"))
     operands.count(2)
     target, source = instruction.operands
-    slots = [operands.loose_target(part) for part in _parts(target, count, instruction)]
+    slots = [operands.loose_target(part) for part in parts_of(target, count, instruction)]
     base, offset = operands.address(source)
     bits, constant = bits_of(type_), "nc" in hints
     if constant and space != "global":
@@ -115,7 +115,7 @@ def store(instruction: Instruction, operands: Operands) -> Code:
     operands.count(2)
     target, source = instruction.operands
     bits = bits_of(type_)
-    parts = _parts(source, count, instruction)
+    parts = parts_of(source, count, instruction)
     slots = [operands.loose_source(part, f"b{bits}") for part in parts]
     base, offset = operands.address(target)
     if any(operands.slots.bits[slot] < bits for slot in slots):
@@ -237,229 +237,6 @@ def grid_control(instruction: Instruction, operands: Operands) -> Code:
     raise instruction.error("controls no launches in a way that is known here")
 
 
-# --- other lanes
-
-
-def barrier(instruction: Instruction, operands: Operands) -> Code:
-    """bar.sync 0: every instance that has not ended waits here."""
-    known = {("bar", "sync"), ("barrier", "sync"), ("barrier", "sync", "aligned")}
-    if instruction.opcode == ("bar", "warp", "sync"):
-        return _warp_barrier(instruction, operands)
-    if instruction.opcode not in known or operands.number(instruction.operands[0]) != 0:
-        raise instruction.error("is no barrier that is known here")
-    operands.count(1)
-
-    def act(run: Run, frame: Frame, mask: Array) -> None:
-        touched = run.touched(run.groups, mask)
-        missing = run.live & ~mask & touched[run.groups]
-        if missing.any():
-            raise run.memory.place(instruction.location).error(
-                int(np.argmax(missing)),
-                f"does not reach the barrier that instance {run.instance(mask)} waits at",
-            )
-        run.memory.shared.barrier(None if touched.all() else touched)
-
-    return effect(act)
-
-
-def _warp_barrier(instruction: Instruction, operands: Operands) -> Code:
-    operands.count(1)
-    members = operands.source(instruction.operands[0], "b32")
-
-    def act(run: Run, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, run, frame[members], mask)
-
-    return effect(act)
-
-
-def _check_members(instruction: Instruction, run: Run, members: Array, mask: Array) -> None:
-    """All lanes that a member mask names, of those that have not ended, are here."""
-    place = run.memory.place(instruction.location)
-    outside = mask & ((members >> run.lanes & np.uint32(1)) == 0)
-    if outside.any():
-        raise place.error(int(np.argmax(outside)), "is not in its own member mask")
-    named = np.zeros(int(run.warps[-1]) + 1, np.uint32)
-    named[run.warps[mask]] = members[mask]
-    different = mask & (named[run.warps] != members)
-    if different.any():
-        raise place.error(int(np.argmax(different)), "has a member mask of its own")
-    absent = run.live & ~mask & ((named[run.warps] >> run.lanes & np.uint32(1)) == 1)
-    if absent.any():
-        raise place.error(int(np.argmax(absent)), "does not come where its warp waits for it")
-
-
-def shuffle(instruction: Instruction, operands: Operands) -> Code:
-    """shfl.sync: another lane's register."""
-    modes = ("idx", "up", "down", "bfly")
-    match instruction.opcode[1:]:
-        case ("sync", mode, "b32") if mode in modes:
-            operands.count(5)
-        case _:
-            raise instruction.error("is no shuffle that is known here")
-    first, *rest = instruction.operands
-    target, *flag = first.split("|")
-    to = operands.target(target.strip(), "b32")
-    inside_to = operands.target(flag[0].strip(), "pred") if flag else None
-    value, lane, limit, members = (operands.source(text, "b32") for text in rest)
-
-    def act(run: Run, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, run, frame[members], mask)
-        own = run.lanes.astype(np.int64)
-        by = (frame[lane] & np.uint32(31)).astype(np.int64)
-        segment = (frame[limit] >> np.uint32(8) & np.uint32(31)).astype(np.int64)
-        clamp = (frame[limit] & np.uint32(31)).astype(np.int64)
-        last = (own & segment) | (clamp & ~segment)
-        lowest = own & segment
-        match mode:
-            case "up":
-                source, inside = own - by, own - by >= last
-            case "down":
-                source, inside = own + by, own + by <= last
-            case "bfly":
-                source, inside = own ^ by, own ^ by <= last
-            case _:
-                source = lowest | (by & ~segment)
-                inside = source <= last
-        source = np.where(inside, source, own)
-        whole = run.first_of_warp + source
-        there = np.minimum(whole, len(mask) - 1)
-        absent = mask & ((whole != there) | (run.warps[there] != run.warps) | ~mask[there])
-        if absent.any():
-            at = int(np.argmax(absent))
-            raise run.memory.place(instruction.location).error(
-                at, f"takes the register of lane {source[at]} of its warp, which is not there"
-            )
-        taken = frame[value][np.where(mask, whole, 0)]
-        frame[to] = where(mask, taken, frame[to])
-        if inside_to is not None:
-            frame[inside_to] = where(mask, inside, frame[inside_to])
-
-    return effect(act)
-
-
-def vote(instruction: Instruction, operands: Operands) -> Code:
-    """vote.sync: ballot, all, any and uni of a predicate over the warp."""
-    match instruction.opcode[1:]:
-        case ("sync", "ballot", "b32"):
-            mode, result = "ballot", "b32"
-        case ("sync", "all" | "any" | "uni" as mode, "pred"):
-            result = "pred"
-        case _:
-            raise instruction.error("is no vote that is known here")
-    operands.count(3)
-    target, source, mask_text = instruction.operands
-    to = operands.target(target, result)
-    negated, source = source.startswith("!"), source.lstrip("!")
-    given, members = operands.source(source, "pred"), operands.source(mask_text, "b32")
-
-    def act(run: Run, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, run, frame[members], mask)
-        holds = ~frame[given] if negated else frame[given]
-        yes, here = np.zeros((2, int(run.warps[-1]) + 1, 32), np.bool_)
-        yes[run.warps, run.lanes] = holds & mask
-        here[run.warps, run.lanes] = mask
-        if mode == "ballot":
-            answer = (yes << np.arange(32, dtype=np.uint32)).sum(1, dtype=np.uint32)
-        else:
-            every, some = (yes == here).all(1), yes.any(1)
-            answer = {"all": every, "any": some, "uni": every | ~some}[mode]
-        frame[to] = where(mask, answer[run.warps], frame[to])
-
-    return effect(act)
-
-
-def reduce(instruction: Instruction, operands: Operands) -> Code:
-    """redux.sync: the sum, least or greatest word of the warp."""
-    match instruction.opcode[1:]:
-        case ("sync", "add" | "min" | "max" as name, "u32" | "s32" as type_):
-            operands.count(3)
-        case _:
-            raise instruction.error("is no reduction that is known here")
-    target, source, mask_text = instruction.operands
-    to, given = operands.target(target, type_), operands.source(source, type_)
-    members, seen = operands.source(mask_text, "b32"), np.dtype(seen_as(type_))
-    combine: Any = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
-    ends = np.iinfo(seen)
-    nothing = {"add": 0, "min": ends.max, "max": ends.min}[name]
-
-    def act(run: Run, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, run, frame[members], mask)
-        found = np.full((int(run.warps[-1]) + 1, 32), nothing, seen)
-        found[run.warps[mask], run.lanes[mask]] = frame[given][mask].view(seen)
-        answer = combine.reduce(found, axis=1, dtype=seen).view(np.uint32)
-        frame[to] = where(mask, answer[run.warps], frame[to])
-
-    return effect(act)
-
-
-def load_matrices(instruction: Instruction, operands: Operands) -> Code:
-    """ldmatrix: four matrices of 8 by 8 halves, a row of each by the address of a lane."""
-    match instruction.opcode[1:]:
-        case ("sync", "aligned", "m8n8", "x4", *trans, "shared", "b16") if trans in ([], ["trans"]):
-            operands.count(2)
-        case _:
-            raise instruction.error("is no load of matrices that is known here")
-    target, source = instruction.operands
-    slots = [operands.target(part, "b32") for part in _parts(target, 4, instruction)]
-    base, offset = operands.address(source)
-    by, transposed = np.uint64(offset), bool(trans)
-
-    def act(run: Run, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
-        rows = run.memory.load_rows(instruction, address_in(frame[base], by), mask)
-        found = matrices.words_of_rows(rows, transposed=transposed)
-        for slot, words in zip(slots, found, strict=True):
-            frame[slot] = where(mask, _spread(words, mask), frame[slot])
-
-    return effect(act)
-
-
-def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
-    """mma: the product of two matrices of a warp, plus a third."""
-    match instruction.opcode[1:]:
-        case ("sync", "aligned", "m16n8k16", "row", "col", "f32", a, b, "f32") if a == b and a in (
-            "f16",
-            "bf16",
-        ):
-            sums = "f32"
-        case ("sync", "aligned", "m16n8k8", "row", "col", "f32", "tf32" as a, "tf32", "f32"):
-            sums = "f32"
-        case ("sync", "aligned", "m16n8k32", "row", "col", "s32" as sums, "s8", "s8", "s32"):
-            a = "i8"
-        case _:
-            raise instruction.error("is no product of matrices that is known here")
-    operands.count(4)
-    target, *texts = instruction.operands
-    slots = [operands.target(part, sums) for part in _parts(target, 4, instruction)]
-    sources = [
-        operands.source(part, type_)
-        for text, count, type_ in zip(texts, (4, 2, 4), ("b32", "b32", sums), strict=True)
-        for part in _parts(text, count, instruction)
-    ]
-
-    held = np.float32 if sums == "f32" else np.int32
-
-    def act(run: Run, frame: Frame, mask: Array) -> None:
-        _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
-        words = [frame[slot][mask].view(np.uint32) for slot in sources]
-        given = [*words[:6], *(word.view(held) for word in words[6:])]
-        for slot, values in zip(slots, matrices.multiply_add(a, given), strict=True):
-            old = frame[slot]
-            frame[slot] = where(mask, _spread(values, mask).view(old.dtype), old)
-
-    return effect(act)
-
-
-_WARP = 0xFFFF_FFFF
-
-
-def _spread(values: Array, mask: Array) -> Array:
-    """Values of the lanes of a mask at their places among all."""
-    found = np.zeros(len(mask), values.dtype)
-    found[mask] = values
-    return found
-
-
 EFFECTS: dict[str, Decoder] = {
     "ld": load,
     "st": store,
@@ -470,15 +247,5 @@ EFFECTS: dict[str, Decoder] = {
     "fence": fence,
     "prefetch": prefetch,
     "griddepcontrol": grid_control,
-    "bar": barrier,
-    "barrier": barrier,
-    "shfl": shuffle,
-    "vote": vote,
-    "redux": reduce,
-    "ldmatrix": load_matrices,
-    "mma": multiply_matrices,
 }
-"""The decoders of the instructions that reach beyond the registers of a lane."""
-
-TOGETHER = ("bar", "barrier", "shfl", "vote", "redux", "ldmatrix", "mma")
-"""Instructions that lanes execute together."""
+"""The decoders of the instructions that reach memory or other launches."""

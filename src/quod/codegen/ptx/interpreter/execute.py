@@ -28,10 +28,12 @@ from quod.codegen.ptx.interpreter.decode import (
     guarded,
     where,
 )
-from quod.codegen.ptx.interpreter.effects import EFFECTS, TOGETHER
+from quod.codegen.ptx.interpreter.effects import EFFECTS
 from quod.codegen.ptx.interpreter.instructions import COMPUTING, elements
+from quod.codegen.ptx.interpreter.meetings import Meetings
 from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, Memory, global_address, shared_layout
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
+from quod.codegen.ptx.interpreter.together import TOGETHER, NamedBarrier
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer
 
@@ -50,6 +52,8 @@ class Block:
     together: Instruction | None = None
     """The instruction that begins it, if lanes execute it together."""
     leaves: Instruction | None = None
+    named: NamedBarrier | None = None
+    """The same, if it names a barrier."""
     target: int = _END
     predicate: int | None = None
     negated: bool = False
@@ -92,6 +96,7 @@ class Program:
         self.granule = _granule(self.module)
         self._functions: dict[str, Decoded] = {}
         self.entry = self._decode(self.module.entry)
+        self.has_named_barriers = any(block.named for block in self.entry.blocks)
 
     def function(self, name: str) -> Decoded | None:
         """A device function, decoded when it is first called."""
@@ -122,9 +127,13 @@ class Program:
                     self._leave(block, instruction, operands, routine, numbers)
                     continue
                 if name in TOGETHER:
+                    named = NamedBarrier.of(instruction)
+                    if named is not None and routine is not self.module.entry:
+                        raise instruction.error("names a barrier in a function")
                     if instruction.guard is not None:
                         raise instruction.error("stands under a predicate, and waits for all")
                     block.together = instruction
+                    block.named = named
                 code = self._code(instruction, operands, routine)
                 block.alone.append(code.alone)
                 block.masked.append(code.masked)
@@ -164,6 +173,8 @@ class Program:
             code = COMPUTING[name](instruction, operands)
         elif name in EFFECTS:
             code = EFFECTS[name](instruction, operands)
+        elif name in TOGETHER:
+            code = TOGETHER[name](instruction, operands)
         else:
             raise instruction.error("is no instruction that is known here")
         if instruction.guard is not None:
@@ -268,6 +279,7 @@ class Run:
             buffers, shared_bytes, program.granule, first, count, width, program.private_bytes
         )
         self._templates = templates
+        self._meetings = Meetings(program.entry.blocks, self.memory, self._size)
         self._left = limit
         number = np.tile(np.arange(width, dtype=np.uint32), count)
         self.groups = np.repeat(np.arange(count), width)
@@ -325,6 +337,8 @@ class Run:
             number = next(iter(pending)) if len(pending) == 1 else self._next(blocks, pending)
             mask = pending.pop(number)
             block = blocks[number]
+            if block.named is not None:
+                self._meetings.come(number, mask, pending)
             for step in block.masked if pending or kept else block.alone:
                 step(frame, mask)
             self._left -= 1
@@ -367,14 +381,18 @@ class Run:
         """The first place in the text whose lanes need not wait for others."""
         order = sorted(pending)
         for number in order:
-            instruction = blocks[number].together
-            if instruction is None or self._all_here(instruction, pending[number]):
-                return number
+            instruction, named = blocks[number].together, blocks[number].named
+            if instruction is None or self._all_here(instruction, pending[number], named):
+                if named is None or self._meetings.may_go(number, pending):
+                    return number
         return order[0]
 
-    def _all_here(self, instruction: Instruction, mask: Array) -> bool:
+    def _all_here(self, instruction: Instruction, mask: Array, named: NamedBarrier | None) -> bool:
+        """Whether lanes execute an instruction together that are all of their warps, or groups."""
         missing = self.live & ~mask
-        of_warp = instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode
+        of_warp = named is not None or (
+            instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode
+        )
         numbers = self.warps if of_warp else self.groups
         return not (missing & self.touched(numbers, mask)[numbers]).any()
 
@@ -415,6 +433,8 @@ def interpret_ptx(
     """
     program = _program(text)
     entry = program.entry
+    if program.has_named_barriers:
+        groups_at_once = 1
     location, declared = entry.routine.location, entry.routine.parameters
     if len(arguments) != len(declared):
         raise InterpreterError(

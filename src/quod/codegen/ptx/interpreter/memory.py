@@ -137,6 +137,15 @@ class Memory:
         self._inside(instruction, offsets, lanes)
         return self.shared.load_rows(offsets, lanes, self.place(instruction.location))
 
+    def store_rows(
+        self, instruction: Instruction, addresses: Array, mask: Array, rows: Array
+    ) -> None:
+        """Stores the 16 bytes of a matrix's row where each lane of the mask points."""
+        lanes = np.flatnonzero(mask)
+        offsets = addresses[lanes].astype(np.int64) - SHARED_START
+        self._inside(instruction, offsets, lanes)
+        self.shared.store_rows(offsets, lanes, rows, self.place(instruction.location))
+
     def store(
         self, instruction: Instruction, space: str, addresses: Array, mask: Array,
         bits: int, values: list[Array],

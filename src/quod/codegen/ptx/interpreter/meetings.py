@@ -1,0 +1,83 @@
+"""Named barriers of one workgroup: who has come to each, and who may go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from quod.codegen.ptx.interpreter.arithmetic import Array
+from quod.codegen.ptx.interpreter.memory import Memory
+from quod.codegen.ptx.interpreter.parse import Instruction
+from quod.codegen.ptx.interpreter.together import NamedBarrier
+
+
+class Place(Protocol):
+    """A place in the text that may begin with a named barrier."""
+
+    @property
+    def together(self) -> Instruction | None: ...
+
+    @property
+    def named(self) -> NamedBarrier | None: ...
+
+
+class Meetings:
+    """The named barriers while lanes run; `pending` are the lanes of each place that wait there."""
+
+    def __init__(self, places: Sequence[Place], memory: Memory, lanes: int) -> None:
+        self._places = places
+        self._memory = memory
+        self._nobody = np.zeros(lanes, np.bool_)
+        self._come: dict[int, Array] = {}
+        self._free: set[int] = set()
+
+    def may_go(self, at: int, pending: Mapping[int, Array]) -> bool:
+        """Whether the lanes of a place need not wait for those of others."""
+        named = self._places[at].named
+        assert named is not None
+        if at in self._free or not named.waits:
+            return True
+        return bool(np.count_nonzero(self._here(named.number, pending)) >= named.count)
+
+    def come(self, at: int, mask: Array, pending: Mapping[int, Array]) -> None:
+        """Lanes that stood at a place, and stand at no other, come to its barrier and go on.
+
+        InterpreterError if they come twice, or would wait for ever.
+        """
+        place = self._places[at]
+        named, instruction = place.named, place.together
+        assert named is not None
+        assert instruction is not None
+        if at in self._free:
+            self._free.remove(at)
+            return
+        before = self._come.get(named.number, self._nobody)
+        error = self._memory.place(instruction.location).error
+        if (before & mask).any():
+            raise error(int(np.argmax(mask)), "comes to a barrier again before the others have")
+        here = self._here(named.number, pending) | mask
+        if np.count_nonzero(here) == named.count:
+            self._come.pop(named.number, None)
+            self._free.update(self._waiting(named.number, pending))
+            self._memory.shared.meet(here)
+        elif named.waits:
+            raise error(
+                int(np.argmax(mask)),
+                f"waits for ever at the named barrier {named.number}, to which "
+                f"{np.count_nonzero(here)} instances have come",
+            )
+        else:
+            self._come[named.number] = before | mask
+
+    def _waiting(self, number: int, pending: Mapping[int, Array]) -> list[int]:
+        """The places where lanes wait for a barrier."""
+        found = ((at, self._places[at].named) for at in pending if at not in self._free)
+        return [at for at, named in found if named and named.waits and named.number == number]
+
+    def _here(self, number: int, pending: Mapping[int, Array]) -> Array:
+        here = self._come.get(number, self._nobody)
+        for at in self._waiting(number, pending):
+            here = here | pending[at]
+        return here

@@ -1,0 +1,228 @@
+"""Roles: subgroups of a workgroup that go ways of their own, and meet at named barriers.
+
+A role is what a branch makes whose condition follows from constants and from where an instance is
+in its workgroup, and is the same for all instances of each subgroup: which instances take part is
+then known before the kernel runs. Source: PTX ISA 9.0, "barrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quod.frozen import frozen
+from quod.kernel.errors import VerificationFailure
+from quod.kernel.ir import Block, Kernel, Op, walk
+from quod.kernel.machine import Capability
+from quod.kernel.semantics import NUMPY_TYPES, Array
+from quod.kernel.uniformity import Uniformity
+from quod.kernel.value import Value
+
+NAMED_BARRIERS = range(1, 16)
+"""Their numbers: 0 is the barrier of the whole workgroup."""
+
+_OF_WORKGROUPS = (Capability.TILE_COPIES, Capability.WARPGROUPS)
+
+
+@frozen(eq=False)
+class Meeting:
+    """An op of a named barrier, with the instances that come to it."""
+
+    op: Op
+    lanes: Array
+
+    @property
+    def number(self) -> int:
+        return int(self.op.attributes["number"])
+
+    @property
+    def count(self) -> int:
+        return int(self.op.attributes["count"])
+
+    @property
+    def waits(self) -> bool:
+        return is_waiting(self.op)
+
+
+def is_waiting(op: Op) -> bool:
+    """Whether who comes to a named barrier stays until all have come."""
+    return op.name == "named_barrier"
+
+
+def has_named_barriers(kernel: Kernel) -> bool:
+    """Whether subgroups of a kernel meet at named barriers."""
+    return any(_is_meeting(op) for op in _ops(kernel))
+
+
+def _is_meeting(op: Op) -> bool:
+    return op.definition.capability is Capability.NAMED_BARRIERS
+
+
+def _ops(kernel: Kernel) -> Iterator[Op]:
+    for block in (kernel.block, *(function.block for function in kernel.functions)):
+        yield from walk(block)
+
+
+class Roles:
+    """The meetings of a kernel, and the branches that make its roles."""
+
+    def __init__(self, kernel: Kernel, uniformity: Uniformity) -> None:
+        """VerificationFailure for a meeting whose instances are not known."""
+        self._size, self._subgroup = kernel.workgroup_size, kernel.subgroup_size
+        self._uniformity = uniformity
+        self._known: dict[Value, Array | None] = {}
+        self.meetings: list[Meeting] = []
+        self.branches: set[Op] = set()
+        self.sides: list[Array] = []
+        """Of each branch that has meetings in it: the instances that take its first side."""
+        for function in kernel.functions:
+            for op in filter(_is_meeting, walk(function.block)):
+                raise VerificationFailure(
+                    f"{op.name} stands in the function {function.name}; meet in the kernel, or "
+                    "let it be a plain function of Python",
+                    op.location,
+                )
+        self._visit(kernel.block, np.ones(self._size, np.bool_), None)
+
+    def parts(self) -> list[Array]:
+        """The sets of instances that go the same ways between meetings."""
+        found = [np.ones(self._size, np.bool_)]
+        for side in self.sides:
+            found = [half for part in found for half in (part & side, part & ~side) if half.any()]
+        return found
+
+    def _visit(self, block: Block, lanes: Array, divergent: Op | None) -> bool:
+        """Follows a region, for the instances that may come; gives whether it has meetings."""
+        has = False
+        for op in block.ops:
+            if _is_meeting(op):
+                has = True
+                if divergent is not None:
+                    raise VerificationFailure(
+                        f"{op.name} under the {divergent.name} of line {divergent.location.line}, "
+                        "of which it is not known before which subgroups take it; compare "
+                        "k.subgroup_id() with a constant",
+                        op.location,
+                    )
+                self.meetings.append(Meeting(op, lanes))
+            side = self._side(op)
+            if side is not None:
+                inner = [
+                    self._visit(region, lanes & of_region, divergent)
+                    for region, of_region in zip(op.regions, (side, ~side), strict=True)
+                ]
+                self.branches.add(op)
+                if any(inner):
+                    self.sides.append(side)
+                    has = True
+                continue
+            apart = op if self._uniformity.diverges(op) else divergent
+            for region in op.regions:
+                has |= self._visit(region, lanes, apart)
+        return has
+
+    def _side(self, op: Op) -> Array | None:
+        """The instances that take the first side of a branch, if it is one of roles."""
+        if op.name != "if" or not self._uniformity.diverges(op):
+            return None
+        holds = self._evaluated(op.operands[0])
+        if holds is None or self._size % self._subgroup:
+            return None
+        rows = holds.reshape(-1, self._subgroup)
+        return holds if (rows == rows[:, :1]).all() else None
+
+    def _evaluated(self, value: Value) -> Array | None:
+        """A value of each instance, if it follows from where that is in its workgroup."""
+        if value not in self._known:
+            self._known[value] = self._evaluate(value)
+        return self._known[value]
+
+    def _evaluate(self, value: Value) -> Array | None:
+        op = value.op
+        if op is None or op.definition.effect != "none":
+            return None
+        if value.constant is not None:
+            return np.full(self._size, value.constant, NUMPY_TYPES[value.type])
+        if op.name == "local_id":
+            return np.arange(self._size, dtype=np.uint32)
+        row = op.definition
+        operands: list[Array] = []
+        for operand in op.operands:
+            found = self._evaluated(operand)
+            if found is None:
+                return None
+            operands.append(found)
+        if not operands or len(op.results) != 1:
+            return None
+        with np.errstate(all="ignore"):
+            if row.evaluate_as is not None:
+                return row.evaluate_as(operands[0], value.type)
+            made = None if row.evaluate is None else row.evaluate(*operands)
+        return made if isinstance(made, np.ndarray) else None
+
+
+def find_roles(kernel: Kernel) -> Roles:
+    """The roles of a kernel that has been verified."""
+    uniformity = Uniformity((), trust_loads=False)
+    uniformity.visit(kernel.block)
+    return Roles(kernel, uniformity)
+
+
+def check_meetings(kernel: Kernel, roles: Roles) -> None:
+    """VerificationFailure for a named barrier to which not as many come as it says.
+
+    Its ops all say one number of instances, of whole subgroups; those that come to two of them are
+    the same or others, all together that number, and some of them wait.
+    """
+    by_number: dict[int, list[Meeting]] = {}
+    for meeting in roles.meetings:
+        by_number.setdefault(meeting.number, []).append(meeting)
+    for op in _ops(kernel):
+        if roles.meetings and op.definition.capability in _OF_WORKGROUPS:
+            raise VerificationFailure(
+                f"{op.name} is of the whole workgroup, whose subgroups go their own ways between "
+                "named barriers",
+                op.location,
+            )
+    for number, meetings in by_number.items():
+        _check_counts(kernel, number, meetings)
+
+
+def _check_counts(kernel: Kernel, number: int, meetings: list[Meeting]) -> None:
+    first = meetings[0]
+    different: list[Array] = []
+    for meeting in meetings:
+        if meeting.count != first.count:
+            raise VerificationFailure(
+                f"the named barrier {number} is of {meeting.count} instances here, and of "
+                f"{first.count} on line {first.op.location.line}",
+                meeting.op.location,
+            )
+        if meeting.count % kernel.subgroup_size:
+            raise VerificationFailure(
+                f"a named barrier is of whole subgroups of {kernel.subgroup_size}, not of "
+                f"{meeting.count} instances",
+                meeting.op.location,
+            )
+        if not meeting.lanes.any():
+            raise VerificationFailure(
+                f"no instance comes to this {meeting.op.name}", meeting.op.location
+            )
+        if any(np.array_equal(meeting.lanes, lanes) for lanes in different):
+            continue
+        if any((meeting.lanes & lanes).any() for lanes in different):
+            raise VerificationFailure(
+                f"some of the instances that come to the named barrier {number} here come to it "
+                "elsewhere with others; let each come in one role",
+                meeting.op.location,
+            )
+        different.append(meeting.lanes)
+    come = sum(int(lanes.sum()) for lanes in different)
+    if come != first.count:
+        raise VerificationFailure(
+            f"the named barrier {number} is of {first.count} instances, and {come} come to it",
+            first.op.location,
+        )
+    if not any(meeting.waits for meeting in meetings):
+        raise VerificationFailure(f"nobody waits at the named barrier {number}", first.op.location)
