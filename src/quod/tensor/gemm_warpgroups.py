@@ -194,7 +194,6 @@ def _multiplied(
             b.copy(stage, step, (arrived, stage))
 
     # What is copied may be what the launch before this one stores.
-    k.launch_dependents()
     k.dependency_wait()
     for number in range(plan.stages - 1):
         copy(k.constant(number, u32), k.constant(number, u32))
@@ -216,6 +215,8 @@ def _multiplied(
         following = step + (plan.stages - 1)
         copy(_divided(following, plan.stages)[0], following)
         loop.next(list(sums))
+    # Not before: workgroups of the next launch would take room from those of this one.
+    k.launch_dependents()
     return k.mma_wait(0, loop.results)
 
 

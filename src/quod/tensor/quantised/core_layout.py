@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.device.protocol import AnyDevice
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
 from quod.tensor.quantised.packed import BYTES
 
@@ -51,10 +51,12 @@ class CoreLayout:
     def shared_bytes(self) -> int:
         """What blocks, bytes of the vector and sums take."""
         blocks = self.stages * self.rows * PITCH
-        return 4 * self.slices * (blocks + UNIT + 16 + UNIT // BYTES + 2 + self.rows)
+        return 4 * self.slices * (blocks + UNIT + 32 + UNIT // BYTES + 2 + self.rows)
 
 
 _SLICES = 8
+_RING = CoreLayout(4, 2, 1, 1, False, 3)
+"""For rows that are longer than the slices."""
 
 
 def core_layout(
@@ -65,8 +67,18 @@ def core_layout(
     if type_name != "Q4_K" or not machine.has(Capability.TENSOR_CORES):
         return None
     pairs = (blocks_per_row + 1) // 2
-    slices = min(_SLICES, 1 << (pairs - 1).bit_length())
-    whole = pairs <= slices
-    few = 4 * rows < 3 * device.multiprocessors * 2 * ROWS
-    found = CoreLayout(slices, 1 if few else 2, 1, 1 if whole else 2, whole)
+    slices = 1 << (pairs - 1).bit_length()
+    found = CoreLayout(slices, 2, 1, 1, True, 2, True, 1) if slices <= _SLICES else _RING
+    if 4 * rows < 3 * device.multiprocessors * found.rows:
+        found = replace(found, groups=1)
     return found if found.shared_bytes <= machine.shared_bytes_limit else None
+
+
+def workgroups(device: AnyDevice, layout: CoreLayout, rows: int) -> int:
+    """Workgroups of a launch.
+
+    Where nearly all multiprocessors have one, all get one, for rows that are there already: else
+    those of the next launch, which begin beside them, would be two on some and none on others.
+    """
+    groups, all_ = -(-rows // layout.rows), device.multiprocessors
+    return all_ if 3 * all_ <= 4 * groups < 4 * all_ else groups

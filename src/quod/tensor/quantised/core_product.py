@@ -240,7 +240,7 @@ def _minima(k: Builder, head: Sequence[Value], upper: Value) -> Value:
 
 
 MULTIPLY_ON_CORES = definition(
-    "multiply_blocks_on_cores", _multiply, constant=("blocks",), rows=u32, blocks_per_row=u32, blocks=pointer(u8),
-    x=pointer(f32), y=pointer(f32),
+    "multiply_blocks_on_cores", _multiply, constant=("blocks",), rows=u32, blocks_per_row=u32,
+    blocks=pointer(u8), x=pointer(f32), y=pointer(f32),
 )  # fmt: skip
 """The kernel."""

@@ -24,8 +24,8 @@ _CHUNK = 16
 _PLANES = 4
 """Bytes of an element."""
 _PAIRS, _ZEROS = 4, 32
-"""Of 512 elements two groups each: the words of 128, and behind these accesses four zeros."""
-_PAIR = 4 * (_ZEROS + 1)
+"""Of 512 elements two groups each: four words of 32, behind which there are zeros."""
+_PAIR = 4 * (_ZEROS + 2)
 _FRACTION = 156
 """Elements are multiples of 2^(e - this), where e is the largest one's exponent as f32 has it."""
 _LEAST = 7
@@ -57,20 +57,25 @@ class VectorBytes:
         self._plane, upper = column & 3, self._of_four >> 1
         self._mask = k.select((column >> 2) == upper, each_byte(255), k.constant(0, u32))
         self._starts = []
+        mine = (column >> 2) == upper
         for high in range(2):
-            # Chunks follow each other by halves of a run, runs, groups.
-            inside = (upper * 4 + (self._of_four & 1) + 2 * high) * 4
-            fours = inside + (upper * 2 + high ^ self._plane)
-            fours = k.select((column >> 2) == upper, fours, k.constant(_ZEROS, u32))
-            self._starts.append(self._own + fours * 4)
+            beside = (self._plane >> 1) ^ high
+            line = (2 * upper + high) * 8 + 4 * (self._of_four & 1)
+            own = line + 2 * ((self._plane & 1) ^ upper) + beside
+            self._starts.append(self._own + k.select(mine, own, _ZEROS + (beside ^ 1)) * 4)
         zero = k.constant(0, u32)
         with k.if_(k.local_id() < layout.slices * _PAIRS):
-            k.store(self._room, k.local_id() * _PAIR + 4 * _ZEROS, zero, zero, zero, zero)
+            for number in range(2):
+                at = k.local_id() * _PAIR + 4 * (_ZEROS + number)
+                k.store(self._room, at, zero, zero, zero, zero)
 
     def _place(self, chunk: Value, plane: int) -> Value:
-        """Where a byte of each of 16 elements is: eight chunks have eight places of banks."""
-        inside = (chunk & 7) * 16 + ((chunk >> 1 & 3) ^ plane) * 4
-        return self._own + (chunk >> 3) * _PAIR + inside
+        """Where a byte of each of 16 elements is: stores of eight chunks, and loads of four columns
+        by two halves of a run, are in different banks, with the zeros for other columns."""
+        half, high, upper = chunk & 1, (chunk >> 1) & 1, (chunk >> 2) & 1
+        inside = 2 * (upper ^ plane & 1) + (high ^ plane >> 1)
+        fours = ((chunk >> 1) & 3) * 8 + 4 * half + inside
+        return self._own + (chunk >> 3) * _PAIR + fours * 4
 
     def convert(self, unit: Value) -> None:
         """Stores bytes of what belongs to two blocks; what is beyond the row's end is zero."""

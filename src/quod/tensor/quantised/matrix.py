@@ -14,7 +14,7 @@ from quod.frozen import frozen
 from quod.kernel.machine import Capability
 from quod.tensor.arrays import Given
 from quod.tensor.quantised.batch import EXACT, INT8, Batch, is_batch
-from quod.tensor.quantised.core_layout import CoreLayout, core_layout
+from quod.tensor.quantised.core_layout import CoreLayout, core_layout, workgroups
 from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
@@ -202,12 +202,13 @@ class QuantisedMatrix:
         self._apart("y", y, x)
         if isinstance(own, CoreLayout):
             kernel = self.device.compile(MULTIPLY_ON_CORES, lanes=own.lanes, layout=own)
+            groups = workgroups(self.device, own, self.rows)
         else:
             kernel = self.device.compile(
                 multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
                 at_once=own.at_once, together=own.together,
             )  # fmt: skip
-        groups = -(-self.rows // own.rows)
+            groups = -(-self.rows // own.rows)
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 
     def _as_bytes(self, activations: str) -> bool:
