@@ -34,8 +34,6 @@ class CoreLayout:
     stages: int
     whole: bool
     resident: int = 2
-    ahead: bool = False
-    held: int = 0
 
     @property
     def lanes(self) -> int:
@@ -55,7 +53,7 @@ class CoreLayout:
 
 
 _SLICES = 8
-_RING = CoreLayout(4, 2, 1, 1, False, 3)
+_RING = CoreLayout(4, 2, 1, 1, False)
 """For rows that are longer than the slices."""
 
 
@@ -68,7 +66,7 @@ def core_layout(
         return None
     pairs = (blocks_per_row + 1) // 2
     slices = 1 << (pairs - 1).bit_length()
-    found = CoreLayout(slices, 2, 1, 1, True, 2, True, 1) if slices <= _SLICES else _RING
+    found = CoreLayout(slices, 2, 1, 1, True) if slices <= _SLICES else _RING
     if 4 * rows < 3 * device.multiprocessors * found.rows:
         found = replace(found, groups=1)
     return found if found.shared_bytes <= machine.shared_bytes_limit else None

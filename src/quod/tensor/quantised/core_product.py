@@ -31,6 +31,8 @@ _BLOCK = 36
 """Words of a block: 4 that say its scales, and 32."""
 _PIECES = 18
 """Copies of 16 bytes that two blocks are."""
+_HELD = 1
+"""Of the four pairs of groups of two blocks those that are loaded before the vector is there."""
 
 
 def _multiply(
@@ -40,7 +42,7 @@ def _multiply(
     """y = the matrix by x, of blocks of Q4_K."""
     k.resident_workgroups(layout.resident)
     first, count = k.workgroup_id() * layout.rows, layout.slices
-    subgroup, of_four = k.local_id() >> 5, lane_of(k) & 3
+    subgroup = k.local_id() >> 5
     slice_ = subgroup & (count - 1)
     of_group = (subgroup >> log2(count)) * (layout.tiles * ROWS)
     ring = _Ring(k, layout, rows, blocks_per_row, blocks, first + of_group)
@@ -53,17 +55,15 @@ def _multiply(
     k.launch_dependents()
     totals: Sequence[Value] = [k.constant(0.0, f32)] * (2 * layout.tiles)
     if layout.whole:
-        if layout.ahead:
-            k.copy_async_wait(layout.stages - 1)
-            k.barrier()
-            of_rows = _Blocks(k, layout, ring, 0, layout.held)
+        k.copy_async_wait(layout.stages - 1)
+        k.barrier()
+        of_rows = _Blocks(k, layout, ring, 0, held=_HELD)
         k.dependency_wait()
         for stage in range(layout.stages):
             vector.convert(slice_ + stage * count)
-            if stage or not layout.ahead:
-                k.copy_async_wait(layout.stages - 1 - stage)
+            k.copy_async_wait(layout.stages - 1 - stage)
             k.barrier()
-            if stage or not layout.ahead:
+            if stage:
                 of_rows = _Blocks(k, layout, ring, stage)
             totals = of_rows.products(vector, totals)
             if stage + 1 < layout.stages:
@@ -88,7 +88,7 @@ def _multiply(
     for number, total in enumerate(totals):
         for bit in (1, 2):
             total = total + k.shuffle(total, lane_of(k) ^ bit)
-        with k.if_(of_four == 0):
+        with k.if_((lane_of(k) & 3) == 0):
             room[own + _HALF * number] = total
     k.barrier()
     row = first + k.local_id()
@@ -145,7 +145,7 @@ class _Blocks:
     Words of `held` of the four pairs of groups are in registers, of others in shared memory."""
 
     def __init__(
-        self, k: Builder, layout: CoreLayout, ring: _Ring, stage: Value | int, held: int = 0
+        self, k: Builder, layout: CoreLayout, ring: _Ring, stage: Value | int, *, held: int = 0
     ) -> None:
         self._k, self._tiles, self._ring = k, layout.tiles, ring
         self._lines = [line for tile in range(layout.tiles) for line in ring.line(stage, tile)]

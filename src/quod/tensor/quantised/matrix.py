@@ -160,8 +160,9 @@ class QuantisedMatrix:
 
         Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Weights are
         taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
-        multiplied by the weights as they are; where f16 or bf16 take tensor cores, weights are
-        rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
+        multiplied by the weights as they are, but vectors by Q4_K on tensor cores: of an element
+        2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take tensor cores,
+        weights are rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
         that equal calls give equal bits; a result is rounded once to its type.
 
         With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
