@@ -225,6 +225,9 @@ def test_what_suits_tensor_cores() -> None:
     with EmulatedDevice() as device:
         assert plan_gemm(device, bf16, size, pitches) == replace(TILE_PLANS[0], c_vector=8)
         assert plan_gemm(device, f16, (8, 8, 8), (8, 8, 4)) == replace(TILE_PLANS[-1], c_vector=4)
+        # One of two multiprocessors is left without a tile, not without two.
+        found = plan_gemm(device, f16, (128, 64, 64), (64, 64, 64))
+        assert found == TilePlan((128, 64), 8, c_vector=8)
     with EmulatedDevice(shared_bytes_limit=48 * 1024) as device:
         found = plan_gemm(device, bf16, size, pitches)
         assert isinstance(found, CorePlan)

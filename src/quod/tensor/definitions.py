@@ -9,10 +9,11 @@ from quod.kernel.value import ParameterType
 
 
 def definition(
-    name: str, function: Callable[..., None], **parameters: ParameterType
-) -> KernelDefinition:
-    """The kernel of a function with parameters of these types, in their order."""
+    name: str, function: Callable[..., None], /, *, constant: tuple[str, ...] = (),
+    **parameters: ParameterType,
+) -> KernelDefinition:  # fmt: skip
+    """The kernel of a function with parameters of these types, in their order; those of the names
+    `constant` as of `kernel`."""
     code = function.__code__
-    return KernelDefinition(
-        name, function, parameters, Location(code.co_filename, code.co_firstlineno)
-    )
+    location = Location(code.co_filename, code.co_firstlineno)
+    return KernelDefinition(name, function, parameters, location, constant=constant)

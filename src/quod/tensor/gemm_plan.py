@@ -90,6 +90,11 @@ class CorePlan:
         """What the tiles of elements of 16 bits take."""
         return 2 * self.stages * self.depth * sum(self.tile)
 
+    @property
+    def least(self) -> float:
+        """The share of the multiprocessors that have a tile at least, where it is taken."""
+        return 0.75
+
     def groups(self, m: int, n: int) -> int:
         """Workgroups of a product."""
         return -(-m // self.tile[0]) * -(-n // self.tile[1])
@@ -127,6 +132,12 @@ class TilePlan:
         """What the tiles of elements of 16 bits take."""
         return 2 * self.stages * TILE_DEPTH * sum(self.tile)
 
+    @property
+    def least(self) -> float:
+        """The share of the multiprocessors that have a tile at least, where it is taken: less where
+        smaller tiles would take as long, as some would be one after the other."""
+        return 0.5 if self.tile == (128, 64) else 0.75
+
     def groups(self, m: int, n: int) -> int:
         """Workgroups of a product: whole clusters."""
         clusters = -(-m // (self.tile[0] * self.cluster)) * -(-n // self.tile[1])
@@ -140,7 +151,7 @@ TILE_PLANS = (
     TilePlan((128, 256), 4, 2),
     TilePlan((128, 128), 4, 2),
     TilePlan((128, 64), 8),
-    TilePlan((64, 64), 4),
+    TilePlan((64, 64), 8),
 )
 """The plans of warpgroups, the largest first."""
 
@@ -359,7 +370,7 @@ def largest(
     """The largest tile that leaves few multiprocessors without one, and lies in the matrix."""
     most, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
     for plan in plans:
-        enough = 4 * plan.groups(m, n) * batch >= 3 * device.multiprocessors
+        enough = plan.groups(m, n) * batch >= plan.least * device.multiprocessors
         inside = plan.tile[0] < 2 * m and plan.tile[1] < 2 * n
         if enough and inside and plan.shared_bytes <= most:
             return plan

@@ -143,5 +143,6 @@ def scaled_kernel(
     function = _gemm_tiles if tiles else _gemm
     location = Location(function.__code__.co_filename, function.__code__.co_firstlineno)
     return KernelDefinition(
-        f"{name}_{'tiles_' if tiles else ''}{element}", function, parameters, location
-    )
+        f"{name}_{'tiles_' if tiles else ''}{element}", function, parameters, location,
+        constant=("maps",) if tiles else (),
+    )  # fmt: skip

@@ -195,6 +195,8 @@ def _multiplied(
             a.copy(stage, step, (arrived, stage))
             b.copy(stage, step, (arrived, stage))
 
+    # What is copied may be what the launch before this one stores.
+    k.dependency_wait()
     for number in range(plan.stages - 1):
         copy(k.constant(number, u32), k.constant(number, u32))
     if plan.cluster == 1:
@@ -224,6 +226,8 @@ def _multiplied(
             found = k.mma_wait(0, found)
             found = tuple([x + y for x, y in zip(sums, found, strict=True)])
         loop.next(list(found))
+    # Not before: workgroups of the next launch would take room from those of this one.
+    k.launch_dependents()
     return loop.results if plan.promoted else k.mma_wait(0, loop.results)
 
 
@@ -306,7 +310,9 @@ def _kernel(element: Type) -> KernelDefinition:
     parameters |= {"scale": f32, "maps": pointer(u64)}
     parameters |= dict.fromkeys(("a", "b", "bias", "residual", "c"), pointer(element))
     location = Location(_gemm.__code__.co_filename, _gemm.__code__.co_firstlineno)
-    return KernelDefinition(f"gemm_tiles_{element}", _gemm, parameters, location)
+    return KernelDefinition(
+        f"gemm_tiles_{element}", _gemm, parameters, location, constant=("maps",)
+    )
 
 
 GEMM_TILES = {element: _kernel(element) for element in (f16, bf16, f32)}

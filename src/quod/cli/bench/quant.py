@@ -20,8 +20,9 @@ from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.frozen import replace
 from quod.tensor.quantised.batch import EXACT
+from quod.tensor.quantised.core_layout import CoreLayout
 from quod.tensor.quantised.kinds import BLOCKS
-from quod.tensor.quantised.matrix import QuantisedMatrix, layout_for
+from quod.tensor.quantised.matrix import ProductLayout, QuantisedMatrix, layout_for
 from quod.tensor.quantised.reference import BLOCK_TYPES, dequantise
 
 _CENTRES = {"Q4_K": 7.5, "Q5_K": 15.5}
@@ -34,16 +35,15 @@ def cases(
     device: str, type_name: str, size: int, matrices: int, layout: dict[str, int],
     activations: str = EXACT,
 ) -> Iterator[Case]:  # fmt: skip
-    """A chain of `matrices` of `size` rows and columns; `layout` changes that of the device, for
-    exact activations."""
+    """A chain of `matrices` of `size` rows and columns. For exact activations `layout` changes that
+    of the device's FMA units."""
     if type_name not in BLOCK_TYPES:
         raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
     elements = BLOCKS[type_name].elements
     if size % elements:
         raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
     opened = open_device(device)
-    usual = layout_for(opened, type_name)
-    own = replace(usual, **layout)
+    own = replace(layout_for(opened, type_name), **layout) if layout else None
     data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
     chain = [QuantisedMatrix(opened, type_name, blocks, layout=own) for blocks in data]
     x = np.random.default_rng(matrices).standard_normal(size).astype(np.float32)
@@ -52,17 +52,24 @@ def cases(
     moved = sum(matrix.nbytes for matrix in chain)
     parameters: dict[str, Parameter] = {
         "type": type_name, "size": size, "matrices": matrices, "MB": round(moved / 1e6, 1),
-        "lanes": own.lanes, "width": own.width, "rows at once": own.at_once,
     }  # fmt: skip
-    if own.together > 1:
-        parameters["together"] = own.together
-    if activations != EXACT:
-        parameters = {name: parameters[name] for name in ("type", "size", "matrices", "MB")}
+    if activations == EXACT:
+        parameters |= _shown(chain[0].layout)
+    else:
         parameters["activations"] = activations
     yield Case(
         parameters, run, "us/product", operations=matrices, peers={"copy": copied(opened, moved)},
         way="moves as many bytes", traced=run,
     )  # fmt: skip
+
+
+def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
+    if isinstance(layout, CoreLayout):
+        return {"lanes": layout.lanes, "rows": layout.rows, "slices": layout.slices}
+    found: dict[str, Parameter] = {
+        "lanes": layout.lanes, "width": layout.width, "rows at once": layout.at_once,
+    }  # fmt: skip
+    return found | ({"together": layout.together} if layout.together > 1 else {})
 
 
 def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:

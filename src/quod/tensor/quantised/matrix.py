@@ -14,6 +14,8 @@ from quod.frozen import frozen
 from quod.kernel.machine import Capability
 from quod.tensor.arrays import Given
 from quod.tensor.quantised.batch import EXACT, INT8, Batch, is_batch
+from quod.tensor.quantised.core_layout import CoreLayout, core_layout, workgroups
+from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_blocks
 from quod.tensor.quantised.packed import PACKED
@@ -57,6 +59,11 @@ class ProductLayout:
         for name, number in (("width", width), ("together", together)):
             if number.bit_count() != 1:
                 raise InputError(f"{name} must be a power of two, not {number}")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a workgroup."""
+        return self.at_once * self.together
 
 
 _WIDE = ProductLayout(256, 8, 2, 2)
@@ -117,12 +124,14 @@ class QuantisedMatrix:
                 "kernels cannot count; split it by rows"
             )
         self._decoder = decoder
-        self._layout = self._checked(layout)
+        self.layout = self._checked(layout)
+        """How products by vectors are shared out."""
         self._data = self.device.upload(_aligned(array).reshape(-1))
 
-    def _checked(self, layout: ProductLayout | None) -> ProductLayout:
+    def _checked(self, layout: ProductLayout | None) -> ProductLayout | CoreLayout:
         if layout is None:
-            return layout_for(self.device, self.type_name)
+            cores = core_layout(self.device, self.type_name, self.rows, self._blocks_per_row)
+            return cores or layout_for(self.device, self.type_name)
         found = instance("layout", layout, ProductLayout, "make one, or leave it out")
         if found.width > self._decoder.width:
             raise InputError(
@@ -151,8 +160,9 @@ class QuantisedMatrix:
 
         Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Weights are
         taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
-        multiplied by the weights as they are; where f16 or bf16 take tensor cores, weights are
-        rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
+        multiplied by the weights as they are, but vectors by Q4_K on tensor cores: of an element
+        2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take tensor cores,
+        weights are rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
         that equal calls give equal bits; a result is rounded once to its type.
 
         With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
@@ -184,18 +194,22 @@ class QuantisedMatrix:
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
-        own = self._layout
+        own = self.layout
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
         for name, each in (("x", x), ("y", y)):
             # A copy would have nothing of what a recording is given later.
             if not isinstance(each, Buffer) and not each.flags.c_contiguous:
                 raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
         self._apart("y", y, x)
-        kernel = self.device.compile(
-            multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
-            at_once=own.at_once, together=own.together,
-        )  # fmt: skip
-        groups = -(-self.rows // (own.at_once * own.together))
+        if isinstance(own, CoreLayout):
+            kernel = self.device.compile(MULTIPLY_ON_CORES, lanes=own.lanes, layout=own)
+            groups = workgroups(self.device, own, self.rows)
+        else:
+            kernel = self.device.compile(
+                multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
+                at_once=own.at_once, together=own.together,
+            )  # fmt: skip
+            groups = -(-self.rows // own.rows)
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 
     def _as_bytes(self, activations: str) -> bool:

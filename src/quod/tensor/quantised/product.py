@@ -68,7 +68,7 @@ def multiply_blocks(
                 Place(row + block, part, position, position >> 4, width, magic) for row in wanted
             ]
             loop.next(_all_added(k, decoder, blocks, x, places, block, loop.carried))
-    totals = [_sum_of(loop.results[number::at_once]) for number in range(at_once)]
+    totals = [sum_of(loop.results[number::at_once]) for number in range(at_once)]
     shared.put(totals, rows, y)
 
 
@@ -105,7 +105,7 @@ def _all_added(
         count, source = min(width, 4), k.pointer_add(x, at)
         given = [v for part in range(0, width, count) for v in k.load(source, part, count)]
         # The sum of activations is the same for all rows: recorded once.
-        whole = _sum_of(given) if of_rows[0].minimum is not None else None
+        whole = sum_of(given) if of_rows[0].minimum is not None else None
         for row, run in enumerate(of_rows):
             sums[row] = k.fma(run.scale, _products(k, run, given), sums[row])
             if run.minimum is not None and whole is not None:
@@ -127,7 +127,7 @@ def _products(k: Builder, run: Run, given: list[Value]) -> Value:
     return total
 
 
-def _sum_of(values: list[Value] | tuple[Value, ...]) -> Value:
+def sum_of(values: list[Value] | tuple[Value, ...]) -> Value:
     """Added pair by pair."""
     found = list(values)
     while len(found) > 1:
@@ -178,7 +178,7 @@ class Sharing:
         row = k.workgroup_id() * self._rows + lane
         with k.if_((lane < self._rows) & (row < rows)):
             groups = range(k.workgroup_size // SUBGROUP)
-            y[row] = _sum_of([room[lane + group * self._rows] for group in groups])
+            y[row] = sum_of([room[lane + group * self._rows] for group in groups])
 
 
 def room_for_sums(k: Builder, count: int) -> Value | None:

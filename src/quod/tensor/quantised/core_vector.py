@@ -1,0 +1,161 @@
+"""A vector as whole numbers in signed bytes, which tensor cores multiply by: four of each element.
+
+Of 512 elements, or 256, the largest is below 2^30, and the others are of the same scale; of each
+what is smaller than 1 is dropped: 2^-29 of the largest at most. A byte of each element is a column
+of a small matrix. Its eight columns are four bytes of two groups of a block: instances 0 and 1 of
+four beside each other have elements of one group, 2 and 3 of the next, and where a column is of the
+other group there are zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.kernel import Builder, Value, f32, i32, u32
+from quod.tensor.gemm_tiles import log2
+from quod.tensor.quads import lane_of
+from quod.tensor.quantised.core_layout import SUBGROUP, UNIT, CoreLayout
+from quod.tensor.quantised.decoders import each_byte
+from quod.tensor.quantised.packed import BYTES
+from quod.tensor.quantised.product import sum_of
+
+_CHUNK = 16
+"""Elements that an instance has of two groups."""
+_PLANES = 4
+"""Bytes of an element."""
+_PAIRS, _ZEROS = 4, 32
+"""Of 512 elements two groups each: four words of 32, behind which there are zeros."""
+_PAIR = 4 * (_ZEROS + 2)
+_FRACTION = 156
+"""Elements are multiples of 2^(e - this), where e is the largest one's exponent as f32 has it."""
+_LEAST = 7
+"""An exponent of which every f32 is such a multiple."""
+_SMALL = 64
+_NORMAL = _FRACTION - 126
+"""From this exponent on that power of two is a normal number."""
+_INFINITE = 255
+_NAN = 0x7FC00000
+_SIGNS = each_byte(128)
+
+
+class VectorBytes:
+    """512 elements of the vector as bytes, in shared memory as small matrices take them."""
+
+    def __init__(
+        self, k: Builder, layout: CoreLayout, blocks_per_row: Value, x: Value, slice_: Value
+    ) -> None:
+        self._k, self._x, self._blocks = k, x, blocks_per_row
+        self._shared = layout.groups
+        size = _PAIRS * _PAIR
+        self._room = k.shared(u32, layout.slices * size)
+        self._runs = k.shared(u32, layout.slices * UNIT // BYTES)
+        self._scales = k.shared(f32, layout.slices * 2)
+        self._own, self._slice = slice_ * size, slice_
+        self._group = k.local_id() >> log2(layout.slices * SUBGROUP)
+        lane = lane_of(k)
+        self._of_four, column = lane & 3, lane >> 2
+        self._plane, upper = column & 3, self._of_four >> 1
+        self._mask = k.select((column >> 2) == upper, each_byte(255), k.constant(0, u32))
+        self._starts = []
+        mine = (column >> 2) == upper
+        for high in range(2):
+            beside = (self._plane >> 1) ^ high
+            line = (2 * upper + high) * 8 + 4 * (self._of_four & 1)
+            own = line + 2 * ((self._plane & 1) ^ upper) + beside
+            self._starts.append(self._own + k.select(mine, own, _ZEROS + (beside ^ 1)) * 4)
+        zero = k.constant(0, u32)
+        with k.if_(k.local_id() < layout.slices * _PAIRS):
+            for number in range(2):
+                at = k.local_id() * _PAIR + 4 * (_ZEROS + number)
+                k.store(self._room, at, zero, zero, zero, zero)
+
+    def _place(self, chunk: Value, plane: int) -> Value:
+        """Where a byte of each of 16 elements is: stores of eight chunks, and loads of four columns
+        by two halves of a run, are in different banks, with the zeros for other columns."""
+        half, high, upper = chunk & 1, (chunk >> 1) & 1, (chunk >> 2) & 1
+        inside = 2 * (upper ^ plane & 1) + (high ^ plane >> 1)
+        fours = ((chunk >> 1) & 3) * 8 + 4 * half + inside
+        return self._own + (chunk >> 3) * _PAIR + fours * 4
+
+    def convert(self, unit: Value) -> None:
+        """Stores bytes of what belongs to two blocks; what is beyond the row's end is zero."""
+        k, lane, count = self._k, lane_of(self._k), _CHUNK // self._shared
+        part = self._group * SUBGROUP + lane
+        there = unit * 2 + (part * count >> 8) < self._blocks
+        number = k.select(there, unit * (SUBGROUP * self._shared) + part, k.constant(0, u32))
+        given = [v for at in range(0, count, 4) for v in k.load(self._x, number * count + at, 4)]
+        largest = k.constant(0, u32)
+        for value in given:
+            largest = k.maximum(largest, k.bitcast(value, u32) & 0x7FFFFFFF)
+        largest = k.subgroup_maximum(k.select(there, largest, k.constant(0, u32)))
+        exponent = k.maximum(largest >> 23, _LEAST)
+        # By two powers of two: one of them would be above the largest that there is.
+        small = exponent < _SMALL
+        first = k.select(small, k.constant(2.0**_SMALL, f32), k.constant(1.0, f32))
+        first = k.select(there, first, k.constant(0.0, f32))
+        second = exponent + k.select(small, k.constant(_SMALL, u32), k.constant(0, u32))
+        by = k.bitcast((127 + _FRACTION - second) << 23, f32)
+        scaled = [value * first * by for value in given]
+        words = [self._biased(value) for value in scaled]
+        fours = [_planes(words[at : at + 4]) for at in range(0, count, 4)]
+        chunk, inside = (part, 0) if self._shared == 1 else (part >> 1, (part & 1) * 2)
+        for plane in range(_PLANES):
+            own = [four[plane] ^ _SIGNS for four in fours]
+            k.store(self._room, self._place(chunk, plane) + inside, *own)
+        run, beside = sum_of(scaled), BYTES // count
+        for bit in range(log2(beside)):
+            run = run + k.shuffle(run, lane ^ (1 << bit))
+        with k.if_((lane & (beside - 1)) == 0):
+            at = self._slice * (UNIT // BYTES) + (part >> log2(beside))
+            self._runs[at] = self._biased(run * k.constant(1 / BYTES, f32))
+        # In bits: 2^(exponent - 156), subnormal or not, and no number where an element is none.
+        bits = k.select(
+            exponent < _NORMAL, k.constant(1, u32) << (exponent - _LEAST & 31),
+            (exponent - (_NORMAL - 1)) << 23,
+        )  # fmt: skip
+        bits = k.select(exponent < _INFINITE, bits, k.constant(_NAN, u32))
+        with k.if_(lane < 2 // self._shared):
+            at = self._slice * 2 + self._group + lane
+            self._scales[at] = k.bitcast(bits, f32)
+
+    def _biased(self, value: Value) -> Value:
+        """A whole number below 2^30, of which each byte less 128 is a signed one."""
+        return self._k.bitcast(value.cast(i32), u32) + _SIGNS
+
+    def scales(self) -> list[Value]:
+        """What the instance's sums of both blocks are multiplied by: of instances with an odd
+        number they are of the two upper bytes."""
+        k, odd = self._k, (self._of_four & 1) == 1
+        factor = k.select(odd, k.constant(65536.0, f32), k.constant(1.0, f32))
+        return [scale * factor for scale in k.load(self._scales, self._slice * 2, 2)]
+
+    def sums(self) -> Value:
+        """Bytes of a 32nd of the sums of four runs, as a small matrix has them."""
+        at = self._slice * (UNIT // BYTES) + self._of_four * 4
+        values = self._k.load(self._runs, at, 4)
+        own = [(value >> (self._plane << 3)) & 255 for value in values]
+        found = own[0] | own[1] << 8 | (own[2] | own[3] << 8) << 16
+        return (found ^ _SIGNS) & self._mask
+
+    def words(self, pair: int, high: int) -> tuple[Value, ...]:
+        """Of a run of two groups, a `pair` of four, what two products take."""
+        return self._k.load(self._room, self._starts[high] + pair * _PAIR, 4)
+
+
+def _blended(a: Value, b: Value, mask: int) -> Value:
+    """The bits of a that the mask has, and else those of b: one instruction of a GPU."""
+    return b ^ (a ^ b) & mask
+
+
+def _planes(words: Sequence[Value]) -> list[Value]:
+    """The lowest bytes of four words, those above them, and so on."""
+    even, lower = 0x00FF00FF, 0x0000FFFF
+    pairs = [
+        (_blended(low, high << 8, even), _blended(low >> 8, high, even))
+        for low, high in (words[:2], words[2:])
+    ]
+    of_two = list(zip(*pairs, strict=True))
+    return [
+        *(_blended(low, high << 16, lower) for low, high in of_two),
+        *(_blended(low >> 16, high, lower) for low, high in of_two),
+    ]
