@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from quod.device.background import Background
 from quod.device.outcome import Outcome
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_END = object()
 
 
 def overlapped(
@@ -19,16 +21,21 @@ def overlapped(
     """The results of the inputs, in their order.
 
     `begin` starts the work on one, on the caller's thread, and gives what waits for its result,
-    which a thread called `name` does while the next input is begun. What either raises ends the
-    results, after those of the inputs before. MemoryError if that thread ended without a word.
+    which a thread called `name` does while the next input is begun. What either raises, or whoever
+    gives the inputs, ends the results, after those of the inputs before. MemoryError if that thread
+    ended without a word.
     """
     waiting = Background(name, 1)
     begun: deque[Outcome[R]] = deque()
+    source = iter(inputs)
     try:
-        for one in inputs:
+        while True:
             failed: Exception | None = None
             try:
-                finish = begin(one)
+                one = next(source, _END)
+                if one is _END:
+                    break
+                finish = begin(cast("T", one))
                 try:
                     begun.append(waiting.begin(finish))
                 except (RuntimeError, MemoryError):
