@@ -20,7 +20,7 @@ from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.rows import lanes_of
-from quod.validation import instance
+from quod.validation import instance, whole_number
 
 if TYPE_CHECKING:
     from quod.device.stream import RecordingStream
@@ -97,6 +97,7 @@ def record_coset_quotient(
     memory.
     """
     instance("plan", plan, NttPlan, "make one")
+    batch = whole_number("batch", batch, 1)
     check_data(out, plan.modulus, plan.log2_size, batch)
     vectors = 3 * batch
     plan.record(recording, "inverse", evaluations, batch=vectors, ordering="NR")
@@ -125,6 +126,7 @@ def record_quotient_coefficients(
     DeviceError on a device whose kernels work in the host's memory.
     """
     instance("plan", plan, NttPlan, "make one")
+    batch = whole_number("batch", batch, 1)
     check_data(out, plan.modulus, plan.log2_size, batch)
     modulus, size = plan.modulus, batch * plan.size
     each = size * modulus.bytes
