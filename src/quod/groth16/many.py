@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from os import PathLike
 from time import perf_counter
 from typing import Any
@@ -166,7 +167,7 @@ class _PendingBatch:
             self._statements, proofs, self._verdicts(proofs), strict=True
         ):
             try:
-                check_answer(self._key, statement, self._timeline, lambda own=verdict: _answer(own))
+                check_answer(self._key, statement, self._timeline, partial(_answer, verdict))
             except Exception as error:
                 return _Made(made, error)
             made.append((proof, statement.public))
