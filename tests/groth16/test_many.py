@@ -189,9 +189,10 @@ def test_proofs_that_are_not_asked_for(own: Made) -> None:
 
     proofs: Any = own.key.prove_many(given(), seed=9)
     assert next(proofs) == own.expected[0]
-    assert len(taken) == 2 * _MOST
+    begun = len(taken)
+    assert begun in (2 * _MOST, 3 * _MOST)
     proofs.close()
-    assert len(taken) == 2 * _MOST
+    assert len(taken) == begun
     assert not own.batches.open
 
 
@@ -211,7 +212,7 @@ def test_witnesses_that_come_late_are_not_waited_for(
     proofs = own.key.prove_many(given(), seed=9)
     for number, expected in enumerate(own.expected):
         assert next(proofs) == expected
-        assert len(taken) == min(number + 2, _COUNT)
+        assert min(number + 2, _COUNT) <= len(taken) <= number + 3
     assert own.batches.sizes == []
 
 

@@ -37,6 +37,10 @@ AnyWitness = str | PathLike[str] | Witness
 # together: a device that has nothing to do gains more by one proof.
 _PATIENCE = 0.005
 
+# Groups that are begun before the first one's proofs are waited for: the device has one in hand
+# while the next is copied.
+_AHEAD = 2
+
 
 def prove_many(
     key: KeyInUse,
@@ -77,16 +81,23 @@ class _Made:
     error: Exception | None = None
 
 
+_Checking = Callable[[], _Made]
+"""Waits for the self-check of a group."""
+
+
 def _in_batches(
     request: _Request, witnesses: Iterable[AnyWitness]
 ) -> Iterator[tuple[Proof, list[int]]]:
+    """One group is computed while another is finished by the host, and a third is verified."""
     groups = _groups(witnesses, request.batches.most)
-    made = overlapped(groups, lambda group: _begun(request, group), name="quod-proof")
-    with closing(made):  # type: ignore[type-var]
-        for one in made:
-            yield from one.proofs
-            if one.error is not None:
-                raise one.error
+    begin = partial(_begun, request)
+    finished = overlapped(groups, begin, name="quod-proof", ahead=_AHEAD)
+    with closing(finished):  # type: ignore[type-var]
+        for checking in finished:
+            made = checking()
+            yield from made.proofs
+            if made.error is not None:
+                raise made.error
 
 
 def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitness]]:
@@ -108,7 +119,7 @@ def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitn
         raise failed
 
 
-def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Made]:
+def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Checking]:
     """Begins the proofs of a group; gives what waits for them."""
     if len(group) == 1:
         return _begun_alone(request, group[0], None)
@@ -130,9 +141,14 @@ def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Made
 
 def _begun_alone(
     request: _Request, witness: AnyWitness, failed: Exception | None
-) -> Callable[[], _Made]:
+) -> Callable[[], _Checking]:
     pending = begin(request.key, witness, seed=request.seed, self_check=request.self_check)
-    return lambda: _Made([pending.finish()], failed)
+
+    def finish() -> _Checking:
+        made = _Made([pending.finish()], failed)
+        return lambda: made
+
+    return finish
 
 
 class _PendingBatch:
@@ -155,13 +171,18 @@ class _PendingBatch:
             )
             self._open = opening.pop_all()
 
-    def finish(self) -> _Made:
-        """Waits for the sums; the proofs before the first that there is not."""
+    def finish(self) -> _Checking:
+        """Waits for the sums, and begins the self-check, which takes a thread of its own."""
         try:
             proofs = self._proofs()
         except InputError:
             # Of a value that is none. Which witness has it is found one by one.
-            return self._one_by_one()
+            made = self._one_by_one()
+            return lambda: made
+        return self._key.checks.begin(lambda: self._made(proofs)).result
+
+    def _made(self, proofs: Sequence[Proof]) -> _Made:
+        """The proofs before the first that does not verify."""
         made: list[tuple[Proof, list[int]]] = []
         for statement, proof, verdict in zip(
             self._statements, proofs, self._verdicts(proofs), strict=True
@@ -185,9 +206,8 @@ class _PendingBatch:
     def _one_by_one(self) -> _Made:
         made: list[tuple[Proof, list[int]]] = []
         for statement in self._statements:
-            pending = _begun_alone(self._request, statement.witness, None)
             try:
-                made += pending().proofs
+                made += _begun_alone(self._request, statement.witness, None)()().proofs
             except Exception as error:
                 return _Made(made, error)
         return _Made(made, self._failed)
@@ -211,15 +231,25 @@ class _PendingBatch:
         with self._open:
             sums: dict[str, Any] = self._sums.early()
             r_delta, rs_delta, s_delta = sums["delta"]
-            bare_a = self._add(0, _repeated(g1, key.alpha_g1, count), sums["A"][:count])
-            bare_b1 = self._add(0, _repeated(g1, key.beta_g1, count), sums["B1"][:count])
+            # Additions that do not wait for one another are one launch.
+            known = np.repeat(from_points(g1, [key.alpha_g1, key.beta_g1]), count, axis=0)
+            bare = self._add(0, known, np.concatenate([sums["A"][:count], sums["B1"][:count]]))
             bare_b = self._add(1, _repeated(g2, key.beta_g2, count), sums["B2"][:count])
-            a, b = self._add(0, bare_a, r_delta), self._add(1, bare_b, s_delta)
+            b = self._add(1, bare_b, s_delta)
             factors = [own.s for own in self._statements] + [own.r for own in self._statements]
-            both = self._multiply(0, np.concatenate([bare_a, bare_b1]), factors)
-            rest = self._add(0, self._add(0, both[:count], both[count:]), rs_delta)
+            scaled = self._multiply(0, bare, factors)
+            a, rest = np.split(
+                self._add(
+                    0, np.concatenate([bare[:count], scaled[:count]]),
+                    np.concatenate([r_delta, scaled[count:]]),
+                ), 2,
+            )  # fmt: skip
             late: dict[str, Any] = self._sums.last()
-        c = self._add(0, self._add(0, late["C"][:count], late["H"][:count]), rest)
+        parts = self._add(
+            0, np.concatenate([late["C"][:count], rest]),
+            np.concatenate([late["H"][:count], rs_delta]),
+        )  # fmt: skip
+        c = self._add(0, *np.split(parts, 2))
         points = zip(to_points(g1, a), to_points(g2, b), to_points(g1, c), strict=True)
         return [Proof(key.curve, *own) for own in points]
 

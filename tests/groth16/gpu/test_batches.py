@@ -77,7 +77,7 @@ def test_a_group_that_is_not_full(
     device = EmulatedDevice()
     key = ProvingKey(Zkey.open(files[0], owned=True), device)
     assert key.resident.batches is not None
-    assert key.resident.batches.most == 16
+    assert key.resident.batches.most == batches.MOST
     assert device.memory.in_use < 1.1 * key.resident.nbytes
     launches: list[str] = []
     execute = EmulatedDevice.execute
@@ -151,7 +151,7 @@ def test_no_proof_leaves_unchecked(
 
 def test_the_size_of_a_batch() -> None:
     device = EmulatedDevice(resident_lanes=1 << 17)
-    assert batch_size(device, 1 << 10, 1000, 32) == 16
+    assert batch_size(device, 1 << 10, 1000, 32) == batches.MOST
     assert batch_size(device, 1 << 14, 16_000, 32) == 16
     assert batch_size(device, 1 << 16, 16_000, 32) == 4
     assert batch_size(device, 1 << 17, 100_000, 32) == 2

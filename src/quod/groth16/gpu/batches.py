@@ -22,7 +22,7 @@ from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
 from quod.proving.upload import JointUploadBuffer
 
-MOST = 16
+MOST = 32
 """Witnesses of a batch: more would be waited for longer than they gain."""
 
 # How often the domains of a batch fill what the device keeps resident at a time.
