@@ -21,7 +21,7 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.formats import Witness, Zkey
-from quod.groth16 import many, prover
+from quod.groth16 import prover
 from quod.groth16.host import HostKey
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
@@ -312,12 +312,15 @@ class ProvingKey:
 
         A proof is begun before the one before it is given: on a GPU the next witness is copied
         there, and the last proof finished and checked, while a third is computed. Of a key so small
-        that a proof does not fill the GPU, up to 16 witnesses that come within 5 ms are proved
+        that a proof does not fill the GPU, up to 32 witnesses that come within 5 ms are proved
         together, in memory that the first call takes of what the key has left of its budget. An
         error of `prove` ends the proofs, after those of the witnesses before, and so does one of
         whoever gives the witnesses.
         """
-        return many.prove_many(self, witnesses, seed=seed, self_check=self_check)
+        # A process that proves once does not load it.
+        from quod.groth16.many import prove_many
+
+        return prove_many(self, witnesses, seed=seed, self_check=self_check)
 
     def close(self) -> None:
         """Ends threads that wait for the next proof; the key makes no more proofs then."""
