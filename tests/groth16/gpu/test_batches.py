@@ -150,16 +150,14 @@ def test_no_proof_leaves_unchecked(
 
 
 def test_the_size_of_a_batch() -> None:
-    device = EmulatedDevice(resident_lanes=1 << 17)
-    assert batch_size(device, 1 << 10, 1000, 32) == batches.MOST
-    assert batch_size(device, 1 << 14, 16_000, 32) == 16
-    assert batch_size(device, 1 << 16, 16_000, 32) == 4
-    assert batch_size(device, 1 << 17, 100_000, 32) == 2
-    assert batch_size(device, 1 << 18, 200_000, 32) == 1
-    # As many as a kernel reaches.
-    small = EmulatedDevice(resident_lanes=1 << 17, largest_buffer=1 << 22)
-    assert batch_size(small, 1 << 13, 8000, 32) == 4
-    assert batch_size(small, 1 << 13, 40_000, 32) == 2
+    """Twice what is resident, as far as kernels reach: powers of two."""
+    device = EmulatedDevice(resident_lanes=270_336)
+    sizes = {log2: batch_size(device, 1 << log2, 96 << log2) for log2 in (10, 14, 15, 17, 18, 19)}
+    assert sizes == {10: batches.MOST, 14: 32, 15: 16, 17: 4, 18: 2, 19: 1}
+    assert batch_size(device, 1 << 24, 96 << 24) == 1
+    small = EmulatedDevice(resident_lanes=270_336, largest_buffer=5 << 20)
+    assert batch_size(small, 1 << 14, 1 << 20) == 4
+    assert batch_size(small, 1 << 14, 6 << 20) == 1
 
 
 def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) -> None:

@@ -32,10 +32,13 @@ _WAVES = 2
 _BATCHES = 2
 
 
-def batch_size(device: AnyDevice, domain: int, variables: int, element: int) -> int:
-    """How many witnesses are worth proving together, with vectors that kernels reach."""
+def batch_size(device: AnyDevice, domain: int, largest_vector: int) -> int:
+    """How many witnesses are worth proving together.
+
+    Kernels have to reach the vectors of all, of which the largest has so many bytes a witness.
+    """
     filling = _WAVES * device.resident_lanes // domain
-    reached = device.largest_buffer // (max(3 * domain, variables) * element)
+    reached = device.largest_buffer // largest_vector
     return _power_of_two(max(1, min(filling, reached, MOST)))
 
 

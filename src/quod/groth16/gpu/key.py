@@ -78,7 +78,8 @@ class GpuKey:
             self._own_bytes = taken + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
             first = Lane(quotient, KeyMsms(device, bases, memory))
             self._lanes = [first, *(first.beside() for _ in range(lanes - 1))]
-            self._batch = batch_size(device, zkey.domain_size, zkey.variables, zkey.fr.bytes)
+            largest = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
+            self._batch = batch_size(device, zkey.domain_size, largest)
         with timeline.stage("transforms"):
             self._copiers = Copiers()
             # Chunks of bases that pass through belong to a slot.
