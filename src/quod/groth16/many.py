@@ -18,6 +18,7 @@ import numpy as np
 
 from quod.curve import operations
 from quod.curve.array import from_points, to_points
+from quod.device.background import Background
 from quod.device.pipeline import overlapped
 from quod.device.timeline import NullTimeline
 from quod.errors import InputError
@@ -60,17 +61,18 @@ def prove_many(
             lambda witness: begin(key, witness, seed=seed, self_check=self_check).finish,
             name="quod-proof",
         )
-    return _in_batches(_Request(key, batches, seed, self_check), witnesses)
+    return _in_batches(key, batches, seed, self_check, witnesses)
 
 
 @frozen(eq=False)
 class _Request:
-    """What is asked for of all proofs."""
+    """What is asked for of all proofs; `beside` does what does not wait for any sum."""
 
     key: KeyInUse
     batches: SumBatches
     seed: int | None
     self_check: bool
+    beside: Background
 
 
 @frozen(eq=False)
@@ -86,18 +88,23 @@ _Checking = Callable[[], _Made]
 
 
 def _in_batches(
-    request: _Request, witnesses: Iterable[AnyWitness]
-) -> Iterator[tuple[Proof, list[int]]]:
+    key: KeyInUse, batches: SumBatches, seed: int | None, self_check: bool,
+    witnesses: Iterable[AnyWitness],
+) -> Iterator[tuple[Proof, list[int]]]:  # fmt: skip
     """One group is computed while another is finished by the host, and a third is verified."""
-    groups = _groups(witnesses, request.batches.most)
-    begin = partial(_begun, request)
+    beside = Background("quod-beside", 1)
+    begin = partial(_begun, _Request(key, batches, seed, self_check, beside))
+    groups = _groups(witnesses, batches.most)
     finished = overlapped(groups, begin, name="quod-proof", ahead=_AHEAD)
-    with closing(finished):  # type: ignore[type-var]
-        for checking in finished:
-            made = checking()
-            yield from made.proofs
-            if made.error is not None:
-                raise made.error
+    try:
+        with closing(finished):  # type: ignore[type-var]
+            for checking in finished:
+                made = checking()
+                yield from made.proofs
+                if made.error is not None:
+                    raise made.error
+    finally:
+        beside.close()
 
 
 def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitness]]:
@@ -161,7 +168,7 @@ class _PendingBatch:
         self._request, self._key, self._failed = request, request.key, failed
         self._statements, self._checked = statements, checked
         self._timeline = NullTimeline()
-        tasks: Tasks = {"delta": self._multiples_of_delta}
+        tasks: Tasks = {"delta": request.beside.begin(self._multiples_of_delta).result}
         with ExitStack() as opening:
             context = ProofContext(
                 self._timeline, opening.enter_context(self._timeline.stage("sums"))

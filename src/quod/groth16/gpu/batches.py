@@ -28,8 +28,9 @@ MOST = 32
 # How often the domains of a batch fill what the device keeps resident at a time.
 _WAVES = 2
 
-# Batches in progress: one computed, and one that is copied, or finished by the host.
-_BATCHES = 2
+# Batches in progress: one computed, one that is copied, and one that is finished by the host, which
+# takes about as long.
+_BATCHES = 3
 
 
 def batch_size(device: AnyDevice, domain: int, largest_vector: int) -> int:
@@ -49,7 +50,7 @@ def _power_of_two(most: int) -> int:
 class GpuBatches:
     """The sums of up to `most` witnesses together, in a lane of their own; see `SumBatches`.
 
-    DeviceError where there are not `budget` bytes for two of them.
+    DeviceError where there are not `budget` bytes for two witnesses.
     """
 
     def __init__(
