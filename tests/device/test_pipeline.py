@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from threading import Event, current_thread
 
 import pytest
 
 from quod.device import outcome
 from quod.device.background import Background
+from quod.device.outcome import Outcome
 from quod.device.pipeline import overlapped
 
 
@@ -54,6 +55,55 @@ def test_an_error_comes_after_the_results_before_it(late: bool) -> None:
     assert begun == ([1, 2, 3] if late else [1, 2])
     with pytest.raises(StopIteration):
         next(results)
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_inputs_that_raise(before: int) -> None:
+    """The results of those before come first."""
+
+    def inputs() -> Iterator[int]:
+        yield from range(before)
+        raise ZeroDivisionError
+
+    found = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(overlapped(inputs(), lambda n: lambda: n, name="test-pipeline"))
+    assert found == list(range(before))
+
+
+def test_two_inputs_ahead() -> None:
+    """A result that is not there is waited for when two more were begun, and no earlier."""
+    taken, go_on = [], Event()
+
+    def inputs() -> Iterator[int]:
+        for number in range(4):
+            taken.append(number)
+            yield number
+
+    def begin(number: int) -> Callable[[], int]:
+        if number == 2:
+            go_on.set()
+        return lambda: number if go_on.wait(60) else -1
+
+    results = overlapped(inputs(), begin, name="test-pipeline", ahead=2)
+    assert next(results) == 0
+    assert taken == [0, 1, 2]
+    assert list(results) == [1, 2, 3]
+
+
+def test_a_result_that_is_there_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given when one more is begun, however far ahead they may be."""
+
+    def done(_: Background, task: Callable[[], int]) -> Outcome[int]:
+        return Outcome.of(task())
+
+    monkeypatch.setattr(Background, "begin", done)
+    taken: list[int] = []
+    inputs = (taken.append(number) or number for number in range(4))
+    results = overlapped(inputs, lambda n: lambda: n, name="test-pipeline", ahead=3)
+    for expected in range(4):
+        assert next(results) == expected
+        assert len(taken) == min(expected + 2, 4)
 
 
 def test_results_that_are_not_asked_for_are_finished() -> None:

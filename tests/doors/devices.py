@@ -103,5 +103,8 @@ def rows() -> Iterator[tuple[str, Row]]:
     )
     yield "record_coset_quotient", Row(
         ntt.record_coset_quotient,
-        {"recording": None, "plan": transform(), "evaluations": buffer, "out": buffer},
+        {
+            "recording": None, "plan": transform(), "evaluations": buffer, "out": buffer,
+            "batch": 1,
+        },
     )  # fmt: skip

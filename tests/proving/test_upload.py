@@ -9,7 +9,7 @@ import pytest
 
 from quod.device.protocol import AnyDevice
 from quod.proving import upload
-from quod.proving.upload import Copiers, UploadBuffer
+from quod.proving.upload import Copiers, JointUploadBuffer, UploadBuffer
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +36,23 @@ def test_every_value_arrives(gpu_device: AnyDevice, values: int, threads: int) -
         gpu_device.download(room.buffer, found)
         assert np.array_equal(found, given[::-1])
     copiers.close()
+
+
+def test_arrays_that_arrive_together(gpu_device: AnyDevice) -> None:
+    """From the host and from the device's memory; zeros are behind them, and nothing else."""
+    room = JointUploadBuffer(gpu_device, 8, 96)
+    rng = np.random.default_rng(8)
+    gpu_device.upload(np.full(8 * 24, 0xFFFFFFFF, np.uint32), into=room.buffer)
+    for count, size in ((3, 4), (1, 1), (5, 8), (2, 2)):
+        before, found = np.empty((8, 3, 8), np.uint32), np.empty((8, 3, 8), np.uint32)
+        gpu_device.download(room.buffer, before)
+        given = rng.integers(0, 1 << 32, (count, 3, 8), np.uint32)
+        there = gpu_device.upload(given[-1])
+        room.fill([*given[:-1], there] if count > 2 else list(given), size)
+        gpu_device.download(room.buffer, found)
+        assert np.array_equal(found[:count], given)
+        assert not found[count:size].any()
+        assert np.array_equal(found[size:], before[size:])
 
 
 def test_a_failure_of_another_thread_is_not_lost() -> None:

@@ -48,6 +48,7 @@ QUICK = (
     # The other curve is proved on the emulated device, and its MSMs run in their own tests.
     r"tests/groth16/gpu/test_key\.py::test_\w+\[webgpu:portable(?!-bls12_381).*",
     r"tests/groth16/gpu/test_matrix\.py::test_products_with_a_witness\[webgpu-128-.*",
+    r"tests/groth16/gpu/test_matrix\.py::test_products_with_several_vectors\[webgpu:portable-8-3\]",
     r"tests/proving/test_upload\.py::test_every_value_arrives\[webgpu-101-5\]",
     r"tests/groth16/test_lagrange\.py::test_lagrange_values\[webgpu-[0-9]+-bn254\]",
     r"tests/groth16/test_sparse\.py::test_a_long_sum_of_the_largest_values\[webgpu-bn254\]",

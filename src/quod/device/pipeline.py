@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar, cast
 
 from quod.device.background import Background
 from quod.device.outcome import Outcome
@@ -12,23 +12,31 @@ from quod.device.outcome import Outcome
 T = TypeVar("T")
 R = TypeVar("R")
 
+_END = object()
+
 
 def overlapped(
-    inputs: Iterable[T], begin: Callable[[T], Callable[[], R]], *, name: str
+    inputs: Iterable[T], begin: Callable[[T], Callable[[], R]], *, name: str, ahead: int = 1
 ) -> Iterator[R]:
     """The results of the inputs, in their order.
 
     `begin` starts the work on one, on the caller's thread, and gives what waits for its result,
-    which a thread called `name` does while the next input is begun. What either raises ends the
-    results, after those of the inputs before. MemoryError if that thread ended without a word.
+    which a thread called `name` does while the next input is begun. A result that is not there
+    yet is not waited for before `ahead` more inputs are begun. What either raises, or whoever gives
+    the inputs, ends the results, after those of the inputs before. MemoryError if that thread ended
+    without a word.
     """
     waiting = Background(name, 1)
     begun: deque[Outcome[R]] = deque()
+    source = iter(inputs)
+    failed: Exception | None = None
     try:
-        for one in inputs:
-            failed: Exception | None = None
+        while True:
             try:
-                finish = begin(one)
+                one = next(source, _END)
+                if one is _END:
+                    break
+                finish = begin(cast("T", one))
                 try:
                     begun.append(waiting.begin(finish))
                 except (RuntimeError, MemoryError):
@@ -36,14 +44,20 @@ def overlapped(
                     begun.append(Outcome.of(finish()))
             except Exception as error:
                 failed = error
-            if len(begun) > (failed is None):
+                break
+            while _is_due(begun, ahead):
                 yield begun.popleft().result()
-            if failed is not None:
-                raise failed
         while begun:
             yield begun.popleft().result()
+        if failed is not None:
+            raise failed
     finally:
         # What was begun is finished, so that whatever it holds is given back.
         for outcome in begun:
             outcome.wait()
         waiting.close()
+
+
+def _is_due(begun: Sequence[Outcome[R]], ahead: int) -> bool:
+    """Whether the first result is given before another input is begun."""
+    return len(begun) > ahead or (len(begun) > 1 and begun[0].done())

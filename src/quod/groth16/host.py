@@ -21,7 +21,7 @@ from quod.field.array import Words
 from quod.field.cost import product_cost
 from quod.field.roots import RootFamily
 from quod.formats import Zkey
-from quod.groth16.resident import bases_of
+from quod.groth16.resident import SumBatches, bases_of
 from quod.groth16.sparse import HostMatrix, multiply_pointwise
 from quod.msm import MsmBases, msm
 from quod.ntt import NttPlan, coset_quotient
@@ -39,6 +39,7 @@ class HostKey:
     """See `ResidentKey`."""
 
     witness_device: AnyDevice | None = None
+    batches: SumBatches | None = None
 
     def __init__(
         self, zkey: Zkey, device: HostDevice, g1: Group, g2: Group, timeline: Timeline

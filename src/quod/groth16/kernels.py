@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from quod.field.moduli import BN254_FR
 from quod.groth16.chain import chain_products
-from quod.groth16.gpu.matrix import add_pieces, lay_out_rows, multiply_pieces
+from quod.groth16.gpu.matrix import (
+    add_pieces,
+    add_pieces_of_each,
+    lay_out_rows,
+    multiply_pieces,
+    multiply_pieces_by_each,
+)
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
 from quod.groth16.partition.circuit import PartitionCircuit
 from quod.groth16.partition.kernels import partition_columns, partition_rows, partition_wires
@@ -20,6 +26,8 @@ register(f"groth16.weighted_sums[{_FIELD}]", weighted_sums, modulus=BN254_FR)
 register("groth16.lay_out_rows", lay_out_rows, words=BN254_FR.words, index=2)
 register(f"groth16.multiply_pieces[{_FIELD}]", multiply_pieces, modulus=BN254_FR)
 register(f"groth16.add_pieces[{_FIELD}]", add_pieces, modulus=BN254_FR)
+register(f"groth16.multiply_pieces_by_each[{_FIELD}]", multiply_pieces_by_each, modulus=BN254_FR)
+register(f"groth16.add_pieces_of_each[{_FIELD}]", add_pieces_of_each, modulus=BN254_FR)
 register(f"groth16.chain_products[{_FIELD}]", chain_products, modulus=BN254_FR)
 
 _PARTITION = PartitionCircuit.like_porep()

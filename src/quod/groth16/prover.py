@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from os import PathLike
 from typing import Any, Protocol, TypeGuard
@@ -27,13 +27,13 @@ from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.device.background import Background
 from quod.device.buffer import Buffer
-from quod.device.pipeline import overlapped
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness
+from quod.frozen import frozen
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey, WitnessInMemory
@@ -41,7 +41,7 @@ from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
 from quod.proving.busy import BusyMeter
 from quod.proving.context import ProofContext, Tasks, self_check
-from quod.validation import flag, shown
+from quod.validation import flag
 
 
 class KeySource(Protocol):
@@ -110,22 +110,42 @@ def begin(
     return PendingProof(key, witness, seed, self_check, or_null(timeline), meter, pinned)
 
 
-def prove_many(
-    key: KeyInUse,
-    witnesses: Iterable[str | PathLike[str] | Witness],
-    *,
-    seed: int | None = None,
-    self_check: bool = True,
-) -> Iterator[tuple[Proof, list[int]]]:
-    """See `ProvingKey.prove_many`."""
-    given: object = witnesses
-    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
-        raise InputError(f"witnesses come in a list or the like, not {shown(witnesses)}")
-    return overlapped(
-        witnesses,
-        lambda witness: begin(key, witness, seed=seed, self_check=self_check).finish,
-        name="quod-proof",
-    )
+def check_request(key: KeyInUse, seed: int | None, self_check: bool) -> bool:
+    """Whether there is to be a self-check, once it is clear that a key is ready for proofs."""
+    checked = flag("self_check", self_check)
+    if seed is not None:
+        check_seed(seed)
+    key.zkey.check_unchanged()
+    key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
+    return checked
+
+
+@frozen(eq=False)
+class Statement:
+    """What is proved: a witness with its values, where a key takes them from, and public inputs.
+
+    `r` and `s` blind the proof.
+    """
+
+    witness: Witness
+    values: Words | Buffer
+    public: list[int]
+    r: int
+    s: int
+
+    @classmethod
+    def of(
+        cls, key: KeyInUse, witness: str | PathLike[str] | Witness, seed: int | None,
+        timeline: Timeline | None = None,
+    ) -> Statement:  # fmt: skip
+        """That of a witness, read where it is a file. Raises as `ProvingKey.prove` does."""
+        fr = key.zkey.fr
+        with or_null(timeline).stage("witness"):
+            read = witness if isinstance(witness, Witness) else Witness.open(witness)
+            values, first = _values(key, read)
+            public = words_to_integers(fr, first[1:])
+        whole = first if seed is None else read.values
+        return cls(read, values, public, *blinding(fr, seed, key.digest, whole))
 
 
 class PendingProof:
@@ -146,17 +166,8 @@ class PendingProof:
         pinned: bool = False,
     ) -> None:
         self._key, self._timeline = key, timeline
-        self._self_check = flag("self_check", self_check)
-        if seed is not None:
-            check_seed(seed)
-        key.zkey.check_unchanged()
-        key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
-        with timeline.stage("witness"):
-            self._witness = witness if isinstance(witness, Witness) else Witness.open(witness)
-            values, first = _values(key, self._witness)
-            self._public = words_to_integers(key.zkey.fr, first[1:])
-        whole = first if seed is None else self._witness.values
-        self._r, self._s = blinding(key.zkey.fr, seed, key.digest, whole)
+        self._self_check = check_request(key, seed, self_check)
+        self._statement = Statement.of(key, witness, seed, timeline)
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)
         with ExitStack() as opening:
@@ -165,14 +176,14 @@ class PendingProof:
                 pinned=flag("pinned", pinned),
             )  # fmt: skip
             self._sums = opening.enter_context(
-                closing(key.resident.start(values, self._beside(), self._context))
+                closing(key.resident.start(self._statement.values, self._beside(), self._context))
             )
             self._open = opening.pop_all()
 
     @property
     def public(self) -> list[int]:
         """The public inputs, which the witness has."""
-        return self._public
+        return self._statement.public
 
     @property
     def spans(self) -> Mapping[str, tuple[int, int]]:
@@ -183,7 +194,7 @@ class PendingProof:
         """Waits for the sums; gives the proof and its public inputs."""
         proof = self.compute()
         self.check(proof)
-        return proof, self._public
+        return proof, self.public
 
     def cancel(self) -> None:
         """Has `compute` end soon with a DeviceError, where the device can stop what it does."""
@@ -215,7 +226,7 @@ class PendingProof:
 
     def _multiples_of_delta(self) -> tuple[Point, Point, Point]:
         """r*delta and r*s*delta in G1, s*delta in G2."""
-        key, r, s = self._key, self._r, self._s
+        key, r, s = self._key, self._statement.r, self._statement.s
         g1, g2 = key.groups
         with self._context.stage("multiples of delta"):
             product = r * s % key.zkey.fr.value
@@ -226,7 +237,7 @@ class PendingProof:
     def _begin_verification(self) -> Verification:
         with self._context.stage("verifying key"):
             self._key.self_check_key.prepare()
-            return self._key.self_check_key.begin(self._public)
+            return self._key.self_check_key.begin(self.public)
 
     def _blind(self, sums: dict[str, Any]) -> tuple[Point, Point, Point]:
         """A, B, and C without the sums over c and h."""
@@ -242,7 +253,8 @@ class PendingProof:
                 self._verification = key.checks.begin(
                     lambda: self._verify_first(sums["verification"], a, b)
                 )
-            s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], [self._s, self._r])
+            factors = [self._statement.s, self._statement.r]
+            s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], factors)
             rest = functools.reduce(law1.add, (s_a, r_b, rs_delta))
         return a, b, rest
 
@@ -256,21 +268,30 @@ class PendingProof:
 
     def check(self, proof: Proof) -> None:
         """The verifier's answer to a proof before anyone sees it, if it was asked for."""
-        if not self._self_check:
-            return
-        key = self._key.zkey.path
-        self_check(
-            self._timeline,
-            lambda: self._verification.result().finish(proof.c),
-            wrong=f"{self._witness.path}: the proof does not verify, so it is not given out. Most "
-            "likely the witness does not satisfy the circuit: compute it again with the program "
-            "(.wasm or C++) of the same compilation as the key; if that is right, the key "
-            f"({key}) is damaged",
-            malformed=lambda error: (
-                f"{key}: the key gives a proof with a bad point ({error}); the "
-                "key is damaged or forged: get it again from its source"
-            ),
-        )
+        if self._self_check:
+            check_answer(
+                self._key, self._statement, self._timeline,
+                lambda: self._verification.result().finish(proof.c),
+            )  # fmt: skip
+
+
+def check_answer(
+    key: KeyInUse, statement: Statement, timeline: Timeline, verify: Callable[[], bool]
+) -> None:
+    """VerificationError unless `verify` accepts a proof of the statement."""
+    path = key.zkey.path
+    self_check(
+        timeline,
+        verify,
+        wrong=f"{statement.witness.path}: the proof does not verify, so it is not given out. Most "
+        "likely the witness does not satisfy the circuit: compute it again with the program "
+        "(.wasm or C++) of the same compilation as the key; if that is right, the key "
+        f"({path}) is damaged",
+        malformed=lambda error: (
+            f"{path}: the key gives a proof with a bad point ({error}); the "
+            "key is damaged or forged: get it again from its source"
+        ),
+    )
 
 
 def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple[int, int]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -42,11 +41,26 @@ class PendingSums(Protocol):
     def early(self) -> dict[str, Any]:
         """The points A, B1 and B2 by name, and the results of the tasks beside them."""
 
-    def last(self) -> dict[str, Point]:
+    def last(self) -> dict[str, Any]:
         """The points C and H, which may take longer."""
 
     def close(self) -> None:
         """Nobody waits for the sums any more."""
+
+
+class SumBatches(Protocol):
+    """Sums of up to `most` witnesses together, where that takes less than one after the other."""
+
+    @property
+    def most(self) -> int: ...
+
+    def start(
+        self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
+    ) -> PendingSums:
+        """`ResidentKey.start` of two witnesses or more.
+
+        Sums are arrays of a point for each witness, and some behind that are nobody's.
+        """
 
 
 class ResidentKey(Protocol):
@@ -54,7 +68,8 @@ class ResidentKey(Protocol):
 
     `nbytes` are those of the device's memory that it keeps, beside the zkey; `peak_bytes` is a
     bound on the memory that a proof takes beside them. More proofs at a time than `in_progress`
-    wait for one another. `witness_device` is the one in whose memory a witness may be.
+    wait for one another. `witness_device` is the one in whose memory a witness may be. `batches`
+    are for proofs so small that several are made together.
     """
 
     @property
@@ -65,6 +80,8 @@ class ResidentKey(Protocol):
     def in_progress(self) -> int: ...
     @property
     def witness_device(self) -> AnyDevice | None: ...
+    @property
+    def batches(self) -> SumBatches | None: ...
 
     def prepare(self) -> None:
         """Lays aside now, page-locked memory above all, what proofs take when they come."""

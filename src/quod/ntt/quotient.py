@@ -20,7 +20,7 @@ from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.rows import lanes_of
-from quod.validation import instance
+from quod.validation import instance, whole_number
 
 if TYPE_CHECKING:
     from quod.device.stream import RecordingStream
@@ -88,18 +88,22 @@ def _computed(
 
 
 def record_coset_quotient(
-    recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer
+    recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer, *, batch: int = 1
 ) -> None:
     """Adds the launches of `coset_quotient` to a recording, on a GPU.
 
+    Of a `batch` all a come first, then all b, and all c; `out` has one result after the other.
     Errors as for `coset_quotient`, and DeviceError on a device whose kernels work in the host's
     memory.
     """
     instance("plan", plan, NttPlan, "make one")
-    check_data(out, plan.modulus, plan.log2_size, 1)
-    plan.record(recording, "inverse", evaluations, batch=3, ordering="NR")
-    plan.record(recording, "forward", evaluations, batch=3, ordering="RN", coset=_shift(plan))
-    modulus, each = plan.modulus, plan.size * plan.modulus.bytes
+    batch = whole_number("batch", batch, 1)
+    check_data(out, plan.modulus, plan.log2_size, batch)
+    vectors = 3 * batch
+    plan.record(recording, "inverse", evaluations, batch=vectors, ordering="NR")
+    plan.record(recording, "forward", evaluations, batch=vectors, ordering="RN", coset=_shift(plan))
+    modulus, size = plan.modulus, batch * plan.size
+    each = size * modulus.bytes
     # What a kernel is given begins at a multiple of this, which b and c of a few elements do not.
     in_one = each % _GPU_ALIGNMENT != 0
     a, b, c = (
@@ -107,36 +111,38 @@ def record_coset_quotient(
     )
     recording.launch(
         plan.device.compile(product_less, modulus=modulus, in_one=in_one),
-        -(-plan.size // plan.device.lanes), a, b, c, out, plan.size,
-        label="quotient", bytes=4 * each, modmuls=2 * plan.size,
-        multiply_adds=2 * plan.size * product_cost(modulus),
+        -(-size // plan.device.lanes), a, b, c, out, size,
+        label="quotient", bytes=4 * each, modmuls=2 * size,
+        multiply_adds=2 * size * product_cost(modulus),
     )  # fmt: skip
 
 
 def record_quotient_coefficients(
-    recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer
+    recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer, *, batch: int = 1
 ) -> None:
     """Adds the launches of `quotient_coefficients` to a recording, on a GPU.
 
-    Errors as for `quotient_coefficients`, and DeviceError on a device whose kernels work in the
-    host's memory.
+    A `batch` is as for `record_coset_quotient`. Errors as for `quotient_coefficients`, and
+    DeviceError on a device whose kernels work in the host's memory.
     """
     instance("plan", plan, NttPlan, "make one")
-    check_data(out, plan.modulus, plan.log2_size, 1)
-    modulus, size, each = plan.modulus, plan.size, plan.size * plan.modulus.bytes
+    batch = whole_number("batch", batch, 1)
+    check_data(out, plan.modulus, plan.log2_size, batch)
+    modulus, size = plan.modulus, batch * plan.size
+    each = size * modulus.bytes
     if each % _GPU_ALIGNMENT:
         raise InputError(f"{size} elements of {modulus.name} do not fill {_GPU_ALIGNMENT} bytes")
     a, b, c = (evaluations.slice(i * each, (i + 1) * each) for i in range(3))
     device, shift = plan.device, _shift(plan)
-    plan.record(recording, "inverse", evaluations, batch=3, ordering="NR")
+    plan.record(recording, "inverse", evaluations, batch=3 * batch, ordering="NR")
     ab = evaluations.slice(0, 2 * each)
-    plan.record(recording, "forward", ab, batch=2, ordering="RN", coset=shift)
+    plan.record(recording, "forward", ab, batch=2 * batch, ordering="RN", coset=shift)
     groups = -(-size // device.lanes)
     recording.launch(
         device.compile(field_multiply, spec=modulus), groups, size, a, b, a,
         label="a ∘ b", bytes=3 * each, modmuls=size, multiply_adds=size * product_cost(modulus),
     )  # fmt: skip
-    plan.record(recording, "inverse", a, ordering="NR", coset=shift)
+    plan.record(recording, "inverse", a, batch=batch, ordering="NR", coset=shift)
     weights = device.upload(from_integers(modulus, _differences(plan, 1, 1)))
     recording.launch(
         device.compile(quotient_difference, modulus=modulus), groups, c, a, out, weights, size,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -134,3 +134,34 @@ class UploadBuffer:
         stream = self._device.stream("upload").record()
         stream.upload(self._pinned[start:stop], self.buffer.slice(start, stop), label="upload")
         return stream.finish().recording
+
+
+class JointUploadBuffer:
+    """Memory on a GPU for `most` arrays of `nbytes` each, which are brought there together."""
+
+    def __init__(self, device: AnyDevice, most: int, nbytes: int) -> None:
+        self._device, self._each = device, nbytes
+        self.buffer = device.allocate(most * nbytes, zero=False)
+        self._host = device.pinned(most * nbytes)
+
+    def fill(self, arrays: Sequence[Words | Buffer], count: int) -> None:
+        """Puts arrays one behind the other into `buffer`, then zeros as if they were `count`.
+
+        What is submitted from then on finds them there. Those in the device's memory are copied
+        within it.
+        """
+        each, rows = self._each, self._host.reshape(-1, self._each)
+        for row, given in zip(rows, arrays):
+            if not isinstance(given, Buffer):
+                row[:] = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
+        rows[len(arrays) : count] = 0
+        size = count * each
+        self._device.upload(self._host[:size], into=self.buffer.slice(0, size))
+        there = [place for place, given in enumerate(arrays) if isinstance(given, Buffer)]
+        if there:
+            copying = self._device.stream("upload").record()
+            for place in there:
+                given = arrays[place]
+                assert isinstance(given, Buffer)
+                copying.copy(given, self.buffer.slice(place * each, (place + 1) * each))
+            copying.finish().run()

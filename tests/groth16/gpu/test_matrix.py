@@ -47,6 +47,44 @@ def test_products_with_a_witness(
     assert products(matrix, vector) == sums(fr, entries, vector, 128, transposed=False)
 
 
+def products_with_each(matrix: DeviceMatrix, vectors: list[list[int]], part: int) -> list[int]:
+    """What is behind the products stays as it was."""
+    device, fr = matrix._device, CURVES["bn254"].fr
+    room = -(-matrix.elements // part) * part * len(vectors)
+    words = np.concatenate([integers_to_words(fr, vector) for vector in vectors])
+    out = np.full((room + 3, fr.words), 0xFFFFFFFF, np.uint32)
+    memory = device.upload(out)
+    recording = device.stream("sparse").record()
+    matrix.record_each(
+        recording, len(vectors), len(vectors[0]), part, device.upload(words),
+        memory.slice(0, room * fr.bytes),
+    )  # fmt: skip
+    recording.finish().run()
+    device.download(memory, out)
+    assert (out[room:] == 0xFFFFFFFF).all()
+    return to_integers(fr, out[: matrix.height * len(vectors)])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("piece", [8, PIECE])
+def test_products_with_several_vectors(
+    gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, piece: int, count: int
+) -> None:
+    """Rows of A for each vector come first, then those of B; sums of pieces lie across parts."""
+    monkeypatch.setattr(module, "PIECE", piece)
+    fr, rng = CURVES["bn254"].fr, random.Random(piece)
+    entries = random_entries(rng, fr.value, 13, 29)
+    # So many pieces of a row of B that their sums take more than a part.
+    entries += [(1, 12, rng.randrange(29), fr.value - 1 - i) for i in range(17 * piece)]
+    vectors = [[rng.randrange(fr.value) for _ in range(29)] for _ in range(count - 1)]
+    vectors.append([0, 1, fr.value - 1] + [0] * 26)
+    matrix = DeviceMatrix.from_coefficients(gpu_device, fr, coefficients(fr, entries), 16, 29)
+    assert matrix.elements > 3 * 16
+    expected = [sums(fr, entries, vector, 32, transposed=False) for vector in vectors]
+    rows = [own[part : part + 16] for part in (0, 16) for own in expected]
+    assert products_with_each(matrix, vectors, 16) == [row for own in rows for row in own]
+
+
 def test_by_the_text_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PIECE", 8)
     fr = CURVES["bn254"].fr
@@ -55,7 +93,10 @@ def test_by_the_text_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     vector = [rng.randrange(fr.value) for _ in range(29)]
     device = EmulatedDevice(executor="ptx", workgroup=32)
     matrix = DeviceMatrix.from_coefficients(device, fr, coefficients(fr, entries), 8, 29)
-    assert products(matrix, vector) == sums(fr, entries, vector, 16, transposed=False)
+    expected = sums(fr, entries, vector, 16, transposed=False)
+    assert products(matrix, vector) == expected
+    each = products_with_each(matrix, [vector, vector], 8)
+    assert each == expected[:8] * 2 + expected[8:] * 2
 
 
 def test_transposed_products(gpu_device: AnyDevice) -> None:

@@ -24,6 +24,7 @@ from quod.field.roots import RootFamily
 from quod.ntt import NttPlan, Ordering, coset_quotient, record_coset_quotient
 from quod.ntt.gpu.schedule import Tuning
 from quod.ntt.gpu.tables import PassTables
+from quod.ntt.quotient import quotient_coefficients, record_quotient_coefficients
 from quod.ntt.tables import store_of
 from tests.reference import ntt as reference
 
@@ -274,6 +275,27 @@ def test_the_quotient(gpu_device: AnyDevice, curve: PairingCurve, family: RootFa
         recording.finish().submit().wait()
         gpu_device.download(out, found)
         assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("monomial", [False, True])
+def test_quotients_of_a_batch(gpu_device: AnyDevice, monomial: bool) -> None:
+    """All a come first, then all b, and all c."""
+    fr, size, batch = BN254.fr, 1 << 5, 3
+    plan = NttPlan(gpu_device, fr, 5, "arkworks" if monomial else "snarkjs", SMALL)
+    alone = quotient_coefficients if monomial else coset_quotient
+    record = record_quotient_coefficients if monomial else record_coset_quotient
+    values = random_elements(fr, 3 * batch * size, seed=4).reshape(3, batch, size, fr.words)
+    expected = np.zeros((batch, size, fr.words), np.uint32)
+    for number in range(batch):
+        own = np.ascontiguousarray(values[:, number]).reshape(-1, fr.words)
+        alone(plan, own, expected[number])
+    data, found = gpu_device.upload(values), np.zeros_like(expected)
+    out = data.slice(0, expected.nbytes)
+    recording = gpu_device.stream().record()
+    record(recording, plan, data, out, batch=batch)
+    recording.finish().submit().wait()
+    gpu_device.download(out, found)
+    assert np.array_equal(found, expected)
 
 
 def test_the_emitted_text_computes_the_same() -> None:

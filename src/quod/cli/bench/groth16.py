@@ -119,12 +119,17 @@ def chain_cases(
             peers={} if other is None else {"cuda": partial(other.prove, witness)},
             traced=partial(_traced, key, witness),
         )
+        together, count = _together(key)
         yield Case(
-            {"what": "prove many, key resident", **circuit},
-            partial(_prove_many, key, witness),
+            {
+                "what": "prove many, key resident",
+                **circuit,
+                **({"together": together} if together > 1 else {}),
+            },
+            partial(_prove_many, key, witness, count),
             unit="ms/proof",
-            operations=_MANY,
-            peers={} if other is None else {"cuda": partial(_prove_many, other, witness)},
+            operations=count,
+            peers={} if other is None else {"cuda": partial(_prove_many, other, witness, count)},
         )
         if also:
             yield from _spread(key, [opened, *map(open_device, also)], witness, circuit)
@@ -157,17 +162,18 @@ def _spread(
     )
     spread.close()
     keys = [key, *(ProvingKey(key.zkey, device) for device in devices[1:])]
+    _, count = _together(key)
 
     def run() -> None:
         with ThreadPoolExecutor(len(keys)) as pool:
-            for done in [pool.submit(_prove_many, own, witness) for own in keys]:
+            for done in [pool.submit(_prove_many, own, witness, count) for own in keys]:
                 done.result()
 
     yield Case(
         {"what": "jobs of one key on several devices", **circuit, "devices": len(devices)},
         run,
         unit="ms/proof",
-        operations=_MANY * len(keys),
+        operations=count * len(keys),
     )
     for own in keys[1:]:
         own.close()
@@ -177,6 +183,13 @@ def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:
     key.prove(witness, timeline=timeline)
 
 
-def _prove_many(key: ProvingKey, witness: Witness) -> None:
-    for _ in key.prove_many([witness] * _MANY):
+def _together(key: ProvingKey) -> tuple[int, int]:
+    """How many witnesses are proved together, and how many proofs to measure."""
+    batches = key.resident.batches
+    together = 1 if batches is None else batches.most
+    return together, _MANY * together
+
+
+def _prove_many(key: ProvingKey, witness: Witness, count: int) -> None:
+    for _ in key.prove_many([witness] * count):
         pass

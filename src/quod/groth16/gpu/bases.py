@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from quod.curve.array import Point, to_points
+from quod.curve.array import to_points
+from quod.curve.group import Group
 from quod.device.buffer import Buffer
 from quod.device.memory import bytes_text
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
+from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.resident import KeyBases
 from quod.msm.layout import GpuMsmPlan
@@ -24,6 +27,7 @@ from quod.msm.run.recorded import RecordedMsm, RecordedMsms
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
 from quod.msm.run.workspace import Workspace, workspace_bytes
+from quod.msm.sort.scalars import SCALAR_BYTES
 
 # Multiples of each base to try to keep, and workspaces to try to have: the best first.
 _MULTIPLES = (None, 8, 6, 4, 3, 2, 1)
@@ -168,21 +172,46 @@ class KeyMsms:
             if bases.name in self._resident and bases.indices is not None
         }
         self._device, self._sizes = device, memory.workspaces
-        self._workspaces = self._make_workspaces()
+        self._workspaces = self._make_workspaces(self._sizes, (1,))
 
-    def _make_workspaces(self) -> dict[str, Workspace]:
-        made = [Workspace(self._device, nbytes) for nbytes in self._sizes]
+    def _make_workspaces(
+        self, sizes: Sequence[int], batches: Sequence[int]
+    ) -> dict[str, Workspace]:  # fmt: skip
+        made = [Workspace(self._device, nbytes) for nbytes in sizes]
         # The largest MSM gets the largest workspace, and the one that it shares with fewest.
-        order = sorted(
-            self._resident, key=lambda name: self._resident[name].workspace_bytes(), reverse=True
-        )
+        needed = self._needed(batches)
+        order = sorted(needed, key=needed.__getitem__, reverse=True)
         return {name: made[place % len(made)] for place, name in enumerate(order)}
 
-    def beside(self) -> KeyMsms:
-        """Another one of the same bases, with workspaces of its own."""
+    def _needed(self, batches: Sequence[int]) -> dict[str, int]:
+        """The workspace of each MSM for any of the `batches`."""
+        return {
+            name: max(own.workspace_bytes(own.plan(batch=batch)) for batch in batches)
+            for name, own in self._resident.items()
+        }
+
+    def beside(self, batches: Sequence[int] = (1,)) -> KeyMsms:
+        """Another one of the same bases, with workspaces of its own for any of the `batches`."""
         other = copy.copy(self)
-        other._workspaces = self._make_workspaces()
+        sizes = self._sizes if batches == (1,) else self.workspace_sizes(batches)
+        other._workspaces = self._make_workspaces(sizes, batches)
         return other
+
+    def workspace_sizes(self, batches: Sequence[int]) -> list[int]:
+        """Workspaces for any of the `batches`, as many as there are for one proof."""
+        sizes = sorted(self._needed(batches).values(), reverse=True)
+        count = len(self._sizes)
+        return sizes if count >= len(sizes) else sizes[:1] * count
+
+    def largest_batch(self, wanted: int) -> int:
+        """How many vectors, of so many, all MSMs take together; one where bases are streamed."""
+        if self._streamed:
+            return 1
+        return min((own.plan(batch=wanted).batch for own in self._resident.values()), default=1)
+
+    def group(self, name: str) -> Group:
+        """The group of an MSM."""
+        return self._bases(name).group
 
     def is_apart(self, name: str) -> bool:
         """Whether one of the MSMs shares no memory with the others that they write to."""
@@ -216,10 +245,13 @@ class KeyMsms:
         """The scalars from those of the first base on."""
         return scalars.slice(bases.first * bases.group.scalars.bytes, scalars.nbytes)
 
-    def record(self, recording: RecordingStream, name: str, scalars: Buffer) -> RecordedMsm | None:
+    def record(
+        self, recording: RecordingStream, name: str, scalars: Buffer, batch: int = 1
+    ) -> RecordedMsm | None:
         """Records one of the MSMs; `scalars` are all that there are, canonical.
 
-        None if no base is finite: the result is infinity then.
+        Those of a `batch` are so many vectors of one length, one after the other. None if no base
+        is finite: the results are infinity then.
         """
         bases = self._bases(name)
         own = self._own(bases, scalars)
@@ -229,12 +261,14 @@ class KeyMsms:
                 return msm.record(recording, own, plan)
             if name not in self._resident:
                 return None
-            indices = self._indices.get(name)
-            return self._resident[name].record(
+            indices, resident = self._indices.get(name), self._resident[name]
+            return resident.record(
                 recording,
                 scalars if indices is not None else own,
                 workspace=self._workspaces[name],
+                plan=resident.plan(batch=batch),
                 indices=indices,
+                stride=scalars.nbytes // (batch * SCALAR_BYTES) if batch > 1 else None,
             )
 
 
@@ -254,11 +288,30 @@ class RecordedPoints:
         for _, msms in self._together:
             msms.expect()
 
-    def finish(self) -> dict[str, Point]:
+    def finish(self) -> dict[str, Any]:
         """The points, after a submission of the recording."""
-        points: dict[str, Point] = dict.fromkeys(self._names)
+        points: dict[str, Any] = dict.fromkeys(self._names)
         for names, msms in self._together:
             group = msms.group
             words = np.concatenate(msms.finish()).view(np.uint32).reshape(-1, *group.shape)
             points |= zip(names, to_points(group, words))
         return points
+
+
+class RecordedVectors(RecordedPoints):
+    """`RecordedPoints` of a batch: `finish` gives arrays of a point for each of its vectors."""
+
+    def __init__(
+        self, recorded: Mapping[str, RecordedMsm | None], groups: Mapping[str, Group], batch: int
+    ) -> None:
+        super().__init__(recorded)
+        self._shapes = {name: (batch, *groups[name].shape) for name in recorded}
+
+    def finish(self) -> dict[str, Words]:
+        found: dict[str, Words] = {
+            name: np.zeros(shape, np.uint32) for name, shape in self._shapes.items()
+        }
+        for names, msms in self._together:
+            for name, words in zip(names, msms.finish(), strict=True):
+                found[name] = words.view(np.uint32).reshape(self._shapes[name])
+        return found

@@ -12,35 +12,32 @@ another are finished by the host, while a third proof is computed.
 
 A lane has what is written to while a proof is computed: products, and the workspaces of MSMs.
 Proofs of one lane are computed one after the other, those of several side by side, with the same
-bases.
+bases. Where a proof is small, several witnesses are computed together (`quod.groth16.gpu.batches`).
 """
 
 from __future__ import annotations
 
 import itertools
-from contextlib import suppress
+import threading
 
 from quod.curve.group import Group
 from quod.device.background import Background
 from quod.device.buffer import Buffer
-from quod.device.event import Event
-from quod.device.outcome import Outcome
 from quod.device.protocol import AnyDevice
-from quod.device.stream import SubmittedStream
 from quod.device.timeline import Timeline
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.field.calibration import calibrate
 from quod.formats import Zkey
-from quod.groth16.gpu.bases import KeyMsms, MsmMemory, RecordedPoints
+from quod.groth16.gpu.bases import KeyMsms, MsmMemory
+from quod.groth16.gpu.batches import GpuBatches, batch_size
+from quod.groth16.gpu.lanes import Lane, SumRecordings
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.sums import GpuSums, end_after, replay
+from quod.groth16.gpu.sums import GpuSums
 from quod.groth16.resident import KeyBases, bases_of
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
-from quod.proving.upload import LINGER_SECONDS, Copiers, UploadBuffer
-
-_EARLY = ("B2", "A", "B1")
+from quod.proving.upload import Copiers, UploadBuffer
 
 # Proofs in progress in a lane: one computed, and one that is copied, or finished by the host.
 _PROOFS = 2
@@ -61,7 +58,9 @@ class GpuKey:
         memory_budget: int | None = None, lanes: int = 1,
     ) -> None:  # fmt: skip
         self._zkey, self._device = zkey, device
-        budget = min(device.memory_budget, memory_budget or device.memory_budget)
+        self._budget = budget = min(device.memory_budget, memory_budget or device.memory_budget)
+        self._batches: GpuBatches | None = None
+        self._making = threading.Lock()
         calibrate(device, timeline)
         with timeline.stage("matrices"):
             quotient = Quotient.of(device, zkey)
@@ -76,9 +75,11 @@ class GpuKey:
             if lanes == 1 or not fits:
                 lanes = 1
                 memory, taken = self._memory(quotient, bases, budget, lanes)
-            self.nbytes = taken + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
-            first = _Lane(quotient, KeyMsms(device, bases, memory))
+            self._own_bytes = taken + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
+            first = Lane(quotient, KeyMsms(device, bases, memory))
             self._lanes = [first, *(first.beside() for _ in range(lanes - 1))]
+            largest = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
+            self._batch = batch_size(device, zkey.domain_size, largest)
         with timeline.stage("transforms"):
             self._copiers = Copiers()
             # Chunks of bases that pass through belong to a slot.
@@ -108,53 +109,45 @@ class GpuKey:
     def witness_device(self) -> AnyDevice | None:
         return self._device
 
+    @property
+    def nbytes(self) -> int:
+        return self._own_bytes + (self._batches.nbytes if self._batches else 0)
+
+    @property
+    def batches(self) -> GpuBatches | None:
+        """See `ResidentKey`: made at first, within what the key has left of its budget."""
+        zkey, lane = self._zkey, self._lanes[0]
+        with self._making:
+            if self._batches is None and self._batch > 1:
+                try:
+                    self._batches = GpuBatches(
+                        self._device, lane, self._batch, zkey.variables * zkey.fr.bytes,
+                        self._budget - self._own_bytes,
+                    )  # fmt: skip
+                except DeviceError:
+                    # Too little memory, which one proof after the other does without.
+                    self._batch = 1
+            return self._batches
+
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self.slots, witness, beside, context)
 
     def close(self) -> None:
+        if self._batches is not None:
+            self._batches.close()
         for lane in self._lanes:
             lane.runner.close()
         self._copiers.close()
 
 
-class _Lane:
-    """What the proofs that are computed one after the other share, and others do not."""
+class _Slot(SumRecordings):
+    """What a proof in progress has to itself."""
 
-    def __init__(self, quotient: Quotient, msms: KeyMsms) -> None:
-        self.quotient, self.msms = quotient, msms
-        # Slots share workspaces, so that their recordings run one after the other.
-        self.runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
-
-    def beside(self) -> _Lane:
-        """Another one, of the same matrices and bases."""
-        return _Lane(self.quotient.beside(), self.msms.beside())
-
-
-class _Slot:
-    """What a proof in progress has to itself.
-
-    `early` are the sums that A and B are made of: the host goes on with them while those that are
-    `late`, above all H, are computed.
-    """
-
-    def __init__(self, key: GpuKey, lane: _Lane) -> None:
-        self._device, self.lane = key._device, lane
-        msms, quotient = lane.msms, lane.quotient
+    def __init__(self, key: GpuKey, lane: Lane) -> None:
+        self.lane = lane
         size = key._zkey.variables * key._zkey.fr.bytes
         self.witness = UploadBuffer(key._device, size, key._copiers)
-        witness = self.witness.buffer
-        first = last = self._device.stream("proof").record()
-        self.early = RecordedPoints({name: msms.record(first, name, witness) for name in _EARLY})
-        self._early_event: Event | None = None
-        if self._device.single_queue:
-            self._early_event = first.event("the sums of A and B")
-        elif msms.is_apart("H"):
-            # What uses one memory stays in one recording, which puts it in order.
-            last = self._device.stream("proof").record()
-        c = msms.record(first, "C", witness)
-        h = msms.record(last, "H", quotient.record(last, witness))
-        self.late = RecordedPoints({"C": c, "H": h})
-        self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
+        super().__init__(key._device, lane, self.witness.buffer)
 
     @property
     def runner(self) -> Background:
@@ -164,32 +157,3 @@ class _Slot:
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
         self.witness.fill(witness, pinned=pinned)
-
-    def run(self, first: Outcome[None], context: ProofContext) -> None:
-        """Computes the sums, and waits for them; `first` is done with the early ones."""
-        # Steps that are timed run one after the other.
-        followed = context.timeline if context.is_timed else None
-        running: list[SubmittedStream] = []
-        try:
-            # A proof that was given up may have left sums of its own.
-            self.early.expect()
-            self.late.expect()
-            if followed is None:
-                # The longest way to its end first.
-                for recording in reversed(self._recordings):
-                    running.append(replay(self._device, recording))
-            for recording in self._recordings:
-                stream = (
-                    running.pop() if running else replay(self._device, recording, followed, context)
-                )
-                if self._early_event is not None:
-                    # Where it is not passed, the stream tells why.
-                    with suppress(DeviceError):
-                        self._early_event.wait()
-                        first.set(None)
-                stream.wait()
-                if not first.done():
-                    first.set(None)
-        except BaseException as error:
-            end_after(error, first, running)
-            raise

@@ -106,6 +106,49 @@ def multiply_pieces(
 
 
 @kernel
+def multiply_pieces_by_each(
+    k: Builder,
+    pieces: U32,
+    width: U32,
+    vectors: U32,
+    stride: U32,
+    part: U32,
+    targets: Pointer[U32],
+    lengths: Pointer[U32],
+    bundles: Pointer[U64],
+    indices: Pointer[U32],
+    values: Pointer[U64],
+    vector: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """`multiply_pieces` with each of `vectors` vectors, which begin `stride` elements apart.
+
+    So many lanes as `width`, no fewer than pieces, are one vector's. Where sums go says
+    `place_of_each`.
+    """
+    f = prime_field(k, modulus)
+    lane = k.global_id()
+    number, piece = lane // width, lane % width
+    with k.if_((piece < pieces) & (number < vectors)):
+        start, first = bundles[piece // BUNDLE], number * stride
+        with k.range(0, lengths[piece], carry=_nothing(f)) as loop:
+            at = entry_place(k, piece, start, loop.index)
+            factor = f.load(vector, first + indices[at], linear=True)
+            loop.next(f.carried(loop.carried + f.load(values, at) * factor))
+        f.store(out, place_of_each(targets[piece], number, vectors, part), loop.results)
+
+
+def place_of_each(element: Value, vector: Value, vectors: Value, part: Value) -> Value:
+    """Where an element of one of several vectors of products is.
+
+    The first `part` elements of all vectors come first, then the next ones of all, and so on.
+    """
+    return (element // part * vectors + vector) * part + element % part
+
+
+@kernel
 def add_pieces(
     k: Builder,
     targets: Pointer[U32],
@@ -123,6 +166,40 @@ def add_pieces(
     ) as loop:
         loop.next(f.carried(loop.carried + f.load(elements, loop.index, linear=True)))
     f.store(shared, lane, loop.results)
+    _add_shared(k, f, shared, lane)
+    with k.if_(lane == 0):
+        f.store(elements, targets[group], f.load(shared, lane, linear=True))
+
+
+@kernel
+def add_pieces_of_each(
+    k: Builder,
+    rows: U32,
+    vectors: U32,
+    part: U32,
+    targets: Pointer[U32],
+    bounds: Pointer[U32],
+    elements: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """`add_pieces` of several vectors, a workgroup for each of their `rows`."""
+    f = prime_field(k, modulus)
+    shared = k.shared(types.u64, k.workgroup_size * f.word_count)
+    group, lane = k.workgroup_id(), k.local_id()
+    number, row = group // rows, group % rows
+    with k.range(bounds[row] + lane, bounds[row + 1], k.workgroup_size, carry=_nothing(f)) as loop:
+        place = place_of_each(loop.index, number, vectors, part)
+        loop.next(f.carried(loop.carried + f.load(elements, place, linear=True)))
+    f.store(shared, lane, loop.results)
+    _add_shared(k, f, shared, lane)
+    with k.if_(lane == 0):
+        place = place_of_each(targets[row], number, vectors, part)
+        f.store(elements, place, f.load(shared, lane, linear=True))
+
+
+def _add_shared(k: Builder, f: PrimeField, shared: Value, lane: Value) -> None:
+    """Adds the elements of all lanes up in the first one's."""
     half = k.workgroup_size // 2
     while half:
         k.barrier()
@@ -130,8 +207,6 @@ def add_pieces(
             both = f.load(shared, lane, linear=True) + f.load(shared, lane + half, linear=True)
             f.store(shared, lane, both)
         half //= 2
-    with k.if_(lane == 0):
-        f.store(elements, targets[group], f.load(shared, lane, linear=True))
 
 
 def _nothing(f: PrimeField) -> Any:
@@ -244,6 +319,21 @@ class Pieces:
             multiply_adds=nonzeros * product_cost(modulus),
         )  # fmt: skip
 
+    def record_each(
+        self, recording: RecordingStream, device: AnyDevice, modulus: Modulus, vectors: int,
+        stride: int, part: int, vector: Buffer, out: Buffer,
+    ) -> None:  # fmt: skip
+        """Adds their sums with each of several vectors; see `DeviceMatrix.record_each`."""
+        nonzeros, size = vectors * self.nonzeros, modulus.bytes
+        width = -(-self.count // BUNDLE) * BUNDLE
+        recording.launch(
+            device.compile(multiply_pieces_by_each, modulus=modulus),
+            -(-width * vectors // device.lanes), self.count, width, vectors, stride, part,
+            self.targets, self.lengths, self.bundles, self.indices, self.values, vector, out,
+            label="A·w, B·w", bytes=nonzeros * (4 + 2 * size) + vectors * self.count * size,
+            modmuls=nonzeros, multiply_adds=nonzeros * product_cost(modulus),
+        )  # fmt: skip
+
 
 def _laid_out(
     device: AnyDevice,
@@ -348,3 +438,23 @@ class DeviceMatrix(SparseMatrix):
             recording.launch(
                 self._add, self._cut, self._cut_rows, self._bounds, out, label="A·w, B·w"
             )
+
+    def record_each(
+        self, recording: RecordingStream, vectors: int, stride: int, part: int, vector: Buffer,
+        out: Buffer,
+    ) -> None:  # fmt: skip
+        """`record` of so many vectors, which begin `stride` elements apart.
+
+        The first `part` rows of all products come first in `out`, then the next ones of all, and
+        so on: it has room for `vectors` * `part` elements as often as `elements` have parts.
+        """
+        for run in self._runs:
+            run.record_each(
+                recording, self._device, self._modulus, vectors, stride, part, vector, out
+            )
+        if self._cut:
+            recording.launch(
+                self._device.compile(add_pieces_of_each, modulus=self._modulus),
+                self._cut * vectors, self._cut, vectors, part, self._cut_rows, self._bounds, out,
+                label="A·w, B·w",
+            )  # fmt: skip

@@ -76,11 +76,18 @@ class Quotient:
         )
         return cls(device, fr, zkey.log2_domain, matrix, monomial=zkey.monomial)
 
-    def beside(self) -> Quotient:
-        """Another one of the same matrices, whose vectors are `lane_bytes` of its own."""
+    def beside(self, batch: int = 1) -> Quotient:
+        """Another one of the same matrices, with `batch_bytes` of its own for its vectors."""
         other = copy.copy(self)
-        other._products = self._device.allocate(self.lane_bytes, zero=False)
+        other._products = self._device.allocate(self.batch_bytes(batch), zero=False)
         return other
+
+    def batch_bytes(self, batch: int) -> int:
+        """The vectors of so many witnesses; `lane_bytes` are those of one."""
+        if batch == 1:
+            return self.lane_bytes
+        parts = max(3, -(-self._matrix.elements // self._size))
+        return parts * batch * self._size * self._fr.bytes
 
     @property
     def nbytes(self) -> int:
@@ -88,30 +95,38 @@ class Quotient:
         tables = self._domain.peak_bytes(batch=3, ordering="NR")
         return self._matrix.nbytes + self._products.nbytes + tables
 
-    def record(self, recording: RecordingStream, witness: Buffer) -> Buffer:
-        """Records all of it: A*B - C on the odd coset, or (A*B - C)/Z, canonical integers."""
-        self.record_products(recording, witness)
-        return self.record_transforms(recording)
+    def record(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> Buffer:
+        """Records all of it: A*B - C on the odd coset, or (A*B - C)/Z, canonical integers.
 
-    def record_products(self, recording: RecordingStream, witness: Buffer) -> None:
+        Of a `batch` of witnesses, one after the other in `witness`, each in its turn.
+        """
+        self.record_products(recording, witness, batch)
+        return self.record_transforms(recording, batch)
+
+    def record_products(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> None:
         """Records A*w, B*w and their product; `witness` holds canonical integers."""
-        fr, n = self._fr, self._size
-        self._matrix.record(recording, witness, self._products)
-        a, b, c = self._thirds()
+        fr, n, matrix = self._fr, batch * self._size, self._matrix
+        if batch == 1:
+            matrix.record(recording, witness, self._products)
+        else:
+            assert isinstance(matrix, DeviceMatrix)
+            stride = witness.nbytes // (batch * fr.bytes)
+            matrix.record_each(recording, batch, stride, self._size, witness, self._products)
+        a, b, c = self._thirds(batch)
         recording.launch(
             self._multiply, -(-n // self._device.lanes), n, a, b, c, label="A·w ∘ B·w",
             bytes=3 * a.nbytes, modmuls=n, multiply_adds=n * product_cost(fr),
         )  # fmt: skip
 
-    def record_transforms(self, recording: RecordingStream) -> Buffer:
+    def record_transforms(self, recording: RecordingStream, batch: int = 1) -> Buffer:
         """Records what follows, and gives the scalars."""
-        a, _, c = self._thirds()
+        a, _, c = self._thirds(batch)
         evaluations = self._products.slice(0, 3 * c.nbytes)
         record = record_quotient_coefficients if self._monomial else record_coset_quotient
-        record(recording, self._domain, evaluations, a)
+        record(recording, self._domain, evaluations, a, batch=batch)
         return a
 
-    def _thirds(self) -> tuple[Buffer, Buffer, Buffer]:
-        size = self._size * self._fr.bytes
+    def _thirds(self, batch: int) -> tuple[Buffer, Buffer, Buffer]:
+        size = batch * self._size * self._fr.bytes
         a, b, c = (self._products.slice(at, at + size) for at in range(0, 3 * size, size))
         return a, b, c

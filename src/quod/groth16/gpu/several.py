@@ -34,7 +34,7 @@ from quod.groth16.gpu.bases import KeyMsms, MsmMemory
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.summed import SummedPoints
 from quod.groth16.gpu.sums import GpuSums, end_after, replay
-from quod.groth16.resident import KeyBases, bases_of
+from quod.groth16.resident import KeyBases, SumBatches, bases_of
 from quod.msm.run.recorded import RecordedMsm
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
@@ -93,6 +93,7 @@ class SeveralGpuKey:
 
     peak_bytes = 0
     witness_device: AnyDevice | None = None
+    batches: SumBatches | None = None
 
     def __init__(
         self, zkey: Zkey, devices: Sequence[AnyDevice], g1: Group, g2: Group, timeline: Timeline,

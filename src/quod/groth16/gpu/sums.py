@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from quod.curve.array import Point
+import numpy as np
+
 from quod.device.background import Background
 from quod.device.buffer import Buffer
 from quod.device.outcome import Outcome
@@ -23,12 +24,15 @@ from quod.proving.slots import Slots
 class FinishedPoints(Protocol):
     """Results of recorded MSMs."""
 
-    def finish(self) -> dict[str, Point]:
-        """The points by name, once they were computed."""
+    def finish(self) -> dict[str, Any]:
+        """The points by name, once they were computed; of a batch, arrays of points."""
 
 
 class SumSlot(Protocol):
-    """What a proof in progress has to itself; `early` are the sums that A and B are made of."""
+    """What a proof in progress has to itself, or a batch of them.
+
+    `early` are the sums that A and B are made of.
+    """
 
     @property
     def runner(self) -> Background:
@@ -39,7 +43,7 @@ class SumSlot(Protocol):
     @property
     def late(self) -> FinishedPoints: ...
 
-    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
+    def upload(self, witness: Any, *, pinned: bool = False) -> None:
         """Brings the witness to the device; what is submitted from then on finds it there.
 
         One that is `pinned` is in page-locked memory.
@@ -88,13 +92,15 @@ class GpuSums:
 
     @classmethod
     def started(
-        cls, slots: Slots[Any], witness: Words | Buffer, beside: Tasks,
+        cls, slots: Slots[Any], witness: Words | Buffer | Sequence[Words | Buffer], beside: Tasks,
         context: ProofContext,
     ) -> GpuSums:  # fmt: skip
-        """The sums of a witness, in a slot that they wait for."""
+        """The sums of a witness, or of several, in a slot that they wait for."""
+        given = [witness] if isinstance(witness, np.ndarray | Buffer) else witness
+        nbytes = sum(own.nbytes for own in given)
         slot: SumSlot = slots.acquire()
         try:
-            with context.stage("upload", bytes=2 * witness.nbytes), context.span("upload"):
+            with context.stage("upload", bytes=2 * nbytes), context.span("upload"):
                 slot.upload(witness, pinned=context.pinned)
             return cls(slots, slot, beside, context)
         except BaseException:
@@ -106,7 +112,7 @@ class GpuSums:
         self._first.result()
         return results | self._finish(self._slot.early)
 
-    def last(self) -> dict[str, Point]:
+    def last(self) -> dict[str, Any]:
         self._running.result()
         return self._finish(self._slot.late)
 
@@ -118,7 +124,7 @@ class GpuSums:
             except BaseException as error:
                 self._first.fail(error)
 
-    def _finish(self, points: FinishedPoints) -> dict[str, Point]:
+    def _finish(self, points: FinishedPoints) -> dict[str, Any]:
         with self._context.stage("finish sums"):
             return points.finish()
 

@@ -18,7 +18,7 @@ from quod.field.array import Words, check_seed
 from quod.field.moduli import Modulus
 from quod.formats import Witness
 from quod.frozen import frozen
-from quod.groth16 import prover
+from quod.groth16 import many, prover
 from quod.groth16.partition.bases import group_of, make_points
 from quod.groth16.partition.circuit import PartitionCircuit
 from quod.groth16.partition.kernels import partition_wires
@@ -143,7 +143,7 @@ class PartitionKey:
         self, witnesses: Iterable[Witness], *, seed: int | None = None, self_check: bool = True
     ) -> Iterator[tuple[Proof, list[int]]]:
         """See `ProvingKey.prove_many`."""
-        return prover.prove_many(self, witnesses, seed=seed, self_check=self_check)
+        return many.prove_many(self, witnesses, seed=seed, self_check=self_check)
 
     def close(self) -> None:
         """See `ProvingKey.close`."""

@@ -39,6 +39,7 @@ from quod.groth16.partition.bases import base_bytes, counts, group_of
 from quod.groth16.partition.circuit import FIRST, PartitionCircuit
 from quod.groth16.partition.matrix import PartitionMatrix
 from quod.groth16.partition.points import PartitionSum, wires_of_b
+from quod.groth16.resident import SumBatches
 from quod.msm.run.mostly_bits import MostlyBits, ScalarSplit
 from quod.msm.run.plain import plain_plan, record_plain
 from quod.msm.run.recorded import RecordedMsm
@@ -127,6 +128,7 @@ class StreamedSums:
 
     peak_bytes = 0
     witness_device: AnyDevice | None = None
+    batches: SumBatches | None = None
     in_progress = 1
 
     def __init__(

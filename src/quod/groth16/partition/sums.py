@@ -32,6 +32,7 @@ from quod.groth16.partition.circuit import FIRST, PartitionCircuit
 from quod.groth16.partition.matrix import PartitionMatrix
 from quod.groth16.partition.memory import TAIL, WITNESSES, PartitionMemory
 from quod.groth16.partition.points import PartitionSum, wires_of_b
+from quod.groth16.resident import SumBatches
 from quod.msm.run.mostly_bits import ScalarSplit
 from quod.msm.run.plain import record_plain
 from quod.msm.run.recorded import RecordedMsm
@@ -58,6 +59,7 @@ class PartitionSums:
     """The matrices, bases and workspaces of a key, and its slots."""
 
     witness_device: AnyDevice | None = None
+    batches: SumBatches | None = None
 
     def __init__(
         self, device: AnyDevice, circuit: PartitionCircuit, bases: Mapping[str, Buffer],

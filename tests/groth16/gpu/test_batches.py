@@ -1,0 +1,189 @@
+"""Several witnesses in one launch schedule: the bytes of one proof after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.device.emulated.device import EmulatedDevice
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.formats import Witness, Zkey
+from quod.groth16 import Proof, ProvingKey, generate_key, many
+from quod.groth16.gpu import bases, batches
+from quod.groth16.gpu.batches import GpuBatches, batch_size
+from tests.groth16.circuits import recurrence
+
+Made = list[tuple[Proof, list[int]]]
+
+_COUNT = 4
+
+
+@pytest.fixture(autouse=True)
+def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """See `test_key`."""
+    monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+    # However slow the machine is, the witnesses of a list come together.
+    monkeypatch.setattr(many, "_PATIENCE", 1e9)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """A key, and witnesses of different statements."""
+    folder = tmp_path_factory.mktemp("batches")
+    key = folder / "c.zkey"
+    generate_key(recurrence("bn254", 2).write_r1cs(folder / "c.r1cs"), key, 1)
+    return key, [
+        recurrence("bn254", 2, start).write_wtns(folder / f"{start}.wtns")
+        for start in range(3, 3 + _COUNT)
+    ]
+
+
+@pytest.fixture(scope="module")
+def expected(files: tuple[Path, list[Path]]) -> Made:
+    """Proofs of the processor, one after the other."""
+    key = ProvingKey.from_zkey(files[0])
+    return [key.prove(witness, seed=9) for witness in files[1]]
+
+
+@pytest.fixture(scope="module")
+def key(files: tuple[Path, list[Path]], gpu_device: AnyDevice) -> Iterator[ProvingKey]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bases, "_MULTIPLES", (1,))
+        patch.setattr(batches, "MOST", 2)
+        found = ProvingKey(Zkey.open(files[0], owned=True), gpu_device)
+        alone = found.resident.nbytes
+        assert found.resident.batches is not None
+        assert found.resident.batches.most == 2
+        assert found.resident.nbytes > alone
+    yield found
+    found.close()
+
+
+def test_the_bytes_are_those_of_one_after_the_other(
+    files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
+) -> None:
+    """Two groups, each in a slot of its own; the last witness is in the device's memory."""
+
+    class InMemory(Witness):
+        device = key.device
+
+        @property
+        def memory(self) -> Any:
+            return key.device.upload(self.values)
+
+        def first(self, count: int) -> Any:
+            return self.values[:count]
+
+    last = Witness.open(files[1][-1])
+    there = InMemory(last.path, last.curve, last.values, last.size)
+    assert list(key.prove_many([*files[1][:-1], there], seed=9)) == expected
+
+
+def test_a_group_that_is_not_full(
+    files: tuple[Path, list[Path]], expected: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it lacks is zeros, and three proofs take hardly more launches than one."""
+    device = EmulatedDevice()
+    key = ProvingKey(Zkey.open(files[0], owned=True), device)
+    assert key.resident.batches is not None
+    assert key.resident.batches.most == batches.MOST
+    assert device.memory.in_use < 1.1 * key.resident.nbytes
+    launches: list[str] = []
+    execute = EmulatedDevice.execute
+
+    def counted(self: EmulatedDevice, kernel: Any, *rest: Any) -> None:
+        launches.append(kernel.name)
+        execute(self, kernel, *rest)
+
+    monkeypatch.setattr(EmulatedDevice, "execute", counted)
+    assert key.prove(files[1][0], seed=9) == expected[0]
+    alone, launches = len(launches), []
+    assert list(key.prove_many(files[1][:3], seed=9)) == expected[:3]
+    # Of more buckets a sort may take two steps.
+    assert len(launches) <= alone + 8
+    key.close()
+
+
+def test_a_value_that_is_none(
+    files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
+) -> None:
+    """It is told of its own witness, as `prove` does."""
+    good = Witness.open(files[1][0])
+    values = good.values.copy()
+    values[-1] = 0xFFFFFFFF
+    bad = Witness("bad.wtns", good.curve, values, good.size)
+    proofs = key.prove_many([good, bad], seed=9)
+    assert next(proofs) == expected[0]
+    with pytest.raises(InputError, match=r"scalar \d is not below the order of bn254\.g2"):
+        next(proofs)
+
+
+def test_no_proof_leaves_unchecked(
+    files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum of the second one that came out wrong."""
+    finish = bases.RecordedVectors.finish
+
+    def wrong(self: bases.RecordedVectors) -> Any:
+        found = finish(self)
+        if "H" in found:
+            found["H"][1] = 0
+        return found
+
+    monkeypatch.setattr(bases.RecordedVectors, "finish", wrong)
+    proofs = key.prove_many(files[1][:2], seed=9)
+    assert next(proofs) == expected[0]
+    with pytest.raises(VerificationError, match=r"4\.wtns"):
+        next(proofs)
+
+
+# --- how many
+
+
+def test_the_size_of_a_batch() -> None:
+    """Twice what is resident, as far as kernels reach: powers of two."""
+    device = EmulatedDevice(resident_lanes=270_336)
+    sizes = {log2: batch_size(device, 1 << log2, 96 << log2) for log2 in (10, 14, 15, 17, 18, 19)}
+    assert sizes == {10: batches.MOST, 14: 32, 15: 16, 17: 4, 18: 2, 19: 1}
+    assert batch_size(device, 1 << 24, 96 << 24) == 1
+    small = EmulatedDevice(resident_lanes=270_336, largest_buffer=5 << 20)
+    assert batch_size(small, 1 << 14, 1 << 20) == 4
+    assert batch_size(small, 1 << 14, 6 << 20) == 1
+
+
+def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) -> None:
+    """Fewer are proved together, or one after the other."""
+    zkey, device = Zkey.open(files[0], owned=True), EmulatedDevice()
+    key = ProvingKey(zkey, device)
+    resident: Any = key.resident
+    [lane], size = resident._lanes, zkey.variables * zkey.fr.bytes
+    room = {most: batches._needed(lane, most, size) for most in (16, 4, 2)}
+    for most, needed in room.items():
+        made = GpuBatches(device, lane, 16, size, needed)
+        assert (made.most, made.nbytes) == (most, needed)
+        made.close()
+    with pytest.raises(DeviceError, match="no memory for the sums of two witnesses"):
+        GpuBatches(device, lane, 16, size, room[2] - 1)
+    # No key is beyond its budget.
+    resident._budget = resident.nbytes + room[2] - 1
+    assert resident.batches is None
+    assert list(key.prove_many(files[1][:1], seed=9)) == expected[:1]
+    key.close()
+
+
+def test_bases_that_are_streamed_have_no_batches(
+    files: tuple[Path, list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitting = bases.MsmMemory._streamed.__func__  # type: ignore[attr-defined]
+
+    def streamed(device: AnyDevice, parts: list[Any], budget: int, *, lanes: int) -> Any:
+        return fitting(bases.MsmMemory, device, parts[:3], parts[3:], budget)
+
+    monkeypatch.setattr(bases.MsmMemory, "fitting", streamed)
+    key = ProvingKey.from_zkey(files[0], device=EmulatedDevice())
+    assert key.resident.batches is None
+    key.close()

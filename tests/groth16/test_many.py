@@ -1,0 +1,267 @@
+"""Proofs of many witnesses in groups: their order, errors and ends, with sums of the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.curve.array import from_points
+from quod.device.buffer import Buffer
+from quod.device.timeline import NullTimeline
+from quod.errors import DeviceError, InputError, MismatchError, VerificationError
+from quod.field.array import Words
+from quod.formats import Zkey
+from quod.groth16 import Proof, ProvingKey, generate_key, many
+from quod.proving.context import ProofContext, Tasks
+from tests.groth16.circuits import recurrence
+
+_MOST = 3
+_COUNT = 2 * _MOST + 1
+
+
+class Sums:
+    """Sums of a batch: those of the processor, one after the other, with room for one more."""
+
+    def __init__(
+        self, key: ProvingKey, witnesses: Sequence[Any], beside: Tasks, open_: list[Sums]
+    ) -> None:
+        self._key, self._witnesses, self._beside, self._open = key, witnesses, beside, open_
+        open_.append(self)
+        self._sums: list[dict[str, Any]] = []
+
+    def early(self) -> dict[str, Any]:
+        timeline = NullTimeline()
+        for witness in self._witnesses:
+            with timeline.stage("sums") as parent:
+                pending = self._key.resident.start(witness, {}, ProofContext(timeline, parent))
+                self._sums.append(pending.early() | pending.last())
+        results = {name: task() for name, task in self._beside.items()}
+        return results | self._arrays("A", "B1", "B2")
+
+    def last(self) -> dict[str, Any]:
+        return self._arrays("C", "H")
+
+    def _arrays(self, *names: str) -> dict[str, Any]:
+        return {
+            name: from_points(
+                self._key.groups[name == "B2"], [*(own[name] for own in self._sums), None]
+            )
+            for name in names
+        }
+
+    def close(self) -> None:
+        self._open.remove(self)
+
+
+class Batches:
+    """See `SumBatches`; `open` are those that were not closed."""
+
+    most = _MOST
+
+    def __init__(self, key: ProvingKey) -> None:
+        self._key = key
+        self.open: list[Sums] = []
+        self.sizes: list[int] = []
+        self.error: Exception | None = None
+
+    def start(
+        self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
+    ) -> Sums:
+        if self.error is not None:
+            raise self.error
+        self.sizes.append(len(witnesses))
+        return Sums(self._key, witnesses, beside, self.open)
+
+
+class Made:
+    """A key whose batches are the processor's, witnesses, and the proofs one after the other."""
+
+    def __init__(self, folder: Path, curve: str) -> None:
+        path = folder / "c.zkey"
+        generate_key(recurrence(curve, 2).write_r1cs(folder / "c.r1cs"), path, 1)
+        self.witnesses = [
+            recurrence(curve, 2, start).write_wtns(folder / f"{start}.wtns")
+            for start in range(3, 3 + _COUNT)
+        ]
+        wrong = recurrence(curve, 2)
+        wrong.witness[-1] += 1
+        self.wrong = wrong.write_wtns(folder / "wrong.wtns")
+        other = recurrence(curve, 3)
+        self.other = other.write_wtns(folder / "other.wtns")
+        zkey = Zkey.open(path, owned=True)
+        alone = ProvingKey(zkey)
+        self.expected = [alone.prove(witness, seed=9) for witness in self.witnesses]
+        self.key = ProvingKey(zkey)
+        self.batches = Batches(self.key)
+        self.key.resident.batches = self.batches  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module", params=["bn254", "bls12_381"])
+def each_curve(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("many"), request.param)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("many"), "bn254")
+
+
+@pytest.fixture(autouse=True)
+def all_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is."""
+    monkeypatch.setattr(many, "_PATIENCE", 1e9)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, _MOST + 1, 2 * _MOST + 1])
+def test_the_bytes_are_those_of_one_after_the_other(each_curve: Made, count: int) -> None:
+    made = each_curve
+    made.batches.sizes.clear()
+    assert list(made.key.prove_many(made.witnesses[:count], seed=9)) == made.expected[:count]
+    rest = [count % _MOST] if count % _MOST > 1 else []
+    assert made.batches.sizes == [_MOST] * (count // _MOST) + rest
+    assert not made.batches.open
+
+
+def test_witnesses_of_any_iterable(own: Made) -> None:
+    def given() -> Iterator[Path]:
+        yield from own.witnesses
+
+    assert list(own.key.prove_many(given(), seed=9)) == own.expected
+    # Without a seed the blinding is new each time.
+    first, second = (list(own.key.prove_many(own.witnesses[:2])) for _ in range(2))
+    assert [public for _, public in first] == [public for _, public in own.expected[:2]]
+    assert not {proof.a for proof, _ in first} & {proof.a for proof, _ in second}
+
+
+@pytest.mark.parametrize("place", range(_MOST + 1))
+@pytest.mark.parametrize("kind", ["wrong", "of another circuit", "missing"])
+def test_a_bad_witness_ends_the_proofs_behind_those_before_it(
+    own: Made, kind: str, place: int
+) -> None:
+    bad, error = {
+        "wrong": (own.wrong, VerificationError),
+        "of another circuit": (own.other, MismatchError),
+        "missing": (own.wrong.with_name("none.wtns"), InputError),
+    }[kind]
+    with pytest.raises(error) as alone:
+        own.key.prove(bad)
+    found: list[tuple[Proof, list[int]]] = []
+    witnesses = [*own.witnesses[:place], bad, *own.witnesses[place:]]
+    with pytest.raises(error) as together:
+        found.extend(own.key.prove_many(witnesses, seed=9))
+    assert found == own.expected[:place]
+    assert str(together.value) == str(alone.value)
+    assert not own.batches.open
+
+
+def test_without_a_self_check(own: Made) -> None:
+    proofs = list(own.key.prove_many([own.wrong, own.witnesses[0]], seed=9, self_check=False))
+    assert proofs == [own.key.prove(own.wrong, seed=9, self_check=False), own.expected[0]]
+    with pytest.raises(InputError, match="self_check"):
+        list(own.key.prove_many(own.witnesses[:2], self_check=2))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="seed"):
+        list(own.key.prove_many(own.witnesses[:2], seed=-1))
+
+
+@pytest.mark.parametrize("before", range(2 * _MOST + 1))
+def test_an_iterable_that_raises_midway(own: Made, before: int) -> None:
+    def given() -> Iterator[Path]:
+        yield from own.witnesses[:before]
+        raise ZeroDivisionError
+
+    found: list[tuple[Proof, list[int]]] = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(own.key.prove_many(given(), seed=9))
+    assert found == own.expected[:before]
+
+
+def test_proofs_that_are_not_asked_for(own: Made) -> None:
+    """What was begun comes to its end, and no more witnesses are taken."""
+    taken: list[Path] = []
+
+    def given() -> Iterator[Path]:
+        for witness in own.witnesses * 3:
+            taken.append(witness)
+            yield witness
+
+    proofs: Any = own.key.prove_many(given(), seed=9)
+    assert next(proofs) == own.expected[0]
+    begun = len(taken)
+    assert begun in (2 * _MOST, 3 * _MOST)
+    proofs.close()
+    assert len(taken) == begun
+    assert not own.batches.open
+
+
+def test_witnesses_that_come_late_are_not_waited_for(
+    own: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is proved alone, and given when the next one was begun."""
+    monkeypatch.setattr(many, "_PATIENCE", 0.0)
+    own.batches.sizes.clear()
+    taken: list[Path] = []
+
+    def given() -> Iterator[Path]:
+        for witness in own.witnesses:
+            taken.append(witness)
+            yield witness
+
+    proofs = own.key.prove_many(given(), seed=9)
+    for number, expected in enumerate(own.expected):
+        assert next(proofs) == expected
+        assert min(number + 2, _COUNT) <= len(taken) <= number + 3
+    assert own.batches.sizes == []
+
+
+@pytest.mark.parametrize("error", [DeviceError("lost"), MemoryError()])
+def test_a_device_that_fails(own: Made, error: Exception) -> None:
+    own.batches.error = error
+    with pytest.raises(type(error)):
+        list(own.key.prove_many(own.witnesses[:2]))
+    own.batches.error = None
+    assert list(own.key.prove_many(own.witnesses[:2], seed=9)) == own.expected[:2]
+
+
+def failing(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("part", ["early", "last"])
+def test_sums_that_fail(own: Made, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    monkeypatch.setattr(Sums, part, failing(DeviceError("lost")))
+    with pytest.raises(DeviceError, match="lost"):
+        list(own.key.prove_many(own.witnesses[:2]))
+    assert not own.batches.open
+
+
+def test_a_scalar_that_is_none_is_found_one_by_one(
+    own: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that a batch can tell is that one of its witnesses has it."""
+    monkeypatch.setattr(Sums, "last", failing(InputError("scalar 3 is not below the order")))
+    assert list(own.key.prove_many(own.witnesses[:3], seed=9)) == own.expected[:3]
+    found: list[Any] = []
+    with pytest.raises(MismatchError):
+        found.extend(own.key.prove_many([*own.witnesses[:2], own.other], seed=9))
+    assert found == own.expected[:2]
+
+
+def test_a_bad_point_is_the_keys(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same error as of one proof: C of the second is infinity."""
+
+    def without_c(self: many._PendingBatch) -> list[Proof]:
+        first, second = proofs(self)
+        return [first, Proof(second.curve, second.a, second.b, None)]
+
+    proofs = many._PendingBatch._proofs
+    monkeypatch.setattr(many._PendingBatch, "_proofs", without_c)
+    found = own.key.prove_many(own.witnesses[:2], seed=9)
+    assert next(found) == own.expected[0]
+    with pytest.raises(VerificationError, match="the key gives a proof with a bad point"):
+        next(found)
