@@ -162,8 +162,8 @@ class QuantisedMatrix:
         taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
         multiplied by the weights as they are, but vectors by Q4_K on tensor cores: of an element
         2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take tensor cores,
-        weights are rounded to that type, to infinity beyond it. Sums are f32, in one order for each layout, so
-        that equal calls give equal bits; a result is rounded once to its type.
+        weights are rounded to that type, to infinity beyond it. Sums are f32, in one order for each
+        layout, so that equal calls give equal bits; a result is rounded once to its type.
 
         With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
         scale, and products are sums of integers, scaled in f32 in one order for all devices
