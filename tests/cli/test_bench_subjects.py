@@ -287,7 +287,7 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
 ) -> None:
     plain = (
         "process", "queue", "submit", "witness", "setup", "solidity", "ceremony", "serve", "verify",
-        "inference",
+        "inference", "attention_gradient",
     )  # fmt: skip
     kind = Settings if subject.__name__ in plain else StagedSettings
     own = list(inspect.signature(subject).parameters)[1:]
