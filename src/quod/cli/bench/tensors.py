@@ -19,7 +19,7 @@ from quod.cli.bench.tensor_operations import OPERATIONS, Operation, Shape
 from quod.cli.bench.tensor_peers import peer_of
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.device.recording import Recording
+from quod.device.recording import Launch, Recording, Step
 from quod.device.stream import RecordingStream
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
@@ -237,6 +237,16 @@ class _Recorder:
         self._launches.clear()
 
 
+def _behind(number: int, step: Step) -> Step:
+    """The step of that number behind the one before it, which it overlaps if it may."""
+    before = (number - 1,) if number else ()
+    if not isinstance(step, Launch):
+        return replace(step, after=before)
+    needed = set(step.after) - set(step.overlapped)
+    may = step.kernel.early is not None and step.groups and needed.isdisjoint(before)
+    return replace(step, after=before, overlapped=before if may else ())
+
+
 def _recorded(
     device: AnyDevice, call: Callable[..., None], memory: list[list[Any]], calls: int,
     work: tuple[int, int],
@@ -247,10 +257,7 @@ def _recorded(
     for number in range(calls):
         call(cast(AnyDevice, recorder), *memory[number % len(memory)])
         recorder.record(*work)
-    steps = [
-        replace(step, after=(number - 1,) if number else ())
-        for number, step in enumerate(stream.finish().recording.steps)
-    ]
+    steps = [_behind(number, step) for number, step in enumerate(stream.finish().recording.steps)]
     recorded = Recording(device.name, tuple(steps))
 
     def run(timeline: Timeline | None = None) -> None:
