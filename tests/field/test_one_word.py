@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, M61, Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel, types
+from quod.kernel.interpreter import interpret
 from tests.field.models import packed, random_integers
 from tests.field.test_laws import EDGES, TOYS, hostile
 from tests.support.executors import LANES, run_everywhere
@@ -104,6 +106,32 @@ def test_sums_of_a_loop_are_reduced_when_they_are_complete(turns: int) -> None:
     wanted = packed(GOLDILOCKS, [(turns * (a + 1) * b % p,) for a, b in zip(x, y, strict=True)])
     given = [turns, *sides, wanted * 0]
     assert (run_everywhere(sums_in_a_loop, 1, given, modulus=GOLDILOCKS)[2] == wanted).all()
+
+
+@kernel
+def long_sum(
+    k: Builder, x: Pointer[U64], out: Pointer[U64], *, modulus: Modulus, products: int, others: int
+) -> None:
+    """At once the sum of so many x*x, and as often x."""
+    f, i = prime_field(k, modulus), k.global_id()
+    a, running = f.load(x, i), f.running_sum()
+    assert running is not None
+    total = running.added(running.begun(), [(a, a)] * products, [a] * others)
+    f.store(out, i, running.element(total))
+
+
+@pytest.mark.parametrize("terms", [(0, 0), (1023, 0), (1024, 0), (0, 2047), (1, 1023)])
+def test_a_sum_has_any_number_of_terms(terms: tuple[int, int]) -> None:
+    """Columns take 1023 terms between two carries."""
+    p, machine = GOLDILOCKS.value, Machine("llvm", 8, frozenset({"u64", "ifma52"}))
+    x = [p - 1, (1 << 52) - 1, 1 << 52, (1 << 32) - 1, 1 << 63, 0, 1, p - 2]
+    products, others = terms
+    wanted = packed(GOLDILOCKS, [((products * a * a + others * a) % p,) for a in x])
+    found = wanted * 0 + 1
+    given = [packed(GOLDILOCKS, [(a,) for a in x]).view(np.uint64), found.view(np.uint64)]
+    static = {"modulus": GOLDILOCKS, "products": products, "others": others}
+    interpret(long_sum.trace(machine, **static), 1, given)
+    assert (found == wanted).all()
 
 
 def test_vectors_of_52_bits_add_products_up() -> None:

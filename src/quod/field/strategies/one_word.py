@@ -196,6 +196,9 @@ class Word64(OneWord):
 
 _COLUMN_BITS = 52
 _COLUMN = (1 << _COLUMN_BITS) - 1
+_COLUMN_TERMS = 1023
+"""Terms that columns take between two carries: a product adds at most three halves of 52 bits to
+one, so that of 12 more bits they leave a quarter."""
 _HALF_ORDER = 96
 """The power of two that is -1 modulo 2**64 - 2**32 + 1."""
 
@@ -363,24 +366,28 @@ class _Columns:
         others: Sequence[Element],
     ) -> tuple[Value, ...]:  # fmt: skip
         columns = list(total)
-        for a, b in pairs:
-            factors = [(x, x >> _COLUMN_BITS) for x in (a.limbs[0], b.limbs[0])]
-            for i, x in enumerate(factors[0]):
-                for j, y in enumerate(factors[1]):
-                    columns[i + j] = self._k.emit("madd52_lo", (columns[i + j], x, y))
-                    if i + j < 2:  # of 12 bits each the product has no other half
-                        above = columns[i + j + 1]
-                        columns[i + j + 1] = self._k.emit("madd52_hi", (above, x, y))
-        for other in others:
-            word = other.limbs[0]
-            columns[0] = columns[0] + (word & _COLUMN)
-            columns[1] = columns[1] + (word >> _COLUMN_BITS)
-        # At most four halves of 52 bits a product, so that a thousand fit.
-        assert len(pairs) + len(others) < 1 << 10, "a running sum takes a few products at a time"
-        for place in range(2):
-            columns[place + 1] = columns[place + 1] + (columns[place] >> _COLUMN_BITS)
-            columns[place] = columns[place] & _COLUMN
+        terms: list[tuple[Element, Element | None]] = [*pairs, *((other, None) for other in others)]
+        for start in range(0, max(1, len(terms)), _COLUMN_TERMS):
+            for a, b in terms[start : start + _COLUMN_TERMS]:
+                self._add_to(columns, a.limbs[0], None if b is None else b.limbs[0])
+            for place in range(2):
+                columns[place + 1] = columns[place + 1] + (columns[place] >> _COLUMN_BITS)
+                columns[place] = columns[place] & _COLUMN
         return tuple(columns)
+
+    def _add_to(self, columns: list[Value], a: Value, b: Value | None) -> None:
+        """Adds a word, or a product of two."""
+        if b is None:
+            columns[0] = columns[0] + (a & _COLUMN)
+            columns[1] = columns[1] + (a >> _COLUMN_BITS)
+            return
+        factors = [(x, x >> _COLUMN_BITS) for x in (a, b)]
+        for i, x in enumerate(factors[0]):
+            for j, y in enumerate(factors[1]):
+                columns[i + j] = self._k.emit("madd52_lo", (columns[i + j], x, y))
+                if i + j < 2:  # of 12 bits each the product has no other half
+                    above = columns[i + j + 1]
+                    columns[i + j + 1] = self._k.emit("madd52_hi", (above, x, y))
 
     def element(self, total: Sequence[Value]) -> Element:
         field = self._field
