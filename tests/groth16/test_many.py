@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,22 @@ def test_a_scalar_that_is_none_is_found_one_by_one(
     with pytest.raises(MismatchError):
         found.extend(own.key.prove_many([*own.witnesses[:2], own.other], seed=9))
     assert found == own.expected[:2]
+
+
+def test_what_finishes_proofs_begins_none(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for the slots of proofs behind, which nobody but it gives back."""
+
+    def begun(*arguments: Any, **rest: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return begin(*arguments, **rest)
+
+    names: list[str] = []
+    begin = many.begin
+    monkeypatch.setattr(many, "begin", begun)
+    monkeypatch.setattr(Sums, "last", failing(InputError("scalar 3 is not below the order")))
+    witnesses = own.witnesses[: _MOST + 1]
+    assert list(own.key.prove_many(witnesses, seed=9)) == own.expected[: _MOST + 1]
+    assert names == [threading.current_thread().name] * (_MOST + 1)
 
 
 def test_a_bad_point_is_the_keys(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:

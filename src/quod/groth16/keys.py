@@ -313,9 +313,10 @@ class ProvingKey:
         A proof is begun before the one before it is given: on a GPU the next witness is copied
         there, and the last proof finished and checked, while a third is computed. Of a key so small
         that a proof does not fill the GPU, up to 32 witnesses that come within 5 ms are proved
-        together, in memory that the first call takes of what the key has left of its budget. An
-        error of `prove` ends the proofs, after those of the witnesses before, and so does one of
-        whoever gives the witnesses.
+        together, in memory that the first call takes of what the key has left of its budget. A
+        witness in memory is read then, not when it is given: it must not change before its proof
+        is there. An error of `prove` ends the proofs, after those of the witnesses before, and so
+        does one of whoever gives the witnesses.
         """
         # A process that proves once does not load it.
         from quod.groth16.many import prove_many

@@ -183,9 +183,9 @@ class _PendingBatch:
         try:
             proofs = self._proofs()
         except InputError:
-            # Of a value that is none. Which witness has it is found one by one.
-            made = self._one_by_one()
-            return lambda: made
+            # Of a value that is none. Which witness has it is found one by one, by whoever waits:
+            # those behind may have all slots, and only the thread that calls this gives them back.
+            return self._one_by_one
         return self._key.checks.begin(lambda: self._made(proofs)).result
 
     def _made(self, proofs: Sequence[Proof]) -> _Made:

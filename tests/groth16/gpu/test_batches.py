@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -173,6 +174,33 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     assert resident.batches is None
     assert list(key.prove_many(files[1][:1], seed=9)) == expected[:1]
     key.close()
+
+
+def test_memory_that_others_take() -> None:
+    """All that groups need is taken at once, or nothing: none fails for a slot midway."""
+    device = EmulatedDevice(memory_budget=1 << 16)
+
+    class Lane:
+        msms = SimpleNamespace(largest_batch=lambda wanted: wanted)
+        runner = None
+
+        def batch_bytes(self, sizes: tuple[int, ...]) -> int:
+            return 1000 * max(sizes)
+
+        def beside(self, sizes: tuple[int, ...]) -> Lane:
+            other = Lane()
+            other.memory = device.allocate(self.batch_bytes(sizes))  # type: ignore[attr-defined]
+            return other
+
+    lane: Any = Lane()
+    room = batches._needed(lane, 2, 128)
+    others = device.allocate(device.memory.limit - room + 1)
+    with pytest.raises(DeviceError, match="no memory for a buffer"):
+        GpuBatches(device, lane, 2, 128, room)
+    assert device.memory.in_use == others.nbytes
+    del others
+    made = GpuBatches(device, lane, 2, 128, room)
+    assert device.memory.in_use == made.nbytes == room
 
 
 def test_bases_that_are_streamed_have_no_batches(

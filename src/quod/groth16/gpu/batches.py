@@ -66,6 +66,8 @@ class GpuBatches:
         own = lane.beside(_sizes(most))
         self._runner = own.runner
         self._slots = Slots(lambda: _BatchSlot(device, own, most, witness_bytes), _BATCHES)
+        # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
+        self._slots.fill()
 
     def start(
         self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
