@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -258,9 +258,10 @@ def test_a_constant_array_is_only_read() -> None:
     [
         (("w", "v"), r"constant=\('w', 'v'\) names no parameter 'v'"),
         ("n", "parameter n is u32, and arrays alone are constant"),
+        (None, "constant=None is no name of a parameter, and no tuple"),
     ],
 )
-def test_what_is_constant_is_an_array(constant: str | tuple[str, ...], message: str) -> None:
+def test_what_is_constant_is_an_array(constant: Any, message: str) -> None:
     with pytest.raises(TraceError, match=message):
 
         @kernel(constant=constant)

@@ -378,3 +378,19 @@ def test_an_error_ends_all_parts() -> None:
     with pytest.raises(InterpreterError):
         interpret(traced(waits_for_ever), 1, [np.zeros(LANES, np.uint32)])
     assert threading.active_count() == before
+
+
+def test_what_is_uniform_in_a_workgroup_of_one_subgroup() -> None:
+    """A sum over the subgroup is that of all; the interpreter takes it so as the verifier does."""
+    machine = ptx_machine(32)
+
+    @kernel
+    def alone(k: Builder, x: Pointer[U32]) -> None:
+        with k.if_(k.subgroup_sum(k.lane_id()) == 496):
+            k.named_barrier(1, 32)
+            x[k.local_id()] = k.local_id() + 1
+
+    found, (x, y) = alone.trace(machine), np.zeros((2, 32), np.uint32)
+    interpret(found, 1, [x])
+    interpret_ptx(ptx.emit(found, machine), 1, [y])
+    assert (x == y).all() and x[31] == 32

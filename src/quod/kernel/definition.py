@@ -476,6 +476,8 @@ def _annotated_type(
 
 def _constant(known: Mapping[str, object], given: Names, location: Location) -> tuple[str, ...]:
     """The parameters that are constant, by name; TraceError for one that there is not."""
+    if not isinstance(given, (str, tuple, list)):
+        raise TraceError(f"constant={given!r} is no name of a parameter, and no tuple", location)
     names = (given,) if isinstance(given, str) else tuple(given)
     if unknown := [name for name in names if name not in known]:
         raise TraceError(f"constant={given!r} names no parameter {unknown[0]!r}", location)

@@ -16,7 +16,7 @@ from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Kernel, Op, walk
 from quod.kernel.machine import Capability
 from quod.kernel.semantics import NUMPY_TYPES, Array
-from quod.kernel.uniformity import Uniformity
+from quod.kernel.uniformity import Uniformity, uniformity_of
 from quod.kernel.value import Value
 
 NAMED_BARRIERS = range(1, 16)
@@ -164,9 +164,7 @@ class Roles:
 
 def find_roles(kernel: Kernel) -> Roles:
     """The roles of a kernel that has been verified."""
-    uniformity = Uniformity((), trust_loads=False)
-    uniformity.visit(kernel.block)
-    return Roles(kernel, uniformity)
+    return Roles(kernel, uniformity_of(kernel))
 
 
 def check_meetings(kernel: Kernel, roles: Roles) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quod.kernel.ir import Block, Function, Op
+from quod.kernel.ir import Block, Function, Kernel, Op
 from quod.kernel.op_definition import OpDefinition
 from quod.kernel.types import is_private
 from quod.kernel.value import Value
@@ -121,3 +121,12 @@ class Uniformity:
             self._mark_where(arguments, regions[-1].yielded)
             if len(self.varying) == before:
                 return
+
+
+def uniformity_of(kernel: Kernel) -> Uniformity:
+    """The varying values of a kernel, as the verifier takes them."""
+    found = Uniformity(
+        (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
+    )
+    found.visit(kernel.block)
+    return found

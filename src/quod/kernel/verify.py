@@ -14,7 +14,7 @@ from quod.kernel.roles import Roles, check_meetings, has_named_barriers
 from quod.kernel.sums import check_sums
 from quod.kernel.tile_ops import CLUSTERS
 from quod.kernel.types import PointerType
-from quod.kernel.uniformity import Uniformity
+from quod.kernel.uniformity import Uniformity, uniformity_of
 from quod.kernel.value import Value
 
 MAXIMUM_WORKGROUP_SIZE = 1024
@@ -58,10 +58,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     _check_subgroups(kernel, machine)
     check_sums(kernel)
     check_dependents(kernel)
-    uniformity = Uniformity(
-        (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
-    )
-    uniformity.visit(kernel.block)
+    uniformity = uniformity_of(kernel)
     branches: Collection[Op] = ()
     if has_named_barriers(kernel):
         roles = Roles(kernel, uniformity)

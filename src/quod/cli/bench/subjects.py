@@ -459,9 +459,16 @@ def quant(
     dtype: Annotated[str, typer.Option(help="With --batch: f32, f16 or bf16.")] = "f16",
 ) -> None:
     """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
+    given = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
+    layout = {name: value for name, value in given.items() if value is not None}
     if batch is not None:
         from quod.cli.bench import quantised_rows
 
+        if layout:
+            raise typer.BadParameter(
+                "--lanes, --width, --rows and --together share a vector's product out: leave them "
+                "or --batch out"
+            )
         rows_of = quantised_rows.cases(
             settings.device, type_name, size, matrices, batch, dtype, activations
         )
@@ -469,8 +476,6 @@ def quant(
         return
     from quod.cli.bench.quant import cases
 
-    given = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
-    layout = {name: value for name, value in given.items() if value is not None}
     found = cases(settings.device, type_name, size, matrices, layout, activations)
     settings.measure("quant", found)
 
