@@ -393,4 +393,5 @@ def test_what_is_uniform_in_a_workgroup_of_one_subgroup() -> None:
     found, (x, y) = alone.trace(machine), np.zeros((2, 32), np.uint32)
     interpret(found, 1, [x])
     interpret_ptx(ptx.emit(found, machine), 1, [y])
-    assert (x == y).all() and x[31] == 32
+    assert (x == y).all()
+    assert x[31] == 32
