@@ -16,6 +16,7 @@ from quod.errors import DeviceError, InputError, MismatchError, VerificationErro
 from quod.field.array import Words
 from quod.formats import Zkey
 from quod.groth16 import Proof, ProvingKey, generate_key, many
+from quod.groth16.prover import begin
 from quod.proving.context import ProofContext, Tasks
 from tests.groth16.circuits import recurrence
 
@@ -261,7 +262,6 @@ def test_what_finishes_proofs_begins_none(own: Made, monkeypatch: pytest.MonkeyP
         return begin(*arguments, **rest)
 
     names: list[str] = []
-    begin = many.begin
     monkeypatch.setattr(many, "begin", begun)
     monkeypatch.setattr(Sums, "last", failing(InputError("scalar 3 is not below the order")))
     witnesses = own.witnesses[: _MOST + 1]
