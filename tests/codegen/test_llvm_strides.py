@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quod.codegen.llvm import emitter as llvm
-from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel import U32, U64, Builder, Pointer, f32, kernel, u32, u64
 from tests.support.executors import executors, run_everywhere
 
 Way = Literal[
@@ -82,6 +82,48 @@ def test_loops_of_lanes(way: Way, count: int) -> None:
     """Every executor does what the interpreter does, also where the last lanes have nothing."""
     given = np.random.default_rng(count).integers(0, 1000, 64).astype(np.uint32)
     run_everywhere(walk, 1, [count, given, np.zeros(64, np.uint32)], per_workgroup=True, way=way)
+
+
+FAR = 0xFFFF_FFFD
+"""Three below 0 where words of 32 bits wrap around."""
+
+Place = Literal["times -1", "shifted out", "saturated", "rounded", "behind a number", "inner"]
+PLACES: tuple[Place, ...] = (
+    "times -1", "shifted out", "saturated", "rounded", "behind a number", "inner",
+)  # fmt: skip
+
+
+@kernel
+def gathered(
+    k: Builder, first: U32, given: Pointer[U64], out: Pointer[U64], *, place: Place
+) -> None:
+    """out[i] = a sum of entries at places that seem to be as far apart as instances, or are not."""
+    local, size = k.local_id(), k.workgroup_size
+    if place in ("behind a number", "inner"):
+        turns = 2 if place == "inner" else 1
+        nothing = k.constant(0, u64)
+        with k.range(local, turns * size, size, carry=nothing) as outer:
+            with k.range(local + first, 20, size, carry=outer.carried) as loop:
+                wide = loop.index.cast(u64) + 3
+                loop.next(loop.carried + given[loop.index] + given[wide])
+            outer.next(loop.results)
+        out[local] = outer.results
+        return
+    at = {
+        "times -1": lambda: local * 0xFFFF_FFFF + 40,
+        "shifted out": lambda: ((local << 31) << 1) + (local << 33),
+        "saturated": lambda: (local.cast(f32) - 3.0).cast(u32),
+        "rounded": lambda: (local.cast(f32) + 16777216.0).cast(u32) - 16777216,
+    }[place]()
+    out[local] = given[at] + sum(k.load(given, at, 2))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_places_that_wrap_around(place: Place) -> None:
+    """A word times 2**32 - 1 goes down, sums begin again at 0, and floats are no whole numbers."""
+    given = np.random.default_rng(1).integers(0, 1000, 64).astype(np.uint64)
+    arguments = [FAR, given, np.zeros(64, np.uint64)]
+    run_everywhere(gathered, 1, arguments, per_workgroup=True, place=place)
 
 
 @pytest.mark.parametrize("way", WAYS)

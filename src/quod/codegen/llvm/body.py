@@ -52,8 +52,9 @@ class BodyEmitter:
         self.uniformity = uniformity
         self.names: dict[Value, str] = {}
         self.mask: str | None = None
-        self.beginning: set[str] = set()
-        """Masks of the first lanes, however many."""
+        self.beginning: dict[str, str] = {}
+        """Masks of the first lanes, however many, unless those before had wrapped around; and the
+        lane that has not, 0 or the last one, as i32."""
         self.label = "entry"
         self.workgroup = ""
         self.strides = LaneStrides(uniformity)

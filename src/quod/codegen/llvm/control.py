@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from quod.codegen.llvm.body import BodyEmitter, Rule
+from quod.codegen.llvm.memory import of_lane0
+from quod.codegen.llvm.types import scalar_name
 from quod.kernel.ir import Block, Op
 from quod.kernel.value import Value
 
@@ -122,6 +124,21 @@ def _following(
     return values
 
 
+def _behind_lane0(body: BodyEmitter, start: Value, stride: int | None, code: str) -> str | None:
+    """Which lane of a loop, behind lane 0, its indices are to be taken from, where the lanes that
+    are left are the first ones; None where they may be others."""
+    if stride is None or stride < 0:
+        return None
+    if not (body.lane0_is_active and body.strides.never_wraps(start)):
+        return None
+    scalar, most = scalar_name(start.type), body.lanes - 1
+    first = of_lane0(body, start)
+    last = body.fresh(f"add {scalar} {first}, {most * stride}")
+    wraps = body.fresh(f"icmp {code} {scalar} {last}, {first}")
+    otherwise = "0" if body.mask is None else body.beginning[body.mask]
+    return body.fresh(f"select i1 {wraps}, i32 {most}, i32 {otherwise}")
+
+
 def _emit_for(body: BodyEmitter, op: Op) -> None:
     start, stop, step = op.operands[:3]
     (region,) = op.regions
@@ -136,12 +153,15 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     bound = body.get(stop, varying=divergent)
     by = body.get(step, varying=divergent)
     outer = body.mask
+    code = "slt" if index.type.kind == "signed" else "ult"
+    behind = None
+    if divergent and body.strides.of(stop) == 0:
+        behind = _behind_lane0(body, start, body.strides.of(index), code)
     header, inside, leave = (body.new_label(hint) for hint in ("head", "body", "done"))
     before = body.label
     body.line(f"br label %{header}")
     body.start(header)
     phis = _Phis(body, region.arguments, initial, before)
-    code = "slt" if index.type.kind == "signed" else "ult"
     kind = body.type_of(index)
     active_line, active = (body.line(""), body.reserve()) if divergent else (0, None)
     below = body.fresh(f"icmp {code} {kind} {body.names[index]}, {bound}")
@@ -150,11 +170,8 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     else:
         now = body.fresh(f"and {_masks(body)} {active}, {below}")
         running = _any(body, now)
-        stride, bounds = body.strides.of(index), body.strides.of(stop)
-        is_rising = stride is not None and stride >= 0 and body.strides.never_wraps(start)
-        if body.lane0_is_active and is_rising and bounds == 0:
-            # The lanes that are left are the first ones.
-            body.beginning.add(now)
+        if behind is not None:
+            body.beginning[now] = behind
         body.mask = now
     body.line(f"br i1 {running}, label %{inside}, label %{leave}")
     body.start(inside)

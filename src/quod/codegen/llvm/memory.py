@@ -72,13 +72,26 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int)
 
 
 def _index64_of_lane0(body: BodyEmitter, index: Value) -> str:
-    first = _of_lane0(body, index)
+    first = of_lane0(body, index)
     if index.type.bits == 64:
         return first
-    return body.fresh(f"zext i32 {first} to i64")
+    return _wide_of_lane0(body, index, first)
 
 
-def _of_lane0(body: BodyEmitter, index: Value) -> str:
+def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
+    """What lane 0 has of 32 bits as 64, below 0 where active lanes begin behind a number that has
+    wrapped around."""
+    behind = None if body.mask is None else body.beginning[body.mask]
+    stride = body.strides.of(index)
+    if behind is None or stride is None or stride <= 0:
+        return body.fresh(f"zext i32 {first} to i64")
+    distance = behind if stride == 1 else body.fresh(f"mul i32 {behind}, {stride}")
+    further = body.fresh(f"add i32 {first}, {distance}")
+    wide, less = (body.fresh(f"zext i32 {word} to i64") for word in (further, distance))
+    return body.fresh(f"sub i64 {wide}, {less}")
+
+
+def of_lane0(body: BodyEmitter, index: Value) -> str:
     """What lane 0 has of an index, by scalars as far as that goes: addresses are no vectors."""
     if not body.is_varying(index):
         return body.get(index)
@@ -90,11 +103,10 @@ def _made_of_lane0(body: BodyEmitter, index: Value) -> str:
     if op is not None and op.name == "local_id":
         return "0"
     if op is not None and op.name in ("add", "sub", "mul"):
-        x, y = (_of_lane0(body, operand) for operand in op.operands)
+        x, y = (of_lane0(body, operand) for operand in op.operands)
         return body.fresh(f"{op.name} {scalar} {x}, {y}")
     if op is not None and op.name == "convert" and _is_widened(op):
-        first = _of_lane0(body, op.operands[0])
-        return body.fresh(f"zext {scalar_name(op.operands[0].type)} {first} to {scalar}")
+        return _wide_of_lane0(body, op.operands[0], of_lane0(body, op.operands[0]))
     return body.fresh(f"extractelement {body.type_of(index)} {body.get(index)}, i64 0")
 
 

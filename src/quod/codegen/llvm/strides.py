@@ -8,6 +8,9 @@ from quod.kernel.ir import Op
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
 
+_LOG_LANES = 10
+"""The logarithm of the most lanes of a vector."""
+
 
 class LaneStrides:
     """How much an index grows from one lane to the next, where that is a known constant."""
@@ -38,7 +41,7 @@ class LaneStrides:
 
     def never_wraps(self, value: Value) -> bool:
         """Whether an index is the number that it looks like: nothing is taken from it, so that no
-        lane's is below 0 and wraps around."""
+        lane's is below 0 and wraps around. Sums may still have wrapped around."""
         if value not in self._whole:
             op = value.op
             if op is None:
@@ -50,12 +53,21 @@ class LaneStrides:
 
     def _find(self, value: Value) -> int | None:
         op = value.op
-        rule = None if op is None else _RULES.get(op.name)
+        rule = None if op is None or not value.type.is_integer else _RULES.get(op.name)
         if op is None or rule is None:
             return None
         strides = [self.of(operand) for operand in op.operands]
         known = [stride for stride in strides if stride is not None]
-        return rule(op, known) if len(known) == len(strides) else None
+        found = rule(op, known) if len(known) == len(strides) else None
+        return None if found is None else _as_number(found, value.type.bits)
+
+
+def _as_number(stride: int, bits: int) -> int | None:
+    """What a word of a stride adds or takes away: -1 where it has all bits. None for strides so
+    long that a few lanes wrap around."""
+    half = 1 << (bits - 1)
+    stride = (stride + half) % (2 * half) - half
+    return stride if abs(stride) < half >> _LOG_LANES else None
 
 
 def _conversion(op: Op, strides: list[int]) -> int | None:
@@ -71,7 +83,7 @@ def _product(op: Op, strides: list[int]) -> int | None:
 
 def _shifted(op: Op, strides: list[int]) -> int | None:
     amount = op.operands[1].constant
-    return strides[0] << amount if isinstance(amount, int) else None
+    return strides[0] << amount % op.results[0].type.bits if isinstance(amount, int) else None
 
 
 _RULES: dict[str, Callable[[Op, list[int]], int | None]] = {
