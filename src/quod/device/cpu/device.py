@@ -276,7 +276,7 @@ class CpuDevice(OpenedDevice):
         here = timeline is None and room_on_stack() > 0
         calls = self._programs.of(recording) if here else None
         if calls is not None:
-            run_calls(self, calls)
+            run_calls(self.execute, calls)
             return
         from quod.device.cpu.stream import CpuSubmission
 

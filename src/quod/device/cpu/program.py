@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from quod.device.buffer import host_bytes
 from quod.device.cpu.compiler import CpuKernel
 from quod.device.recording import Copy, Fill, Launch, Recording, Step
-
-if TYPE_CHECKING:
-    from quod.device.cpu.device import CpuDevice
 
 Calls = tuple[tuple[Any, ...], ...]
 """Of a launch what `CpuDevice.execute` takes, of others an array and what it is set to."""
@@ -68,11 +66,11 @@ def _call(step: Step) -> tuple[Any, ...] | None:
     return None
 
 
-def run_calls(device: CpuDevice, calls: Calls) -> None:
-    """One run, in this thread."""
+def run_calls(execute: Callable[..., None], calls: Calls) -> None:
+    """One run, in this thread; `execute` is a device's."""
     for call in calls:
         if len(call) == _OF_A_LAUNCH:
-            device.execute(*call)
+            execute(*call)
         else:
             target, value = call
             target[:] = value
