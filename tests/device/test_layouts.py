@@ -225,7 +225,7 @@ def every_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         resident, "is_in_subgroup", lambda device, group, points: np.ones(len(points), bool)
     )
-    monkeypatch.setattr("quod.groth16.gpu.key.RecordedPoints", lambda recorded: recorded)
+    monkeypatch.setattr("quod.groth16.gpu.lanes.RecordedPoints", lambda recorded: recorded)
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ class IdleGpu(EmulatedDevice):
 
     idle = False
 
-    def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
+    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
         if not self.idle:
-            super().execute(kernel, groups, arguments)
+            super().execute(kernel, groups, *rest)
 
 
 class StandingGpu(EmulatedDevice):

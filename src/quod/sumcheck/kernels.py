@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quod.field.named_extensions import EXTENSIONS
 from quod.kernel.registry import register
+from quod.sumcheck.alone import finish_alone
 from quod.sumcheck.equality import equality_pyramids, invert_points
 from quod.sumcheck.finish import finish_rounds
 from quod.sumcheck.polynomial import SumOfProducts
@@ -30,4 +31,8 @@ register(f"sumcheck.finish_rounds[{_FIELD.name}]", finish_rounds, shape=_SHAPE, 
 register(
     f"sumcheck.finish_sumcheck[{_FIELD.name}]", finish_sumcheck, shape=_SHAPE, log_capacity=8,
     source="folded", folds=1, in_place=False,
+)  # fmt: skip
+register(
+    f"sumcheck.finish_alone[{_FIELD.name}]", finish_alone, shape=_SHAPE, log_capacity=8,
+    from_inputs=False, folds=1,
 )  # fmt: skip

@@ -214,10 +214,10 @@ class Slow(EmulatedDevice):
         super().__init__()
         self.go_on = threading.Event()
 
-    def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
+    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
         if kernel.name == "multiply_pieces":
             assert self.go_on.wait(120)
-        super().execute(kernel, groups, arguments)
+        super().execute(kernel, groups, *rest)
 
 
 def test_early_sums_do_not_wait_for_the_late_ones(made: Make) -> None:
@@ -290,9 +290,9 @@ class Faulty(EmulatedDevice):
     wrong_launch = -1
     launches = 0
 
-    def execute(self, kernel: Any, groups: int, arguments: Any) -> None:
+    def execute(self, kernel: Any, groups: int, arguments: Any, *rest: Any) -> None:
         arguments = tuple(arguments)
-        super().execute(kernel, groups, arguments)
+        super().execute(kernel, groups, arguments, *rest)
         if self.launches == self.wrong_launch and kernel.stored:
             stored = self.bytes_of(arguments[max(kernel.stored)])
             stored[len(stored) // 2] ^= 1

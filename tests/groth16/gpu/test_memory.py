@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,9 @@ class Idle(EmulatedDevice):
     def download(self, buffer: Buffer, array: Array) -> None:
         array.view(np.uint32).fill(1)
 
-    def execute(self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument]) -> None:
+    def execute(
+        self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument], *_: Any
+    ) -> None:
         for argument in arguments:
             if isinstance(argument, Buffer):
                 check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)

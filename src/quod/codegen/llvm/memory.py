@@ -8,6 +8,8 @@ sent to scratch memory where the access has no mask.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.types import memory_name, scalar_name
 from quod.kernel import types
@@ -99,15 +101,25 @@ def of_lane0(body: BodyEmitter, index: Value) -> str:
 
 
 def _made_of_lane0(body: BodyEmitter, index: Value) -> str:
-    op, scalar = index.op, scalar_name(index.type)
+    op = index.op
     if op is not None and op.name == "local_id":
         return "0"
-    if op is not None and op.name in ("add", "sub", "mul"):
-        x, y = (of_lane0(body, operand) for operand in op.operands)
-        return body.fresh(f"{op.name} {scalar} {x}, {y}")
+    if op is not None and (rule := _OF_LANE0.get(op.name)) is not None:
+        return rule(body, op)
     if op is not None and op.name == "convert" and _is_widened(op):
         return _wide_of_lane0(body, op.operands[0], of_lane0(body, op.operands[0]))
     return body.fresh(f"extractelement {body.type_of(index)} {body.get(index)}, i64 0")
+
+
+def _scalar_arithmetic(body: BodyEmitter, op: Op) -> str:
+    x, y = (of_lane0(body, operand) for operand in op.operands)
+    return body.fresh(f"{op.name} {scalar_name(op.results[0].type)} {x}, {y}")
+
+
+_OF_LANE0: dict[str, Callable[[BodyEmitter, Op], str]] = {
+    "add": _scalar_arithmetic, "sub": _scalar_arithmetic, "mul": _scalar_arithmetic,
+}  # fmt: skip
+"""Ops whose result of one lane follows from the operands of that lane."""
 
 
 def _is_widened(op: Op) -> bool:
