@@ -311,8 +311,7 @@ def kernel(
     and `instances` names a parameter for each axis.
 
     `constant` names parameters that are pointers to what nothing changes that may run at the same
-    time, such as weights: what `k.dependency_wait` may come behind. The kernel does not store
-    there.
+    time, such as weights: what `k.dependency_wait` may come behind. The kernel stores elsewhere.
     """
     make = functools.partial(
         _define, workgroup=workgroup, instances=instances, axes=axes, constant=constant

@@ -8,10 +8,9 @@ sent to scratch memory where the access has no mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from quod.codegen.llvm.body import BodyEmitter, Rule
-from quod.codegen.llvm.types import memory_name, scalar_name
+from quod.codegen.llvm.first_lane import index64_of_lane0
+from quod.codegen.llvm.types import memory_name
 from quod.kernel import types
 from quod.kernel.ir import Op
 from quod.kernel.types import PointerType, Type
@@ -56,7 +55,7 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int)
     element = memory_name(element_of(pointer))
     stride = body.strides.of(index)
     if body.mask is None and stride is not None and not body.is_varying(pointer):
-        lane0 = _index64_of_lane0(body, index)
+        lane0 = index64_of_lane0(body, index)
         base = body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, i64 {lane0}")
         return [
             body.fresh(f"getelementptr {element}, ptr {base}, i64 {lane * stride}")
@@ -73,60 +72,6 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int)
     return [body.fresh(f"extractelement {kind} {addresses}, i64 {n}") for n in range(body.lanes)]
 
 
-def _index64_of_lane0(body: BodyEmitter, index: Value) -> str:
-    first = of_lane0(body, index)
-    if index.type.bits == 64:
-        return first
-    return _wide_of_lane0(body, index, first)
-
-
-def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
-    """What lane 0 has of 32 bits as 64, below 0 where active lanes begin behind a number that has
-    wrapped around."""
-    behind = None if body.mask is None else body.beginning[body.mask]
-    stride = body.strides.of(index)
-    if behind is None or stride is None or stride <= 0:
-        return body.fresh(f"zext i32 {first} to i64")
-    distance = behind if stride == 1 else body.fresh(f"mul i32 {behind}, {stride}")
-    further = body.fresh(f"add i32 {first}, {distance}")
-    wide, less = (body.fresh(f"zext i32 {word} to i64") for word in (further, distance))
-    return body.fresh(f"sub i64 {wide}, {less}")
-
-
-def of_lane0(body: BodyEmitter, index: Value) -> str:
-    """What lane 0 has of an index, by scalars as far as that goes: addresses are no vectors."""
-    if not body.is_varying(index):
-        return body.get(index)
-    return body.first_lane(index, lambda: _made_of_lane0(body, index))
-
-
-def _made_of_lane0(body: BodyEmitter, index: Value) -> str:
-    op = index.op
-    if op is not None and op.name == "local_id":
-        return "0"
-    if op is not None and (rule := _OF_LANE0.get(op.name)) is not None:
-        return rule(body, op)
-    if op is not None and op.name == "convert" and _is_widened(op):
-        return _wide_of_lane0(body, op.operands[0], of_lane0(body, op.operands[0]))
-    return body.fresh(f"extractelement {body.type_of(index)} {body.get(index)}, i64 0")
-
-
-def _scalar_arithmetic(body: BodyEmitter, op: Op) -> str:
-    x, y = (of_lane0(body, operand) for operand in op.operands)
-    return body.fresh(f"{op.name} {scalar_name(op.results[0].type)} {x}, {y}")
-
-
-_OF_LANE0: dict[str, Callable[[BodyEmitter, Op], str]] = {
-    "add": _scalar_arithmetic, "sub": _scalar_arithmetic, "mul": _scalar_arithmetic,
-}  # fmt: skip
-"""Ops whose result of one lane follows from the operands of that lane."""
-
-
-def _is_widened(op: Op) -> bool:
-    before, after = op.operands[0].type, op.results[0].type
-    return before.kind == "unsigned" and after.bits > before.bits
-
-
 def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
     """The address of lane 0 where lanes follow one another, from the first active lane's index.
 
@@ -136,7 +81,7 @@ def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str
     kind = body.type_of(index, varying=True)
     vector = body.get(index, varying=True)
     if body.lane0_is_active:
-        at = _index64_of_lane0(body, index)
+        at = index64_of_lane0(body, index)
     else:
         bits = f"i{body.lanes}"
         mask = body.fresh(f"bitcast {body.vector('i1')} {body.mask} to {bits}")

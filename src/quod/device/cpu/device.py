@@ -16,7 +16,6 @@ from quod.device.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel, SizeClass
 from quod.device.cpu.processor import host_processor
-from quod.device.cpu.program import Programs, run_calls
 from quod.device.cpu.workers import (
     Job,
     RoomyThread,
@@ -38,6 +37,7 @@ from quod.validation import choice, flag, whole_number_or_none
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
     from quod.device.cancellation import Cancellation
+    from quod.device.cpu.program import Programs
     from quod.device.kernel_table import CompiledKernel
     from quod.device.recording import Recording, Submission
     from quod.device.stream import IdleStream
@@ -100,7 +100,7 @@ class CpuDevice(OpenedDevice):
         self._cache = cache or CompileCache()
         self._kernels: KernelTable[CpuKernel] = KernelTable()
         self._pool = WorkerPool(self.threads)
-        self._programs = Programs()
+        self._programs: Programs | None = None
 
     @property
     def lanes(self) -> int:
@@ -274,10 +274,14 @@ class CpuDevice(OpenedDevice):
         timeline has a track of the stream's name, and kernels their stack.
         """
         here = timeline is None and room_on_stack() > 0
-        calls = self._programs.of(recording) if here else None
-        if calls is not None:
-            run_calls(self.execute, calls)
-            return
+        if here:
+            from quod.device.cpu import program
+
+            self._programs = self._programs or program.Programs()
+            calls = self._programs.of(recording)
+            if calls is not None:
+                program.run_calls(self.execute, calls)
+                return
         from quod.device.cpu.stream import CpuSubmission
 
         CpuSubmission(self, recording, name, timeline, parent, here=here).wait()
