@@ -200,6 +200,7 @@ COMMANDS = [
     "bench norm",
     "bench activation",
     "bench attention",
+    "bench attention-gradient",
     "bench decode",
     "bench loss",
     "bench adamw",

@@ -371,7 +371,7 @@ class _Study:
         """Batches of Keccak-f one after the other, and with the host's work beside the device's."""
         circuit, draw = keccak(self._field.modulus)
         key = VerifyingKey.of(circuit, self._field, allow_bits=0)
-        inputs, batch = [draw(1)] * proofs, max(1, proofs // 8)
+        inputs, batch = [draw(1)[0]] * proofs, max(1, proofs // 8)
         for way, most in (("one batch in progress", 1), ("two batches in progress", 2)):
             prover = Prover(self._device, key, circuit, batch=batch, in_progress=most)
             prover.prove_many(inputs[:batch], [()] * batch)
