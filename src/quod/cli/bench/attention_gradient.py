@@ -17,7 +17,7 @@ import numpy as np
 
 from quod.cli.bench.harness import Case, Parameter, Seconds
 from quod.cli.bench.tensor_operations import attention_of_torch
-from quod.cli.bench.tensors import DTYPES, numbers
+from quod.cli.bench.tensors import DTYPES, numbers, of_dtype
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.errors import InputError, QuodError
@@ -87,10 +87,7 @@ def _case(
 
 def _normal(random: np.random.Generator, shape: Shape, dtype: str) -> Any:
     """Normal numbers: zeros and constants are faster than what users have."""
-    found = random.standard_normal(shape, np.float32)
-    if dtype == "bf16":
-        return (found.view(np.uint32) >> 16).astype(np.uint16)
-    return found.astype(DTYPES[dtype])
+    return of_dtype(random.standard_normal(shape, np.float32), dtype)
 
 
 def _check(arrays: list[Any], found: Any, dtype: str, *, causal: bool) -> None:

@@ -37,11 +37,7 @@ def cases(
 ) -> Iterator[Case]:  # fmt: skip
     """A chain of `matrices` of `size` rows and columns. For exact activations `layout` changes that
     of the device's FMA units."""
-    if type_name not in BLOCK_TYPES:
-        raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
-    elements = BLOCKS[type_name].elements
-    if size % elements:
-        raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
+    check_matrix(type_name, size)
     opened = open_device(device)
     own = replace(layout_for(opened, type_name), **layout) if layout else None
     data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
@@ -70,6 +66,15 @@ def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
         "lanes": layout.lanes, "width": layout.width, "rows at once": layout.at_once,
     }  # fmt: skip
     return found | ({"together": layout.together} if layout.together > 1 else {})
+
+
+def check_matrix(type_name: str, size: int) -> None:
+    """InputError unless there are such blocks, and so many columns are whole ones."""
+    if type_name not in BLOCK_TYPES:
+        raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
+    elements = BLOCKS[type_name].elements
+    if size % elements:
+        raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
 
 
 def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:

@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 
 from quod.cli.bench.harness import Case, Parameter
-from quod.cli.bench.quant import random_matrix
-from quod.cli.bench.tensors import DTYPES, numbers
+from quod.cli.bench.quant import check_matrix, random_matrix
+from quod.cli.bench.tensors import DTYPES, numbers, of_dtype
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.recorder import recorder_of
 from quod.device.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.tensor.quantised.batch import EXACT
-from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.matrix import QuantisedMatrix
-from quod.tensor.quantised.reference import BLOCK_TYPES, dequantise
+from quod.tensor.quantised.reference import dequantise
 
 _LOOKED_AT = 16
 
@@ -33,21 +32,14 @@ def cases(
     device: str, type_name: str, size: int, matrices: int, rows: int, dtype: str, activations: str
 ) -> Iterator[Case]:
     """A chain of `matrices` of `size` rows and columns, by `rows` rows of a type."""
-    if type_name not in BLOCK_TYPES:
-        raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
-    if size % BLOCKS[type_name].elements:
-        raise InputError(
-            f"--size must be a multiple of {BLOCKS[type_name].elements} for {type_name}, not {size}"
-        )
+    check_matrix(type_name, size)
     if dtype not in DTYPES:
         raise InputError(f"{dtype!r} is no type of rows; there are {', '.join(DTYPES)}")
     opened = open_device(device)
     data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
     chain = [QuantisedMatrix(opened, type_name, blocks) for blocks in data]
     normal = np.random.default_rng(matrices).standard_normal((rows, size), np.float32)
-    x = normal.astype(DTYPES[dtype])
-    if dtype == "bf16":
-        x = (normal.view(np.uint32) >> 16).astype(np.uint16)
+    x = of_dtype(normal, dtype)
     first, between = opened.upload(x), [opened.upload(np.zeros_like(x)) for _ in range(2)]
     recording, given = opened.stream("quant").record(), first
     for number, matrix in enumerate(chain):

@@ -140,8 +140,7 @@ class _Random:
         elif dtype == "e4m3":
             own = float8.nearest(e4m3, normal)
         else:
-            bits = normal.view(np.uint32) >> 16
-            own = (bits if dtype == "bf16" else normal).astype(_RESULTS[dtype])
+            own = of_dtype(normal, dtype)
         self._pools = {"numbers": own, "f32": normal, "squares": normal * normal}
         self.size = np.dtype(_RESULTS[dtype]).itemsize
 
@@ -177,6 +176,13 @@ class _Doubles:
     @property
     def shape(self) -> Shape:
         return self._array.shape
+
+
+def of_dtype(normal: NDArray[np.float32], dtype: str) -> Array:
+    """Numbers of f32 as a type has them; of bf16 the bits, cut off."""
+    if dtype == "bf16":
+        return (normal.view(np.uint32) >> 16).astype(np.uint16)
+    return normal.astype(_RESULTS[dtype])
 
 
 def numbers(array: Array) -> Array:
