@@ -370,8 +370,9 @@ def test_quantised_weights(type_name: str, capsys: pytest.CaptureFixture[str]) -
     assert row["parameters"]["MB"] == round(
         3 * 512 * 512 * (4.5 if type_name == "Q4_K" else 8.5) / 8e6, 1
     )
-    # What is copied is the quarter of a megabyte or so that a processor moves in microseconds.
-    assert 0.0001 < row["ratio"] < 10
+    # A copy of half a megabyte takes microseconds on a quiet machine and a hundred times that when
+    # it is put off: the ratio shows units that were confused, not speed.
+    assert 0.0001 < row["ratio"] < 1000
 
 
 @pytest.mark.parametrize(
