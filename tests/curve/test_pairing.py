@@ -20,7 +20,9 @@ from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
 from quod.curve.pairing import (
     ONE,
+    miller_kernel,
     miller_loops,
+    miller_values,
     pairing,
     pairing_product,
     pairing_product_is_one,
@@ -84,6 +86,21 @@ def test_product_of_more_pairs_than_a_workgroup_takes(
         a, b = logs[left_out]
         base = pairing(device, curve, curve.g1.generator, curve.g2.generator)
         assert pairing_product(device, curve, others) == fq12.pow(base, -a * b % r)
+
+
+@each_curve
+def test_a_few_pairs_and_many(device: CpuDevice, curve: PairingCurve) -> None:
+    """By the lanes of a workgroup each, where a processor does that, or a lane each: the same."""
+    few = 2 * device.multiprocessors
+    logs = [(3 + at, 7 * at + 1) for at in range(few + 1)]
+    pairs = [(None, curve.g2.generator), *multiples(curve, logs), (curve.g1.generator, None)]
+    many = miller_values(device, curve, pairs)
+    for start in range(0, len(pairs), few):
+        own = pairs[start : start + few]
+        assert (miller_values(device, curve, own) == many[start : start + few]).all()
+    by_lanes = device.kind == "cpu" and device.lanes > 1
+    assert (miller_kernel(device, few)[0] is miller_loops) != by_lanes
+    assert miller_kernel(device, few + 1) == (miller_loops, -(-(few + 1) // device.lanes))
 
 
 @each_curve

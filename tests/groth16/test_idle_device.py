@@ -396,7 +396,7 @@ def test_a_pairing_outside_the_target_group(
 
     def computed(device: Any, kernel: Any, groups: int, slots: Any, arguments: Any) -> None:
         execute(device, kernel, groups, slots, arguments)
-        if kernel.name == "pairing_final":
+        if kernel.name.startswith("pairing_final"):
             if wrong != 1:
                 arguments[-1][:] = 0
             arguments[-1][0, 0] ^= wrong

@@ -136,6 +136,33 @@ def _every_type(shape: Shape, i: int) -> tuple[Any, ...]:
 
 
 @kernel
+def shuffles_in_known_orders(
+    k: Builder, x: Pointer[U32], w: Pointer[U64], a: Pointer[U32], b: Pointer[U64],
+    c: Pointer[U64], d: Pointer[U32],
+) -> None:  # fmt: skip
+    """Lanes that follow from the instance's own number: what they are is known beforehand."""
+    i, lane, local = k.global_id(), k.lane_id(), k.local_id()
+    word, wide, count = x[i], w[i], min(k.subgroup_size, k.workgroup_size)
+    a[i] = k.shuffle(word, (local * 7 + 3) % count)
+    b[i] = k.shuffle(wide, k.select(lane == 1, 0, k.select(lane < 3, 1, lane ^ 1) & ~(lane >> 31)))
+    # Numbers of lanes count modulo the size.
+    c[i] = k.shuffle(wide, (lane - 5) % count + 4 * k.subgroup_size)
+    d[i] = k.shuffle(word, local // 3) + k.shuffle(word, x[i] % 1)
+
+
+def _known_orders(shape: Shape, i: int) -> tuple[Any, ...]:
+    lanes = shape.subgroup_of(i)
+    count, local = len(lanes), i % shape.workgroup
+    lane = local % count
+    chosen = 0 if lane == 1 else 1 if lane < 3 else lane ^ 1
+    return (
+        int(_X32[lanes[(local * 7 + 3) % count]]), int(_X64[lanes[chosen % count]]),
+        int(_X64[lanes[(lane - 5) % count]]),
+        (int(_X32[lanes[local // 3 % count]]) + int(_X32[lanes[0]])) & MASK32,
+    )  # fmt: skip
+
+
+@kernel
 def ballots(
     k: Builder, n: U32, x: Pointer[U32], odd: Pointer[U32], rank: Pointer[U32], facts: Pointer[U32]
 ) -> None:
@@ -266,6 +293,12 @@ EXCHANGES = [
         ],
         _every_type,
         3,
+    ),
+    Exchange(
+        shuffles_in_known_orders,
+        [_X32, _X64, zeros(), zeros(np.uint64), zeros(np.uint64), zeros()],
+        _known_orders,
+        2,
     ),
     Exchange(ballots, [5, _X32, zeros(), zeros(), zeros()], _votes, 2),
     Exchange(

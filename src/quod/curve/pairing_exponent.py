@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeVar
+
 from quod.curve.parameters import Family, PairingCurve
-from quod.field.tower import Fq12, TowerField
+
+E = TypeVar("E")
 
 
-def final_exponentiation(tower: TowerField, curve: PairingCurve, value: Fq12) -> Fq12:
+class Tower(Protocol[E]):
+    """Fq12 as one instance has it (`TowerField`), or a subgroup (`LaneTower`)."""
+
+    def multiply(self, a: E, b: E) -> E: ...
+
+    def inverse(self, a: E) -> E: ...
+
+    def conjugate(self, a: E) -> E: ...
+
+    def frobenius(self, a: E, power: int) -> E: ...
+
+    def cyclotomic_square(self, a: E) -> E: ...
+
+    def cyclotomic_power(self, a: E, exponent: int) -> E: ...
+
+
+def final_exponentiation(tower: Tower[E], curve: PairingCurve, value: E) -> E:
     """value^((q^12 - 1)/r), exactly; 0 for 0."""
     easy = tower.multiply(tower.conjugate(value), tower.inverse(value))
     easy = tower.multiply(tower.frobenius(easy, 2), easy)
@@ -14,7 +33,7 @@ def final_exponentiation(tower: TowerField, curve: PairingCurve, value: Fq12) ->
     return hard(tower, curve.x, easy)
 
 
-def _hard_bls12(tower: TowerField, x: int, m: Fq12) -> Fq12:
+def _hard_bls12(tower: Tower[E], x: int, m: E) -> E:
     """m^((q^4 - q^2 + 1)/r) = m^((x - 1)^2/3 * (x + q) * (x^2 + q^2 - 1) + 1).
 
     Hayashida, Hayasaka, Teruya, "Efficient final exponentiation via cyclotomic structure for
@@ -29,7 +48,7 @@ def _hard_bls12(tower: TowerField, x: int, m: Fq12) -> Fq12:
     return multiply(b, m)
 
 
-def _hard_bn(tower: TowerField, x: int, m: Fq12) -> Fq12:
+def _hard_bn(tower: Tower[E], x: int, m: E) -> E:
     """m^((q^4 - q^2 + 1)/r) by the addition chain of Scott, Benger, Charlemagne, Dominguez Perez,
     Kachisa, "On the final exponentiation for calculating pairings on ordinary elliptic curves"
     (PAIRING 2009)."""

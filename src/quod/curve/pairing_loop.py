@@ -8,6 +8,8 @@ over ordinary curves", EUROCRYPT 2011). The loop: Vercauteren, IEEE Trans. Inf. 
 
 from __future__ import annotations
 
+from typing import Any
+
 from quod.curve.parameters import Family, PairingCurve, Twist
 from quod.field.element import Element
 from quod.field.extension import ExtensionElement
@@ -30,7 +32,13 @@ class MillerLoop:
         self.tower = TowerField(k, curve.tower.fq2, curve.tower.fq6_non_residue)
         self.fq2 = self.tower.fq2
 
-    def value(self, p: tuple[Element, Element], q: TwistPoint) -> Fq12:
+    def _one(self) -> Any:
+        return self.tower.one()
+
+    def _conjugate(self, value: Any) -> Any:
+        return self.tower.bounded(self.tower.conjugate(value))
+
+    def value(self, p: tuple[Element, Element], q: TwistPoint) -> Any:
         """The Miller function at p, an affine point of G1, for q, an affine point of G2.
 
         Neither may be infinity; the result is right up to factors that the final exponentiation
@@ -44,7 +52,7 @@ class MillerLoop:
         minus = sum(1 << i for i, digit in enumerate(low) if digit < 0)
         p = (self._bounded(p[0]), self._bounded(p[1]))
         q = tower.bounded(q)
-        value: Fq12 = tower.one()
+        value = self._one()
         point: Homogeneous = tower.bounded((*q, self.fq2.one()))
         with k.range(0, len(low), carry=(value, point)) as loop:
             value, point = loop.carried
@@ -63,7 +71,7 @@ class MillerLoop:
                 other = (q[0], q[1] if digit > 0 else tower.bounded(-q[1]))
                 value, point = self._added(value, point, other, p)
         if self.curve.ate_loop < 0:
-            value = tower.bounded(tower.conjugate(value))
+            value = self._conjugate(value)
             point = tower.bounded((point[0], -point[1], point[2]))
         if self.curve.family is Family.BN:
             first = self._psi(q)
@@ -85,8 +93,8 @@ class MillerLoop:
     # --- steps
 
     def _doubled(
-        self, value: Fq12, point: Homogeneous, p: tuple[Element, Element]
-    ) -> tuple[Fq12, Homogeneous]:
+        self, value: Any, point: Homogeneous, p: tuple[Element, Element]
+    ) -> tuple[Any, Homogeneous]:
         """value^2 times the tangent at the point, taken at p; and twice the point."""
         squared = self.tower.square(value)
         x, y, z, *line = self.tower.function("pairing.double", self._double, *point)
@@ -94,11 +102,11 @@ class MillerLoop:
 
     def _added(
         self,
-        value: Fq12,
+        value: Any,
         point: Homogeneous,
         other: TwistPoint,
         p: tuple[Element, Element],
-    ) -> tuple[Fq12, Homogeneous]:
+    ) -> tuple[Any, Homogeneous]:
         """value times the line through both points, taken at p; and their sum."""
         x, y, z, *line = self.tower.function("pairing.add", self._add, *point, *other)
         return self._times_line(value, (line[0], line[1], line[2]), p), (x, y, z)

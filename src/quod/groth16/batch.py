@@ -31,7 +31,7 @@ from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.curve.pairing import ONE, Pair, miller_values, miller_words, product_of_values
+from quod.curve.pairing import ONE, Pair, miller_values, miller_words, product_is
 from quod.curve.parameters import PairingCurve
 from quod.device.protocol import AnyDevice
 from quod.device.together import together
@@ -256,7 +256,7 @@ class _Batch:
                 self._values[block.start : block.stop],
                 values[last - len(shared[number]) : last],
             )
-            return product_of_values(self._device, self._curve, np.concatenate(own)) == ONE
+            return product_is(self._device, self._curve, np.concatenate(own), ONE)
 
         if len(blocks) == 1:
             answers = {"0": holds(0)}

@@ -35,7 +35,7 @@ from quod.curve.pairing import (
     check_pairing_device,
     miller_values,
     pairing,
-    product_of_values,
+    product_is,
 )
 from quod.curve.parameters import Family, G1Point, G2Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -258,7 +258,7 @@ class VerifyingKey:
 
     def _holds(self, values: Words) -> bool:
         """Whether the Miller functions of a proof's pairs make up e(alpha, beta)."""
-        return product_of_values(self.device, self._parameters, values) == self._alphabeta
+        return product_is(self.device, self._parameters, values, self._alphabeta)
 
     # --- checks
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from quod.curve.group import Group
 from quod.curve.membership import curve_check
-from quod.curve.pairing import miller_loops, pairing_final
+from quod.curve.pairing import final_kernel, miller_kernel
 from quod.curve.point_kernels import curve_multiply, curve_normalise
 from quod.device.background import Background
 from quod.device.protocol import HostDevice
 
 _AT_ONCE = 2
+# Those known with the first points of a proof.
+_PAIRS = 2
 
 
 def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) -> None:
@@ -25,10 +27,12 @@ def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) 
         return
     g1, g2 = groups
     words = g1.scalars.bytes // 8
+    loops, _ = miller_kernel(device, _PAIRS)
+    final, final_lanes = final_kernel(device)
     background = Background("quod-ahead", _AT_ONCE)
     for definition, lanes, static in (
-        (miller_loops, None, {"curve": curve}),
-        (pairing_final, 1, {"curve": curve}),
+        (loops, None, {"curve": curve}),
+        (final, final_lanes, {"curve": curve}),
         (curve_multiply, None, {"group": g2, "scalar_words": words}),
         (curve_check, None, {"group": g2, "subgroup": True}),
         (curve_normalise, None, {"group": g2}),

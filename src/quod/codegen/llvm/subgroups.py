@@ -5,7 +5,10 @@ They stand only where all instances come, so no mask is in force.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quod.codegen.llvm.body import BodyEmitter, Rule
+from quod.codegen.llvm.known_lanes import known_lanes
 from quod.codegen.llvm.memory import gather
 from quod.codegen.llvm.rules import RULES as ELEMENTWISE
 from quod.codegen.llvm.types import memory_name, scalar_name
@@ -23,7 +26,8 @@ def _uniform(body: BodyEmitter, op: Op) -> None:
 
 
 def _shuffle(body: BodyEmitter, op: Op) -> None:
-    """Through memory: the values of all lanes are stored, and each lane loads the one it takes."""
+    """By an order of lanes that is known here, else through memory: the values of all lanes are
+    stored, and each lane loads the one it takes."""
     (value, lane), (result,) = op.operands, op.results
     size = body.module.kernel.subgroup_size
     if not body.is_varying(value) and not body.is_varying(result):
@@ -34,10 +38,11 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
         text = f"extractelement {body.type_of(value)} {body.get(value)}, i32 {source}"
         body.names[result] = body.fresh(text)
         return
-    distance = _distance(body, lane)
-    if distance is not None:
+    known = known_lanes(lane, body.lanes)
+    if known is not None:
+        sources = [own // size * size + int(at) % size for own, at in enumerate(known)]
         kind, text = body.vector(scalar_name(value.type)), body.get(value, varying=True)
-        body.names[result] = _exchanged(body, kind, text, distance)
+        body.names[result] = _moved(body, kind, text, sources)
         return
     scalar = memory_name(value.type)
     kind, indices = body.vector(scalar), body.vector("i32")
@@ -51,22 +56,9 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
     body.names[result] = gather(body, kind, scalar, places, value.type.bytes)
 
 
-def _distance(body: BodyEmitter, lane: Value) -> int | None:
-    """How far away all lanes take a value from, if lanes and distance are known here: the number of
-    a lane, differing from its own in the same bits everywhere."""
-    op = lane.op
-    if op is None or op.name != "xor" or body.lanes & (body.lanes - 1):
-        return None
-    own, distance = op.operands
-    if own.op is None or own.op.name != "local_id" or distance.constant is None:
-        return None
-    most = min(body.lanes, body.module.kernel.subgroup_size)
-    return int(distance.constant) if 0 <= distance.constant < most else None
-
-
-def _exchanged(body: BodyEmitter, kind: str, text: str, distance: int) -> str:
-    """A vector whose lanes have those so far away, for a power of two of lanes."""
-    indices = ", ".join(f"i32 {lane ^ distance}" for lane in range(body.lanes))
+def _moved(body: BodyEmitter, kind: str, text: str, sources: Sequence[int]) -> str:
+    """A vector whose lanes have what these lanes of another have."""
+    indices = ", ".join(f"i32 {source}" for source in sources)
     return body.fresh(
         f"shufflevector {kind} {text}, {kind} poison, <{body.lanes} x i32> <{indices}>"
     )

@@ -1,0 +1,265 @@
+"""Fq12 with a coefficient in each of six lanes, for one computation that is to be done soon.
+
+Fq12 = Fq2[w]/(w^6 - xi), and lane i < 6 of a subgroup of eight has the coefficient of w^i; what
+the last two have counts for nothing. A product is six products of Fq2 in each lane, and a square in
+the cyclotomic subgroup is one, where one lane alone does eighteen and six one after the other.
+Formulas: as in `quod.field.tower`, products by rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.field.extension import ExtensionElement
+from quod.field.tower import TowerField, digit_at, frobenius_factors, signed_digits
+from quod.kernel import types
+from quod.kernel.errors import TraceError
+from quod.kernel.value import Operand, Value
+
+Fq2 = ExtensionElement
+
+LANES = 8
+"""Instances a workgroup."""
+
+_DEGREE = 6
+_ORDER_OF_MEMORY = (0, 2, 4, 1, 3, 5)
+"""Which power of w each pair of coefficients belongs to, in the order of the tower."""
+
+
+class LaneTower:
+    """Fq12 of one pairing in a kernel whose workgroups are a subgroup of eight instances.
+
+    Elements are one of Fq2 an instance, with the bound that functions take; all instances come to
+    every operation.
+    """
+
+    def __init__(self, tower: TowerField) -> None:
+        k = tower.k
+        if k.workgroup_size != LANES or k.subgroup_size < LANES:
+            raise TraceError(f"a tower in lanes is for workgroups of {LANES} in one subgroup")
+        self.k, self.tower, self.fq2 = k, tower, tower.fq2
+
+    # --- lanes
+
+    @property
+    def lane(self) -> Value:
+        """The lane's number, where it is asked for: functions do not see the values of others."""
+        return self.k.lane_id()
+
+    def _of(self, a: Fq2, lane: Value | int) -> Fq2:
+        """The coefficient that another lane has."""
+        if isinstance(lane, int):
+            lane = self.k.constant(lane, types.u32)
+        limbs, _, rebuild = a.flatten()
+        moved: Fq2 = rebuild([self.k.shuffle(limb, lane) for limb in limbs])
+        return moved
+
+    def _chosen(self, lanes: Sequence[int], a: Fq2, b: Fq2) -> Fq2:
+        """`a` in these lanes, else `b`."""
+        condition = self.k.constant(False, types.bool_)
+        for lane in lanes:
+            condition = condition | (self.lane == lane)
+        return self.fq2.select(condition, a, b)
+
+    def _permuted(self, a: Fq2, sources: Sequence[int]) -> Fq2:
+        """In each lane the coefficient of the one that is named for it."""
+        source = self.lane
+        for lane, other in enumerate(sources):
+            if other != lane:
+                source = self.k.select(self.lane == lane, other, source)
+        return self._of(a, source)
+
+    def _times_w(self, a: Fq2, steps: int) -> Fq2:
+        """a * w^steps, for 0 to 5 steps."""
+        if steps == 0:
+            return a
+        over = [lane for lane in range(_DEGREE) if lane + steps >= _DEGREE]
+        wrapped = self._chosen(over, self.tower.multiply_by_xi(a), a)
+        return self._permuted(wrapped, [(lane - steps) % _DEGREE for lane in range(_DEGREE)])
+
+    def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a device function; see `TowerField.function`."""
+        return self.tower.function(f"lanes.{name}", body, *arguments)
+
+    def _element(self, name: str, body: Callable[..., Fq2], *arguments: Any) -> Fq2:
+        result: Fq2 = self.function(name, body, *arguments)
+        return result
+
+    def products(self, pairs: Sequence[tuple[Fq2, Fq2]]) -> list[Fq2]:
+        """At most six products of what all lanes have, a lane each."""
+        left, right = pairs[-1]
+        for lane, (a, b) in enumerate(pairs[:-1]):
+            left, right = self._chosen([lane], a, left), self._chosen([lane], b, right)
+        product = left * right
+        return [self._of(product, lane) for lane in range(len(pairs))]
+
+    # --- arithmetic
+
+    def one(self) -> Fq2:
+        """1."""
+        fq2 = self.fq2
+        one: Fq2 = self.tower.bounded(self._chosen([0], fq2.one(), fq2.zero()))
+        return one
+
+    def multiply(self, a: Fq2, b: Fq2) -> Fq2:
+        """a * b."""
+        return self._element("multiply", self._multiply, a, b)
+
+    def _multiply(self, a: Fq2, b: Fq2) -> Fq2:
+        return self.fq2.sum_of_products(
+            [(self._of(a, i), self._times_w(b, i)) for i in range(_DEGREE)]
+        )
+
+    def square(self, a: Fq2) -> Fq2:
+        """a * a."""
+        return self._element("square", self._square, a)
+
+    def _square(self, a: Fq2) -> Fq2:
+        """In lane k the sum of a_i * a_j over i + j = k or k + 6, each pair of them once."""
+        fq2, sums = self.fq2, [_pairs(lane) for lane in range(_DEGREE)]
+        terms = []
+        for number in range(max(map(len, sums))):
+            own = [pairs[number] if number < len(pairs) else None for pairs in sums]
+            first = self._permuted(a, [0 if pair is None else pair[0] for pair in own])
+            other = self._permuted(a, [0 if pair is None else pair[1] for pair in own])
+            lanes = range(_DEGREE)
+            wraps = [lane for lane in lanes if (pair := own[lane]) and sum(pair) >= _DEGREE]
+            twice = [lane for lane in lanes if (pair := own[lane]) and pair[0] != pair[1]]
+            other = self._chosen(wraps, self.tower.multiply_by_xi(other), other)
+            first = self._chosen(twice, fq2.double(first), first)
+            absent = [lane for lane in lanes if own[lane] is None]
+            terms.append((self._chosen(absent, fq2.zero(), first) if absent else first, other))
+        return fq2.sum_of_products(terms)
+
+    def conjugate(self, a: Fq2) -> Fq2:
+        """a^(q^6); the inverse in the cyclotomic subgroup."""
+        conjugate: Fq2 = self.tower.bounded(self._chosen([1, 3, 5], -a, a))
+        return conjugate
+
+    def frobenius(self, a: Fq2, power: int) -> Fq2:
+        """a^(q^power) for a power of 1 to 3."""
+        return self._element(f"frobenius{power}", lambda a: self._frobenius(a, power), a)
+
+    def _frobenius(self, a: Fq2, power: int) -> Fq2:
+        fq2 = self.fq2
+        factors = frobenius_factors(self.tower.spec, self.tower.xi, power)
+        factor = fq2.constant(factors[0])
+        for lane, own in enumerate(factors[1:], 1):
+            factor = self._chosen([lane], fq2.constant(own), factor)
+        image = fq2.frobenius(a) if power % 2 else a
+        return image * factor
+
+    def inverse(self, a: Fq2) -> Fq2:
+        """1/a, and 0 for 0."""
+        return self._element("inverse", self._inverse, a)
+
+    def _inverse(self, a: Fq2) -> Fq2:
+        """The conjugate over the norm to Fq6, whose inverse has its coefficients where it has
+        them: those of v = w^2 in the even lanes."""
+        fq2, bounded, xi = self.fq2, self.tower.bounded, self.tower.multiply_by_xi
+        conjugate = self.conjugate(a)
+        norm = self.multiply(a, conjugate)
+        n0, n1, n2 = (self._of(norm, lane) for lane in (0, 2, 4))
+        # n0^2 - xi*n1*n2, xi*n2^2 - n0*n1, n1^2 - n0*n2
+        squared = self._chosen([0], n0, self._chosen([2], n2, n1))
+        weighed = self._chosen([2], xi(squared), squared)
+        left = self._chosen([0], n1, n0)
+        right = self._chosen([2], n1, n2)
+        minus = -self._chosen([0], xi(right), right)
+        own = bounded(fq2.sum_of_products([(squared, weighed), (left, minus)]))
+        t0, t1, t2 = (self._of(own, lane) for lane in (0, 2, 4))
+        determinant = bounded(fq2.sum_of_products([(n0, t0), (xi(n2), t1), (xi(n1), t2)]))
+        inverse = bounded(own * bounded(fq2.inverse(determinant)))
+        even = self._chosen([0, 2, 4], inverse, fq2.zero())
+        return self.multiply(conjugate, bounded(even))
+
+    def multiply_by_line(self, a: Fq2, line: Sequence[tuple[int, Fq2]]) -> Fq2:
+        """a times a sum of c * w^i, given as pairs (i, c); all lanes have the same c."""
+        places = [place for place, _ in line]
+
+        def body(a: Fq2, *factors: Fq2) -> Fq2:
+            return self.fq2.sum_of_products(
+                [(c, self._times_w(a, at)) for at, c in zip(places, factors, strict=True)]
+            )
+
+        name = "multiply_by_" + "".join(map(str, places))
+        return self._element(name, body, a, *(c for _, c in line))
+
+    # --- the cyclotomic subgroup, of order q^4 - q^2 + 1
+
+    def cyclotomic_square(self, a: Fq2) -> Fq2:
+        """a * a for a in the cyclotomic subgroup."""
+        return self._element("cyclotomic_square", self._cyclotomic_square, a)
+
+    def _cyclotomic_square(self, a: Fq2) -> Fq2:
+        """With x = a_i and y = a_(i+3) lane i has (x + y)(x + xi*y), and lane i + 3 has x*y."""
+        fq2, xi, bounded = self.fq2, self.tower.multiply_by_xi, self.tower.bounded
+        opposite = [3, 4, 5, 0, 1, 2]
+        other = self._permuted(a, opposite)
+        low = [0, 1, 2]
+        product = bounded(self._chosen(low, a + other, a) * self._chosen(low, a + xi(other), other))
+        cross = self._permuted(product, opposite)
+        # x^2 + xi*y^2 in the lower lanes, 2*x*y in the upper ones.
+        parts = bounded(self._chosen(low, product - (cross + xi(cross)), fq2.double(product)))
+        parts = self._permuted(parts, [0, 5, 1, 3, 2, 4])
+        parts = self._chosen([1], xi(parts), parts)
+        signed = self._chosen([0, 2, 4], -a, a)
+        return fq2.double(parts + signed) + parts
+
+    def cyclotomic_power(self, a: Fq2, exponent: int) -> Fq2:
+        """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
+        if exponent < 0:
+            return self.conjugate(self.cyclotomic_power(a, -exponent))
+        return self._element(f"power_{exponent:x}", lambda a: self._power(a, exponent), a)
+
+    def _power(self, a: Fq2, exponent: int) -> Fq2:
+        """By signed digits, as an inverse costs nothing."""
+        k, bounded = self.k, self.tower.bounded
+        digits = signed_digits(exponent)[1:]
+        if not digits:
+            return a
+        if len(digits) > 64:
+            raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
+        plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
+        minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
+        inverse = self.conjugate(a)
+        with k.range(0, len(digits), carry=bounded(a)) as loop:
+            squared = self.cyclotomic_square(loop.carried)
+            with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
+                negative = digit_at(k, minus, loop.index)
+                factor = bounded(self.fq2.select(negative, inverse, a))
+                branch.give(self.multiply(squared, factor))
+            with branch.otherwise():
+                branch.give(squared)
+            loop.next(branch.results)
+        result: Fq2 = loop.results
+        return result
+
+    # --- memory: twelve elements of Fq, in the order of the tower
+
+    def load(self, pointer: Value, index: Operand) -> Fq2:
+        """Element `index` of an array."""
+        place = self.k.operand(index, types.u32) * _DEGREE + self._place()
+        loaded: Fq2 = self.tower.bounded(self.fq2.load(pointer, place))
+        return loaded
+
+    def store(self, pointer: Value, index: Operand, a: Fq2) -> None:
+        """Stores the canonical form as element `index` of an array."""
+        words = self.fq2.to_words(a)
+        place = self.k.operand(index, types.u32) * _DEGREE + self._place()
+        with self.k.if_(self.lane < _DEGREE):
+            self.fq2.store_words_at(pointer, self.fq2.element_offset(place), words)
+
+    def _place(self) -> Value:
+        """Where in an element of memory a lane's coefficient is; the last lanes read the first."""
+        place = self.k.constant(0, types.u32)
+        for at, lane in enumerate(_ORDER_OF_MEMORY):
+            place = self.k.select(self.lane == lane, at, place)
+        return place
+
+
+def _pairs(total: int) -> list[tuple[int, int]]:
+    """i <= j below 6 with i + j = total or total + 6."""
+    found = [(i, j) for i in range(_DEGREE) for j in range(i, _DEGREE)]
+    return [(i, j) for i, j in found if (i + j) % _DEGREE == total]

@@ -1,0 +1,108 @@
+"""Fq12 by six lanes against the reference tower."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quod.curve.named import CURVES
+from quod.device.cpu.device import CpuDevice
+from quod.field.tower_lanes import LANES, LaneTower
+from quod.kernel import U32, U64, Builder, Pointer, TraceError, kernel
+from quod.kernel.interpreter import interpret
+from quod.kernel.machine import Machine
+from tests.field.test_tower import (
+    CYCLOTOMIC,
+    LONG,
+    OPERATIONS,
+    arguments,
+    check,
+    cyclotomic,
+    operands,
+    tower_of,
+)
+from tests.support.executors import executors, ptx_executor
+
+
+def computed(lanes: LaneTower, operation: str, x: Any, y: Any) -> Any:
+    # Coefficients of w^0, w^2, w^4 and w^1, in all lanes.
+    a0, a1, a2, a3 = (lanes._of(y, lane) for lane in (0, 2, 4, 1))
+    found = {
+        "multiply": lambda: lanes.multiply(x, y),
+        "square": lambda: lanes.square(x),
+        "inverse": lambda: lanes.inverse(x),
+        "conjugate": lambda: lanes.conjugate(x),
+        "line_013": lambda: lanes.multiply_by_line(x, [(0, a0), (1, a1), (3, a2)]),
+        "line_023": lambda: lanes.multiply_by_line(x, [(0, a0), (2, a1), (3, a3)]),
+        "frobenius1": lambda: lanes.frobenius(x, 1),
+        "frobenius2": lambda: lanes.frobenius(x, 2),
+        "frobenius3": lambda: lanes.frobenius(x, 3),
+        "cyclotomic_square": lambda: lanes.cyclotomic_square(x),
+        "power_1": lambda: lanes.cyclotomic_power(x, 1),
+        "power_long": lambda: lanes.cyclotomic_power(x, LONG),
+        "power_minus": lambda: lanes.cyclotomic_power(x, -6),
+    }
+    return found[operation]()
+
+
+@kernel(workgroup=LANES)
+def lane_operations(
+    k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, curve: str,
+    operations: tuple[str, ...],
+) -> None:  # fmt: skip
+    """out[i, j] = operation j on a[i] and b[i], a workgroup each."""
+    lanes = LaneTower(tower_of(k, CURVES[curve]))
+    i = k.workgroup_id()
+    x, y = lanes.load(a, i), lanes.load(b, i)
+    for j, operation in enumerate(operations):
+        lanes.store(out, i * len(operations) + j, computed(lanes, operation, x, y))
+
+
+# An inverse takes seconds to compile; pairings of all curves have one.
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    [
+        ("bn254", OPERATIONS),
+        ("bls12_381", CYCLOTOMIC),
+        ("bls12_377", ("multiply", "square", "conjugate", "line_023", "frobenius1")),
+    ],
+)
+def test_operations(name: str, operations: tuple[str, ...]) -> None:
+    device = CpuDevice()
+    if device.lanes != LANES:
+        pytest.skip("this processor has no vectors of integers (IFMA)")
+    curve = CURVES[name]
+    x = operands(curve)
+    if operations == CYCLOTOMIC:
+        x = [cyclotomic(curve, a) for a in x]
+    y = [*x[1:], x[0]]
+    given = arguments(curve, x, y, len(operations))
+    compiled = device.compile(lane_operations, curve=curve.name, operations=operations)
+    device.launch(compiled, len(x), *given)
+    check(curve, operations, x, y, given[-1])
+
+
+def machines() -> list[Machine]:
+    """Those with eight lanes: with and without IFMA, and a part of a GPU's subgroup."""
+    found = [executor.machine for executor in (*executors(), ptx_executor(1))]
+    return [machine for machine in found if machine.workgroup_size == LANES]
+
+
+@pytest.mark.parametrize("machine", machines(), ids=lambda machine: machine.target)
+def test_interpreter_agrees(machine: Machine) -> None:
+    curve = CURVES["bn254"]
+    operations = ("multiply", "conjugate", "cyclotomic_square")
+    x = [cyclotomic(curve, a) for a in operands(curve)[-3:]]
+    y = [*x[1:], x[0]]
+    given = arguments(curve, x, y, len(operations))
+    traced = lane_operations.trace(machine, curve=curve.name, operations=operations)
+    interpret(traced, len(x), given)
+    check(curve, operations, x, y, given[-1])
+
+
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_a_tower_in_lanes_wants_eight(lanes: int) -> None:
+    machine = CpuDevice().machine(lanes)
+    with pytest.raises(TraceError, match="for workgroups of 8 in one subgroup"):
+        lane_operations.trace(machine, curve="bn254", operations=("square",))
