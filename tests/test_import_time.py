@@ -21,7 +21,8 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 VERIFY = {
     "cli": "entry groth16 guard outputs parameters quick spellings streams terminal",
     "curve": "affine array coordinates entries group groups lane_table membership named operations "
-    "pairing pairing_exponent pairing_loop parameters point point_kernels shared_inversion",
+    "pairing pairing_exponent pairing_lanes pairing_loop parameters point point_kernels "
+    "shared_inversion",
     "curve.named": "bn254",
     "device": "address_space arguments backends buffer cache cancellation compiled_code discovery "
     "host kernel_table launched memory own_folder prologue protocol sources timeline written",
@@ -29,7 +30,7 @@ VERIFY = {
     "errors": "",
     "frozen": "",
     "field": "arithmetic array cost element extension kernels moduli prime spec strategies "
-    "strategy tower",
+    "strategy tower tower_lanes",
     "field.strategies": "carry_chains reduction",
     "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
     "groth16": "points proof soundness tags verifier",

@@ -8,13 +8,13 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.support import webgpu_quick
-from tests.support.webgpu_quick import PACKAGES, QUICK, is_left_out
+from tests.support.webgpu_quick import ON_GPUS_ALONE, PACKAGES, QUICK, is_left_out
 
 
-@pytest.mark.parametrize("row", QUICK)
+@pytest.mark.parametrize("row", QUICK + ON_GPUS_ALONE)
 def test_every_row_is_a_test(row: str) -> None:
     path, _, test = row.replace("\\.", ".").partition("::")
-    assert path.startswith(PACKAGES)
+    assert path.startswith(PACKAGES) == (row in QUICK)
     pattern = test.partition("\\[")[0]
     assert re.search(rf"^def {pattern}\(", (REPOSITORY / path).read_text(), re.MULTILINE)
 
@@ -33,6 +33,9 @@ def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webgpu_quick, "is_software", lambda: True)
     assert not is_left_out(node, on_webgpu)
     assert is_left_out(other, on_webgpu)
+    sapling = "tests/sapling/test_devices.py::test_the_same_proof_on_every_device[webgpu]"
+    assert is_left_out(sapling, on_webgpu)
+    assert not is_left_out(sapling.replace("webgpu", "ifma"), {"device": "ifma"})
     assert is_left_out(other, {"gpu_device": "webgpu:portable"})
     assert not is_left_out(other, {"device": "scalar"})
     assert not is_left_out("tests/device/test_launch.py::test_x[webgpu]", on_webgpu)

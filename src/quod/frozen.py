@@ -63,7 +63,11 @@ def field_names(cls: type) -> tuple[str, ...] | None:
 
 def replace(record: R, /, **changes: Any) -> R:
     """A record like another but for some fields; TypeError for a name that is no field."""
-    return type(record)(**{**fields_of(record), **changes})
+    cls = type(record)
+    if hasattr(cls.__init__, _DEFAULTS) and changes.keys() <= set(names := field_names(cls) or ()):
+        values = vars(record) | changes
+        return cls(*[values[name] for name in names])
+    return cls(**{**fields_of(record), **changes})
 
 
 def _made(cls: type[T], eq: bool) -> type[T]:

@@ -118,13 +118,13 @@ def test_how_many_equations_it_takes(
     for at in bad:
         claims[at] = wrong(claims[at])
     computed: list[None] = []
-    product = vars(batch)["product_of_values"]
+    product = vars(batch)["product_is"]
 
     def counted(*given: Any) -> Any:
         computed.append(None)
         return product(*given)
 
-    monkeypatch.setattr(batch, "product_of_values", counted)
+    monkeypatch.setattr(batch, "product_is", counted)
     assert of(verify_batch(claims)) == [at not in list(bad) for at in range(count)]
     assert 1 <= len(computed) <= most
 

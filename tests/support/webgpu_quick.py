@@ -105,6 +105,9 @@ QUICK = (
 )
 """Node ids, as regular expressions of which each is one test, or several of the same kernels."""
 
+ON_GPUS_ALONE = (r"tests/sapling/test_devices\.py::test_the_same_proof_on_every_device\[webgpu\]",)
+"""Tests of other packages that take minutes in software: a circuit of thousands of constraints."""
+
 REASON = "too slow on a software adapter; QUOD_TEST_WEBGPU=all runs it"
 
 
@@ -112,9 +115,14 @@ def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
     """Whether a test takes an adapter, this machine's is in software, and that is too slow."""
     if not any(str(value).startswith("webgpu") for value in parameters.values()):
         return False
-    if not node_id.startswith(PACKAGES) or os.environ.get("QUOD_TEST_WEBGPU") == "all":
+    if os.environ.get("QUOD_TEST_WEBGPU") == "all":
         return False
-    return not any(re.fullmatch(row, node_id) for row in QUICK) and is_software()
+
+    def is_of(rows: tuple[str, ...]) -> bool:
+        return any(re.fullmatch(row, node_id) for row in rows)
+
+    slow = is_of(ON_GPUS_ALONE) or (node_id.startswith(PACKAGES) and not is_of(QUICK))
+    return slow and is_software()
 
 
 @functools.cache

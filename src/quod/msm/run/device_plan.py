@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from quod.curve.group import Group
@@ -96,6 +97,15 @@ def plan_gpu_msm(
     does not reach all are in blocks, without multiples. Raises InputError for options that nothing
     fits, DeviceError if not even the bases themselves fit.
     """
+    return _planned(group, count, options, processor, base_budget, batch, form)
+
+
+@functools.lru_cache(maxsize=1024)
+def _planned(
+    group: Group, count: int, options: MsmOptions, processor: Processor, base_budget: int,
+    batch: int, form: Form,
+) -> GpuMsmPlan:  # fmt: skip
+    """Of those that are asked for when a key is opened most have been before."""
     maximum = options.greatest_scalar(group)
     probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, processor)
     per_base = probe.base_words * 8
