@@ -27,7 +27,7 @@ from tests.support.executors import executors, ptx_executor
 
 def computed(lanes: LaneTower, operation: str, x: Any, y: Any) -> Any:
     # Coefficients of w^0, w^2, w^4 and w^1, in all lanes.
-    a0, a1, a2, a3 = (lanes._of(y, lane) for lane in (0, 2, 4, 1))
+    a0, a1, a2, a3 = (lanes.of(y, lane) for lane in (0, 2, 4, 1))
     found = {
         "multiply": lambda: lanes.multiply(x, y),
         "square": lambda: lanes.square(x),

@@ -47,7 +47,7 @@ class LaneTower:
         """The lane's number, where it is asked for: functions do not see the values of others."""
         return self.k.lane_id()
 
-    def _of(self, a: Fq2, lane: Value | int) -> Fq2:
+    def of(self, a: Fq2, lane: Value | int) -> Fq2:
         """The coefficient that another lane has."""
         if isinstance(lane, int):
             lane = self.k.constant(lane, types.u32)
@@ -68,7 +68,7 @@ class LaneTower:
         for lane, other in enumerate(sources):
             if other != lane:
                 source = self.k.select(self.lane == lane, other, source)
-        return self._of(a, source)
+        return self.of(a, source)
 
     def _times_w(self, a: Fq2, steps: int) -> Fq2:
         """a * w^steps, for 0 to 5 steps."""
@@ -92,7 +92,7 @@ class LaneTower:
         for lane, (a, b) in enumerate(pairs[:-1]):
             left, right = self._chosen([lane], a, left), self._chosen([lane], b, right)
         product = left * right
-        return [self._of(product, lane) for lane in range(len(pairs))]
+        return [self.of(product, lane) for lane in range(len(pairs))]
 
     # --- arithmetic
 
@@ -108,7 +108,7 @@ class LaneTower:
 
     def _multiply(self, a: Fq2, b: Fq2) -> Fq2:
         return self.fq2.sum_of_products(
-            [(self._of(a, i), self._times_w(b, i)) for i in range(_DEGREE)]
+            [(self.of(a, i), self._times_w(b, i)) for i in range(_DEGREE)]
         )
 
     def square(self, a: Fq2) -> Fq2:
@@ -160,7 +160,7 @@ class LaneTower:
         fq2, bounded, xi = self.fq2, self.tower.bounded, self.tower.multiply_by_xi
         conjugate = self.conjugate(a)
         norm = self.multiply(a, conjugate)
-        n0, n1, n2 = (self._of(norm, lane) for lane in (0, 2, 4))
+        n0, n1, n2 = (self.of(norm, lane) for lane in (0, 2, 4))
         # n0^2 - xi*n1*n2, xi*n2^2 - n0*n1, n1^2 - n0*n2
         squared = self._chosen([0], n0, self._chosen([2], n2, n1))
         weighed = self._chosen([2], xi(squared), squared)
@@ -168,7 +168,7 @@ class LaneTower:
         right = self._chosen([2], n1, n2)
         minus = -self._chosen([0], xi(right), right)
         own = bounded(fq2.sum_of_products([(squared, weighed), (left, minus)]))
-        t0, t1, t2 = (self._of(own, lane) for lane in (0, 2, 4))
+        t0, t1, t2 = (self.of(own, lane) for lane in (0, 2, 4))
         determinant = bounded(fq2.sum_of_products([(n0, t0), (xi(n2), t1), (xi(n1), t2)]))
         inverse = bounded(own * bounded(fq2.inverse(determinant)))
         even = self._chosen([0, 2, 4], inverse, fq2.zero())
