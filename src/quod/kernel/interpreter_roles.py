@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_memory import SharedBuffer
+from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_run import Mask, Run
 from quod.kernel.ir import Op
 from quod.kernel.semantics import Array
@@ -41,6 +41,7 @@ class Parts:
 
     def __init__(self, run: Run, lanes: list[Array]) -> None:
         self._run = run
+        self.clocks = Clocks(run.lanes, run.subgroup_size)
         self._parts = [_Part(Mask(own)) for own in lanes]
         self._back = threading.Semaphore(0)
         self._here: dict[int, Array] = {}
@@ -107,11 +108,10 @@ class Parts:
                 f"comes to the named barrier {number} again before the others have come",
             )
         here |= part.mask.bits
+        self.clocks.come(number, part.mask.bits, waits=waits)
         if np.count_nonzero(here) == count:
             del self._here[number]
-            for buffer in self._run.buffers:
-                if isinstance(buffer, SharedBuffer):
-                    buffer.meet(here)
+            self.clocks.meet(number)
             for other in self._parts:
                 if other.waits_at is not None and other.waits_at[1] == number:
                     other.waits_at = None

@@ -11,6 +11,7 @@ from quod.codegen.ptx.interpreter.arithmetic import Array
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.codegen.ptx.interpreter.together import NamedBarrier
+from quod.kernel.interpreter_clocks import Clocks
 
 
 class Place(Protocol):
@@ -26,18 +27,18 @@ class Place(Protocol):
 class Meetings:
     """The named barriers while lanes run; `pending` are the lanes of each place that wait there."""
 
-    def __init__(self, places: Sequence[Place], memory: Memory, lanes: int) -> None:
+    def __init__(self, places: Sequence[Place], memory: Memory, clocks: Clocks) -> None:
         self._places = places
         self._memory = memory
-        self._nobody = np.zeros(lanes, np.bool_)
+        self._clocks = clocks
+        self._nobody = np.zeros(len(clocks.subgroup_of), np.bool_)
         self._come: dict[int, Array] = {}
         self._free: set[int] = set()
 
     def may_go(self, at: int, pending: Mapping[int, Array]) -> bool:
         """Whether the lanes of a place need not wait for those of others."""
         named = self._places[at].named
-        assert named is not None
-        if at in self._free or not named.waits:
+        if named is None or at in self._free or not named.waits:
             return True
         return bool(np.count_nonzero(self._here(named.number, pending)) >= named.count)
 
@@ -58,10 +59,16 @@ class Meetings:
         if (before & mask).any():
             raise error(int(np.argmax(mask)), "comes to a barrier again before the others have")
         here = self._here(named.number, pending) | mask
+        # Who waits comes when the barrier ends: it has done nothing since it stands there.
+        if not named.waits:
+            self._clocks.come(named.number, mask, waits=False)
         if np.count_nonzero(here) == named.count:
             self._come.pop(named.number, None)
-            self._free.update(self._waiting(named.number, pending))
-            self._memory.shared.meet(here)
+            waiting = self._waiting(named.number, pending)
+            self._free.update(waiting)
+            for lanes in (*(pending[place] for place in waiting), *([mask] if named.waits else [])):
+                self._clocks.come(named.number, lanes, waits=True)
+            self._clocks.meet(named.number)
         elif named.waits:
             raise error(
                 int(np.argmax(mask)),
