@@ -1,9 +1,9 @@
 """Vector clocks of subgroups that meet at named barriers, and the accesses that they order.
 
 What an instance did before it came to a barrier comes before what those do who waited there, and so
-does all that came before it. Who only arrived learns nothing from the others. Source: Fidge, "Timestamps
-in message-passing systems that preserve the partial ordering" (1988); PTX ISA 9.0, "barrier" and
-"Memory Consistency Model".
+does all that comes before it. Who only arrived learns nothing from the others. Sources: Fidge,
+"Timestamps in message-passing systems that preserve the partial ordering" (1988); PTX ISA 9.0,
+"barrier" and "Memory Consistency Model".
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Clocks:
         told = self._told.pop(number)
         waited = self._waiting.pop(number, None)
         if waited is not None:
-            self.known[waited] = np.maximum(self.known[waited], told)
+            self.known[waited] = told  # their own knowledge is in it
 
 
 class _Record:
