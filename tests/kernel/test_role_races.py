@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -38,8 +39,8 @@ def traced(body: Body) -> Kernel:
     return kernel(made).trace(MACHINE)
 
 
-def run(body: Body) -> None:
-    """In both interpreters; raises what each of them finds."""
+def run(body: Body, problem: str = "a barrier is needed between") -> None:
+    """In both interpreters; raises the problem if each of them finds it."""
     made = traced(body)
     found = []
     for run_it in (
@@ -52,7 +53,7 @@ def run(body: Body) -> None:
             found.append(error)
     if found:
         assert len(found) == 2, found[0]
-        assert all("a barrier is needed between" in str(error) for error in found), found
+        assert all(re.search(problem, str(error)) for error in found), found
         raise found[0]
 
 
@@ -196,6 +197,33 @@ def test_races_are_found(body: Body) -> None:
     """At the access of the two that comes later in the order in which roles are interpreted."""
     with pytest.raises(InterpreterError) as caught:
         run(body)
+    assert caught.value.location.line == line_of(body, "# here")
+
+
+# --- who comes again
+
+
+def it_alone(k: Builder, room: Value, x: Value) -> None:
+    """The first subgroup may come twice before the second one comes, if it is late."""
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 0):
+        k.named_barrier_arrive(1, PAIR)
+        k.named_barrier(1, PAIR)  # here
+
+
+def one_of_a_role(k: Builder, room: Value, x: Value) -> None:
+    """Subgroups of one role are not in step."""
+    with k.if_(k.subgroup_id() < 2):
+        k.named_barrier_arrive(1, PAIR)
+        k.named_barrier(1, PAIR)  # here
+
+
+@pytest.mark.parametrize("body", [it_alone, one_of_a_role])
+def test_who_may_come_again_too_early(body: Body) -> None:
+    with pytest.raises(InterpreterError) as caught:
+        run(body, "may come to .* again before the others")
     assert caught.value.location.line == line_of(body, "# here")
 
 

@@ -29,21 +29,32 @@ class Clocks:
         self.now = np.ones(count, np.int32)
         self.known = np.zeros((count, count), np.int32)
         self._told: dict[int, Array] = {}
+        self._came: dict[int, Array] = {}
+        self._met: dict[int, Array] = {}
         self._waiting: dict[int, Array] = {}
 
-    def come(self, number: int, lanes: Array, *, waits: bool) -> None:
-        """The subgroups of a mask come to a barrier, and tell what they know."""
+    def come(self, number: int, lanes: Array, *, waits: bool) -> bool:
+        """The subgroups of a mask come to a barrier, and tell what they know.
+
+        Gives whether each knows that all had come who met there the time before: else, in another
+        order of the subgroups, it comes again before they have.
+        """
         here = np.zeros(len(self.now), np.bool_)
         here[self.subgroup_of[lanes]] = True
+        came = self._came.setdefault(number, np.zeros_like(self.now))
+        unknown = self._met.setdefault(number, np.zeros_like(self.now)) > self.known
+        np.fill_diagonal(unknown, val=False)
+        came[here] = self.now[here]
         told = np.where(here, self.now, self.known[here].max(axis=0))
         self._told[number] = np.maximum(told, self._told.get(number, told))
         self.now[here] += 1
         if waits:
             self._waiting[number] = here | self._waiting.get(number, here)
+        return not unknown[here].any()
 
     def meet(self, number: int) -> None:
         """All have come to a barrier: those who wait there go on."""
-        told = self._told.pop(number)
+        told, self._met[number] = self._told.pop(number), self._came.pop(number)
         waited = self._waiting.pop(number, None)
         if waited is not None:
             self.known[waited] = told  # their own knowledge is in it
@@ -90,6 +101,7 @@ class OrderedAccesses:
     """The accesses of one workgroup whose subgroups meet at named barriers; see `Accesses`."""
 
     def __init__(self, clocks: Clocks, units: int) -> None:
+        self._clocks = clocks
         self._loads, self._stores, self._atomics = (_Record(clocks, units) for _ in range(3))
 
     def stored(
@@ -121,5 +133,5 @@ class OrderedAccesses:
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
         if not products_only:
-            for record in (self._loads, self._stores, self._atomics):
-                record.forget(slice(None))
+            self._clocks.come(0, np.ones(len(self._clocks.subgroup_of), np.bool_), waits=True)
+            self._clocks.meet(0)

@@ -98,17 +98,21 @@ class Parts:
             first, f"waits for ever at the {what}, to which {here} instances have come"
         )
 
+    def _again(self, op: Op, number: int) -> InterpreterError:
+        return self._run.place(op.location).error(
+            int(np.argmax(self._current.mask.bits)),
+            f"may come to the named barrier {number} again before the others have come",
+        )
+
     def come(self, op: Op, number: int, count: int, *, waits: bool) -> None:
         """The part that runs comes to a barrier of so many instances."""
         part = self._current
         here = self._here.setdefault(number, np.zeros(self._run.lanes, np.bool_))
         if (here & part.mask.bits).any():
-            raise self._run.place(op.location).error(
-                int(np.argmax(part.mask.bits)),
-                f"comes to the named barrier {number} again before the others have come",
-            )
+            raise self._again(op, number)
         here |= part.mask.bits
-        self.clocks.come(number, part.mask.bits, waits=waits)
+        if not self.clocks.come(number, part.mask.bits, waits=waits):
+            raise self._again(op, number)
         if np.count_nonzero(here) == count:
             del self._here[number]
             self.clocks.meet(number)

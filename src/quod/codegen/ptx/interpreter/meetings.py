@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -55,23 +56,28 @@ class Meetings:
             self._free.remove(at)
             return
         before = self._come.get(named.number, self._nobody)
-        error = self._memory.place(instruction.location).error
+        error = functools.partial(
+            self._memory.place(instruction.location).error, int(np.argmax(mask))
+        )
+        again = "may come to a barrier again before the others have"
         if (before & mask).any():
-            raise error(int(np.argmax(mask)), "comes to a barrier again before the others have")
+            raise error(again)
         here = self._here(named.number, pending) | mask
-        # Who waits comes when the barrier ends: it has done nothing since it stands there.
-        if not named.waits:
-            self._clocks.come(named.number, mask, waits=False)
-        if np.count_nonzero(here) == named.count:
+        waiting = self._waiting(named.number, pending)
+        is_last = np.count_nonzero(here) == named.count
+        knows = True
+        # Who waits comes when the last one does: it has done nothing since it stands there.
+        for who, waits in (mask, named.waits), *((pending[place], True) for place in waiting):
+            if is_last or not waits:
+                knows &= self._clocks.come(named.number, who, waits=waits)
+        if not knows:
+            raise error(again)
+        if is_last:
             self._come.pop(named.number, None)
-            waiting = self._waiting(named.number, pending)
             self._free.update(waiting)
-            for lanes in (*(pending[place] for place in waiting), *([mask] if named.waits else [])):
-                self._clocks.come(named.number, lanes, waits=True)
             self._clocks.meet(named.number)
         elif named.waits:
             raise error(
-                int(np.argmax(mask)),
                 f"waits for ever at the named barrier {named.number}, to which "
                 f"{np.count_nonzero(here)} instances have come",
             )
