@@ -282,7 +282,9 @@ class Run:
             clocks,
         )  # fmt: skip
         self._templates = templates
-        self._meetings = clocks and Meetings(program.entry.blocks, self.memory, clocks)
+        self._meetings = (
+            None if clocks is None else Meetings(program.entry.blocks, self.memory, clocks)
+        )
         self._left = limit
         number = np.tile(np.arange(width, dtype=np.uint32), count)
         self.groups = np.repeat(np.arange(count), width)
