@@ -66,8 +66,8 @@ class _Record:
     def __init__(self, clocks: Clocks, units: int) -> None:
         self._clocks = clocks
         shape = (len(clocks.now), units)
-        self._time: Array = np.zeros(shape, np.int32)  # 0 is before all
-        self._who: Array = np.zeros(shape, np.int32)
+        self._time = np.zeros(shape, np.int32)  # 0 is before all
+        self._who = np.zeros(shape, np.int32)
 
     def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
         """Which units another instance accessed, or any one, that the lanes do not know of."""
@@ -75,7 +75,7 @@ class _Record:
         late = self._time[:, places] > known[:, :, None]
         if not by_itself:
             late &= self._who[:, places] != lanes[:, None]
-        found: Array = late.any(axis=0)
+        found: Array = np.any(late, axis=0)
         return found
 
     def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
