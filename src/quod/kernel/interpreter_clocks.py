@@ -68,9 +68,12 @@ class _Record:
         shape = (len(clocks.now), units)
         self._time = np.zeros(shape, np.int32)  # 0 is before all
         self._who = np.zeros(shape, np.int32)
+        self._is_empty = True
 
     def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
         """Which units another instance accessed, or any one, that the lanes do not know of."""
+        if self._is_empty:
+            return np.zeros(places.shape, np.bool_)
         known = self._clocks.known[self._clocks.subgroup_of[lanes]].T
         late = self._time[:, places] > known[:, :, None]
         if not by_itself:
@@ -82,6 +85,7 @@ class _Record:
         clocks, who = self._clocks, lanes[:, None]
         subgroup = np.broadcast_to(clocks.subgroup_of[who], places.shape)
         at = subgroup, places
+        self._is_empty = False
         if for_others:
             self._who[at] = MANY
         else:
