@@ -126,6 +126,46 @@ def test_places_that_wrap_around(place: Place) -> None:
     run_everywhere(gathered, 1, arguments, per_workgroup=True, place=place)
 
 
+Start = Literal["of the loop", "of an inner loop", "of a loop before", "shifted"]
+STARTS: tuple[Start, ...] = ("of the loop", "of an inner loop", "of a loop before", "shifted")
+
+
+@kernel
+def widened(
+    k: Builder, first: U32, end: U64, given: Pointer[U64], out: Pointer[U64], *, start: Start
+) -> None:
+    """out[i] = a sum of entries at words of 64 bits, made of sums of 32 that wrap around for some
+    instances."""
+    local, size = k.local_id(), k.workgroup_size
+    total, begin = k.constant(0, u64), (local + first).cast(u64)
+    if start in ("of the loop", "of a loop before"):
+        with k.range(begin, end, k.constant(size, u64), carry=total) as loop:
+            loop.next(loop.carried + given[loop.index] + given[loop.index + 1])
+        total = loop.results
+    if start != "of the loop":
+        with k.range(local + first, 20, size, carry=total) as outer:
+            total, wide = outer.carried, outer.index.cast(u64)
+            if start == "of an inner loop":
+                with k.range(wide, end, k.constant(size, u64), carry=total) as loop:
+                    loop.next(loop.carried + given[loop.index])
+                outer.next(loop.results)
+            else:
+                outer.next(
+                    total + given[begin if start == "of a loop before" else (wide << 1) - wide]
+                )
+        total = outer.results
+    out[local] = total
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("first", [0, 5, FAR])
+def test_sums_that_wrap_around_before_they_are_widened(start: Start, first: int) -> None:
+    """Lanes of which some have wrapped around are no neighbours in 64 bits."""
+    given = np.random.default_rng(2).integers(0, 1000, 64).astype(np.uint64)
+    arguments = [first, 20, given, np.zeros(64, np.uint64)]
+    run_everywhere(widened, 1, arguments, per_workgroup=True, start=start)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_gathered(way: Way) -> None:
     machine = executors()[0].machine

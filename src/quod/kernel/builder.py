@@ -288,7 +288,10 @@ class Builder(ValueBuilder):
         self._named_barrier("named_barrier", number, count)
 
     def named_barrier_arrive(self, number: int, count: int) -> None:
-        """Comes to the barrier `number` as `named_barrier` does, but does not wait there."""
+        """Comes to the barrier `number` as `named_barrier` does, but does not wait there.
+
+        Those who wait there see what this instance stored before; it sees nothing of theirs.
+        """
         self._named_barrier("named_barrier_arrive", number, count)
 
     def _named_barrier(self, name: str, number: int, count: int) -> None:

@@ -1,8 +1,8 @@
 """Memory as the interpreter sees it: checked at each access, and watched for races.
 
 An address is a buffer and a byte offset in it, so nothing reaches from one buffer into another.
-In shared memory each byte remembers who touched it since the last barrier: an instance that reads
-what another wrote, or writes what another read, without a barrier between, is a race.
+In shared memory each place remembers who touched it: an instance that reads what another wrote, or
+writes what another read, without a barrier between, is a race.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import numpy as np
 from quod.frozen import frozen
 from quod.kernel import types
 from quod.kernel.errors import InterpreterError, an
+from quod.kernel.interpreter_accesses import Accesses, SinceBarrier
+from quod.kernel.interpreter_clocks import Clocks, OrderedAccesses
 from quod.kernel.ir import Location
 from quod.kernel.ops import OPS
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import Type
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_NOBODY, _MANY, _ATOMIC, _PRODUCT = -1, -2, -3, -4
 SHARED_ALIGNMENT = 16
 _ROW_BYTES = 16  # of a matrix of 8 by 8 halves
 _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
@@ -226,12 +227,13 @@ class PrivateBuffer(Buffer):
 class SharedBuffer(Buffer):
     """Memory of each of some workgroups: at first unset, and watched for races.
 
-    It is watched in units of `granule` bytes, the smallest element that the kernel uses there.
+    It is watched in units of `granule` bytes, the smallest element that the kernel uses there. With
+    `clocks` its one workgroup has subgroups that meet at named barriers.
     """
 
     def __init__(
         self, name: str, size: int, granule: int, width: int, groups: int,
-        alignment: int = SHARED_ALIGNMENT,
+        alignment: int = SHARED_ALIGNMENT, clocks: Clocks | None = None,
     ) -> None:  # fmt: skip
         self.alignment = alignment
         self._stride = -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
@@ -239,35 +241,21 @@ class SharedBuffer(Buffer):
         self.nbytes = size
         self._granule = granule
         self._width = width
-        units = (groups, self._stride // granule)
-        self._set = np.zeros(units, np.bool_).reshape(-1)
-        self._writer = np.full(units, _NOBODY, np.int64).reshape(-1)
-        self._reader = np.full(units, _NOBODY, np.int64).reshape(-1)
-        self._copied_to = np.zeros(units, np.bool_).reshape(-1)
-        self._mbarriers = np.zeros(units, np.bool_).reshape(-1)
-        self._units = units
+        units = self._stride // granule
+        self._is_one = groups == 1
+        self._set = np.zeros(groups * units, np.bool_)
+        self._copied_to = np.zeros(groups * units, np.bool_)
+        self._mbarriers = np.zeros(groups * units, np.bool_)
+        self._accesses: Accesses = (
+            SinceBarrier(groups, units) if clocks is None else OrderedAccesses(clocks, units)
+        )
 
     def barrier(self, groups: Array | None, *, products_only: bool = False) -> None:
         """Forgets, for all workgroups or some, who touched what, or what products read."""
-        if products_only:
-            rows = slice(None) if groups is None else groups
-            readers = self._reader.reshape(self._units)
-            readers[rows] = np.where(readers[rows] == _PRODUCT, _NOBODY, readers[rows])
-            return
-        for record in (self._writer, self._reader):
-            if groups is None:
-                record.fill(_NOBODY)
-            else:
-                record.reshape(self._units)[groups] = _NOBODY
-
-    def meet(self, lanes: Array) -> None:
-        """Forgets what some instances of the one workgroup touched, and what several loaded."""
-        for record in (self._writer, self._reader):
-            several = record < _NOBODY
-            record[several | np.where(record >= 0, lanes[np.maximum(record, 0)], False)] = _NOBODY
+        self._accesses.barrier(groups, products_only=products_only)
 
     def _indices(self, first: Array, lanes: Array, size: int) -> Array:
-        if self._units[0] == 1:
+        if self._is_one:
             return first
         indices: Array = first + lanes // self._width * (self._stride // size)
         return indices
@@ -284,16 +272,15 @@ class SharedBuffer(Buffer):
             raise place.error(lane, problem)
 
     def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
-        places, who = self._places(offsets, lanes, size), lanes[:, None]
+        places = self._places(offsets, lanes, size)
         self._refuse(~self._set[places], lanes, f"loads from {self.name} what was not set", place)
-        writer = self._writer[places]
         self._refuse(
-            (writer != _NOBODY) & (writer != who),
+            self._accesses.stored(places, lanes),
             lanes,
             f"loads from {self.name} what another instance stored; a barrier is needed between",
             place,
         )
-        self._record_readers(places, who)
+        self._accesses.record_loads(places, lanes)
 
     def load_rows(self, offsets: Array, lanes: Array, place: Place) -> Array:
         """Four words for each lane, which others of its subgroup get too: an array each."""
@@ -301,12 +288,12 @@ class SharedBuffer(Buffer):
         rows = np.stack(self.load(offsets, lanes, types.u32, _ROW_BYTES // 4, place), axis=1)
         places = self._places(offsets, lanes, _ROW_BYTES)
         self._refuse(
-            self._writer[places] != _NOBODY,
+            self._accesses.stored(places, lanes, by_itself=True),
             lanes,
             f"loads for others from {self.name} what it stored; a barrier is needed between",
             place,
         )
-        self._reader[places] = _MANY
+        self._accesses.record_loads(places, lanes, for_others=True)
         return rows
 
     def store_rows(self, offsets: Array, lanes: Array, rows: Array, place: Place) -> None:
@@ -314,7 +301,8 @@ class SharedBuffer(Buffer):
         self._check_rows("stores", offsets, lanes, place)
         self.store(offsets, lanes, types.u32, list(rows.T), place)
         # Others may not load it either before a barrier, the lane itself included.
-        self._writer[self._places(offsets, lanes, _ROW_BYTES)] = _MANY
+        places = self._places(offsets, lanes, _ROW_BYTES)
+        self._accesses.record_stores(places, lanes, for_others=True)
 
     def _check_rows(self, verb: str, offsets: Array, lanes: Array, place: Place) -> None:
         unaligned = offsets % _ROW_BYTES != 0
@@ -335,12 +323,12 @@ class SharedBuffer(Buffer):
         places = self._places(first, lanes, self._granule)
         self._refuse(~self._set[places], lanes, f"multiplies what is not in {self.name} yet", place)
         self._refuse(
-            self._writer[places] != _NOBODY,
+            self._accesses.stored(places, lanes, by_itself=True),
             lanes,
             f"multiplies what was stored to {self.name}; a barrier is needed between",
             place,
         )
-        self._reader[places] = _PRODUCT
+        self._accesses.record_products(places, lanes)
         found: Array = self._words(2)[self._indices(indices, np.full(len(flat), lane), 2)]
         return found.reshape(offsets.shape)
 
@@ -349,15 +337,8 @@ class SharedBuffer(Buffer):
         begin = group * self._stride + offset
         self._bytes[begin : begin + len(data)] = data
         places = slice(begin // self._granule, (begin + len(data)) // self._granule)
-        self._set[places], self._writer[places] = True, _NOBODY
-        self._copied_to[places] = False
-
-    def _record_readers(self, places: Array, who: Array) -> None:
-        known = self._reader[places]
-        self._reader[places] = np.where((known == _NOBODY) | (known == who), who, _MANY)
-        # Two lanes of this very load at one place: the later one overwrote the earlier.
-        several = (self._reader[places] != who) | (known == _MANY)
-        self._reader[places[several]] = _MANY
+        self._set[places], self._copied_to[places] = True, False
+        self._accesses.forget_stores(places)
 
     def _before_store(
         self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
@@ -369,9 +350,9 @@ class SharedBuffer(Buffer):
         places = self._places(offsets, lanes, words.itemsize * len(stored))
         self._refuse_arriving("stores to", places, lanes, place)
         changes = changed[:, None] & self._set[places]
-        self._refuse_change(changes, places, lanes, allowed_writer=_NOBODY, place=place)
+        self._refuse_change(changes, places, lanes, place)
         self._set[places] = True
-        self._writer[places] = lanes[:, None]
+        self._accesses.record_stores(places, lanes)
 
     def _before_atomic(
         self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
@@ -379,21 +360,19 @@ class SharedBuffer(Buffer):
         places = self._places(offsets, lanes, size)
         self._refuse(~self._set[places], lanes, f"{verb} {self.name} what was not set", place)
         everywhere = np.ones(places.shape, np.bool_)
-        self._refuse_change(everywhere, places, lanes, allowed_writer=_ATOMIC, place=place)
-        self._writer[places] = _ATOMIC
+        self._refuse_change(everywhere, places, lanes, place, atomically=True)
+        self._accesses.record_atomics(places, lanes)
 
     def begin_copy(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
         """Makes the places of an asynchronous copy unset until it has been waited for."""
         places = self._places(offsets, lanes, size)
         self._refuse_arriving("copies to", places, lanes, place)
         everywhere = np.ones(places.shape, np.bool_)
-        self._refuse_change(everywhere, places, lanes, allowed_writer=_NOBODY, place=place)
+        self._refuse_change(everywhere, places, lanes, place)
         self._set[places] = False
-        self._writer[places] = lanes[:, None]
-        # Of two lanes of this very copy at one place the later one overwrote the earlier.
-        several = self._writer[places] != lanes[:, None]
+        self._accesses.record_stores(places, lanes)
         problem = f"copies to {self.name} where another instance copies to at once"
-        self._refuse(several, lanes, problem, place)
+        self._refuse(self._accesses.stored(places, lanes), lanes, problem, place)
         self._copied_to[places] = True
 
     def make_mbarrier(self, offset: int, lane: int, place: Place) -> None:
@@ -401,8 +380,8 @@ class SharedBuffer(Buffer):
         at, lanes = np.array([offset]), np.array([lane])
         self.begin_copy(at, lanes, 8, place)
         places = self._places(at, lanes, 8)
-        self._copied_to[places], self._writer[places] = False, _NOBODY
-        self._mbarriers[places] = True
+        self._copied_to[places], self._mbarriers[places] = False, True
+        self._accesses.forget_stores(places)
 
     def end_copy(self, offsets: Array, lanes: Array, data: Array) -> None:
         """Sets the places of a copy: `data` are the bytes of each lane."""
@@ -411,7 +390,7 @@ class SharedBuffer(Buffer):
         places = self._places(offsets, lanes, data.shape[1])
         self._set[places] = True
         self._copied_to[places] = False
-        self._writer[places] = lanes[:, None]
+        self._accesses.record_stores(places, lanes)
 
     def _refuse_arriving(self, verb: str, places: Array, lanes: Array, place: Place) -> None:
         """A copy that was not waited for arrives at any time, whatever is stored meanwhile."""
@@ -421,17 +400,14 @@ class SharedBuffer(Buffer):
         self._refuse(self._mbarriers[places], lanes, problem, place)
 
     def _refuse_change(
-        self, changes: Array, places: Array, lanes: Array, *, allowed_writer: int, place: Place
+        self, changes: Array, places: Array, lanes: Array, place: Place, *, atomically: bool = False
     ) -> None:
-        who = lanes[:, None]
-        for record, allowed, did in (
-            (self._reader, _NOBODY, "loaded"),
-            (self._writer, allowed_writer, "stored"),
-        ):
-            known = record[places]
-            other = (known != _NOBODY) & (known != allowed) & (known != who)
+        """Atomic changes do not disturb one another."""
+        loaded = self._accesses.loaded(places, lanes)
+        stored = self._accesses.stored(places, lanes, atomically=not atomically)
+        for found, did in ((loaded, "loaded"), (stored, "stored")):
             self._refuse(
-                changes & other,
+                changes & found,
                 lanes,
                 f"changes in {self.name} what another instance {did}; a barrier is needed between",
                 place,

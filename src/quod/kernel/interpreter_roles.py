@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_memory import SharedBuffer
+from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_run import Mask, Run
 from quod.kernel.ir import Op
 from quod.kernel.semantics import Array
@@ -41,6 +41,7 @@ class Parts:
 
     def __init__(self, run: Run, lanes: list[Array]) -> None:
         self._run = run
+        self.clocks = Clocks(run.lanes, run.subgroup_size)
         self._parts = [_Part(Mask(own)) for own in lanes]
         self._back = threading.Semaphore(0)
         self._here: dict[int, Array] = {}
@@ -97,21 +98,24 @@ class Parts:
             first, f"waits for ever at the {what}, to which {here} instances have come"
         )
 
+    def _again(self, op: Op, number: int) -> InterpreterError:
+        return self._run.place(op.location).error(
+            int(np.argmax(self._current.mask.bits)),
+            f"may come to the named barrier {number} again before the others have come",
+        )
+
     def come(self, op: Op, number: int, count: int, *, waits: bool) -> None:
         """The part that runs comes to a barrier of so many instances."""
         part = self._current
         here = self._here.setdefault(number, np.zeros(self._run.lanes, np.bool_))
         if (here & part.mask.bits).any():
-            raise self._run.place(op.location).error(
-                int(np.argmax(part.mask.bits)),
-                f"comes to the named barrier {number} again before the others have come",
-            )
+            raise self._again(op, number)
         here |= part.mask.bits
+        if not self.clocks.come(number, part.mask.bits, waits=waits):
+            raise self._again(op, number)
         if np.count_nonzero(here) == count:
             del self._here[number]
-            for buffer in self._run.buffers:
-                if isinstance(buffer, SharedBuffer):
-                    buffer.meet(here)
+            self.clocks.meet(number)
             for other in self._parts:
                 if other.waits_at is not None and other.waits_at[1] == number:
                     other.waits_at = None

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_copies import PendingCopies
 from quod.kernel.interpreter_memory import Buffer, Place, Pointers
 from quod.kernel.interpreter_pending import Tiles
@@ -52,6 +53,9 @@ class Mask:
 
 class Divided(Protocol):
     """Parts of a workgroup that meet; see `quod.kernel.interpreter_roles.Parts`."""
+
+    @property
+    def clocks(self) -> Clocks: ...
 
     def come(self, op: Op, number: int, count: int, *, waits: bool) -> None: ...
 

@@ -163,7 +163,8 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
     def buffer(run: Run) -> Buffer:
         if space == "shared":
             groups = run.lanes // run.width
-            return SharedBuffer(name, size, run.granule, run.width, groups, alignment)
+            clocks = None if run.parts is None else run.parts.clocks
+            return SharedBuffer(name, size, run.granule, run.width, groups, alignment, clocks)
         if space == "private":
             return PrivateBuffer(name, size, element.bytes, run.lanes)
         data = bytes.fromhex(op.attributes["data"])

@@ -46,6 +46,10 @@ def _made_of_lane0(body: BodyEmitter, index: Value) -> str:
         return rule(body, op)
     if op is not None and op.name == "convert" and _is_widened(op):
         return _wide_of_lane0(body, op.operands[0], of_lane0(body, op.operands[0]))
+    return _extracted(body, index)
+
+
+def _extracted(body: BodyEmitter, index: Value) -> str:
     return body.fresh(f"extractelement {body.type_of(index)} {body.get(index)}, i64 0")
 
 
@@ -54,8 +58,18 @@ def _scalar_arithmetic(body: BodyEmitter, op: Op) -> str:
     return body.fresh(f"{op.name} {scalar_name(op.results[0].type)} {x}, {y}")
 
 
+def _scalar_shift(body: BodyEmitter, op: Op) -> str:
+    """By an amount that is known: of others no stride is."""
+    x, amount = op.operands
+    if not isinstance(amount.constant, int):
+        return _extracted(body, op.results[0])
+    bits = op.results[0].type.bits
+    return body.fresh(f"shl i{bits} {of_lane0(body, x)}, {amount.constant % bits}")
+
+
 _OF_LANE0: dict[str, Callable[[BodyEmitter, Op], str]] = {
     "add": _scalar_arithmetic, "sub": _scalar_arithmetic, "mul": _scalar_arithmetic,
+    "shl": _scalar_shift,
 }  # fmt: skip
 """Ops whose result of one lane follows from the operands of that lane."""
 

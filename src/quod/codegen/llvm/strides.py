@@ -41,15 +41,29 @@ class LaneStrides:
 
     def never_wraps(self, value: Value) -> bool:
         """Whether an index is the number that it looks like: nothing is taken from it, so that no
-        lane's is below 0 and wraps around. Sums may still have wrapped around."""
+        lane's is below 0 and wraps around. Sums of its own width may still have wrapped around,
+        but none that have been widened since."""
         if value not in self._whole:
             op = value.op
             if op is None:
                 self._whole[value] = value not in self._carried
             else:
                 rule = _WHOLE.get(op.name)
-                self._whole[value] = rule is not None and all(map(self.never_wraps, rule(op)))
+                self._whole[value] = (
+                    rule is not None
+                    and not self._widens_a_sum(op)
+                    and all(map(self.never_wraps, rule(op)))
+                )
         return self._whole[value]
+
+    def _widens_a_sum(self, op: Op) -> bool:
+        """Whether an op widens what may have wrapped around for some lanes and not for others."""
+        if op.name != "convert":
+            return False
+        (given,) = op.operands
+        is_number = given.op is not None and given.op.name == "local_id"
+        is_wider = op.results[0].type.bits > given.type.bits
+        return is_wider and self._uniformity.is_varying(given) and not is_number
 
     def _find(self, value: Value) -> int | None:
         op = value.op

@@ -35,6 +35,7 @@ from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, Memory, global_addr
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
 from quod.codegen.ptx.interpreter.together import TOGETHER, NamedBarrier
 from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_memory import Buffer
 
 Argument = Array | int | float | bool | np.generic
@@ -275,11 +276,15 @@ class Run:
         self._size = width * count
         self._count = count
         self.live = np.ones(self._size, np.bool_)
+        clocks = Clocks(width, 32) if program.has_named_barriers else None
         self.memory = Memory(
-            buffers, shared_bytes, program.granule, first, count, width, program.private_bytes
-        )
+            buffers, shared_bytes, program.granule, first, count, width, program.private_bytes,
+            clocks,
+        )  # fmt: skip
         self._templates = templates
-        self._meetings = Meetings(program.entry.blocks, self.memory, self._size)
+        self._meetings = (
+            None if clocks is None else Meetings(program.entry.blocks, self.memory, clocks)
+        )
         self._left = limit
         number = np.tile(np.arange(width, dtype=np.uint32), count)
         self.groups = np.repeat(np.arange(count), width)
@@ -338,6 +343,7 @@ class Run:
             mask = pending.pop(number)
             block = blocks[number]
             if block.named is not None:
+                assert self._meetings is not None
                 self._meetings.come(number, mask, pending)
             for step in block.masked if pending or kept else block.alone:
                 step(frame, mask)
@@ -383,7 +389,7 @@ class Run:
         for number in order:
             instruction, named = blocks[number].together, blocks[number].named
             if instruction is None or self._all_here(instruction, pending[number], named):
-                if named is None or self._meetings.may_go(number, pending):
+                if self._meetings is None or self._meetings.may_go(number, pending):
                     return number
         return order[0]
 

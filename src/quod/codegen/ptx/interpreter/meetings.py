@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from quod.codegen.ptx.interpreter.arithmetic import Array
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.codegen.ptx.interpreter.together import NamedBarrier
+from quod.kernel.interpreter_clocks import Clocks
 
 
 class Place(Protocol):
@@ -26,18 +28,18 @@ class Place(Protocol):
 class Meetings:
     """The named barriers while lanes run; `pending` are the lanes of each place that wait there."""
 
-    def __init__(self, places: Sequence[Place], memory: Memory, lanes: int) -> None:
+    def __init__(self, places: Sequence[Place], memory: Memory, clocks: Clocks) -> None:
         self._places = places
         self._memory = memory
-        self._nobody = np.zeros(lanes, np.bool_)
+        self._clocks = clocks
+        self._nobody = np.zeros(len(clocks.subgroup_of), np.bool_)
         self._come: dict[int, Array] = {}
         self._free: set[int] = set()
 
     def may_go(self, at: int, pending: Mapping[int, Array]) -> bool:
         """Whether the lanes of a place need not wait for those of others."""
         named = self._places[at].named
-        assert named is not None
-        if at in self._free or not named.waits:
+        if named is None or at in self._free or not named.waits:
             return True
         return bool(np.count_nonzero(self._here(named.number, pending)) >= named.count)
 
@@ -54,17 +56,28 @@ class Meetings:
             self._free.remove(at)
             return
         before = self._come.get(named.number, self._nobody)
-        error = self._memory.place(instruction.location).error
+        error = functools.partial(
+            self._memory.place(instruction.location).error, int(np.argmax(mask))
+        )
+        again = "may come to a barrier again before the others have"
         if (before & mask).any():
-            raise error(int(np.argmax(mask)), "comes to a barrier again before the others have")
+            raise error(again)
         here = self._here(named.number, pending) | mask
-        if np.count_nonzero(here) == named.count:
+        waiting = self._waiting(named.number, pending)
+        is_last = np.count_nonzero(here) == named.count
+        knows = True
+        # Who waits comes when the last one does: it has done nothing since it stands there.
+        for who, waits in (mask, named.waits), *((pending[place], True) for place in waiting):
+            if is_last or not waits:
+                knows &= self._clocks.come(named.number, who, waits=waits)
+        if not knows:
+            raise error(again)
+        if is_last:
             self._come.pop(named.number, None)
-            self._free.update(self._waiting(named.number, pending))
-            self._memory.shared.meet(here)
+            self._free.update(waiting)
+            self._clocks.meet(named.number)
         elif named.waits:
             raise error(
-                int(np.argmax(mask)),
                 f"waits for ever at the named barrier {named.number}, to which "
                 f"{np.count_nonzero(here)} instances have come",
             )

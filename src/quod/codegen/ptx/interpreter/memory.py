@@ -10,6 +10,7 @@ import numpy as np
 
 from quod.codegen.ptx.interpreter.parse import Instruction, SharedArray
 from quod.kernel import types
+from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_copies import PendingCopies
 from quod.kernel.interpreter_memory import Buffer, Place, PrivateBuffer, SharedBuffer
 from quod.kernel.ir import Location
@@ -51,10 +52,12 @@ class Memory:
 
     def __init__(
         self, arrays: dict[int, Buffer], shared_bytes: int, granule: int, first_group: int,
-        groups: int, width: int, private_bytes: int = 0,
+        groups: int, width: int, private_bytes: int = 0, clocks: Clocks | None = None,
     ) -> None:  # fmt: skip
         self._buffers = arrays
-        self.shared = SharedBuffer("shared memory", shared_bytes, granule, width, groups)
+        self.shared = SharedBuffer(
+            "shared memory", shared_bytes, granule, width, groups, clocks=clocks
+        )
         self._private = PrivateBuffer("private memory", private_bytes, granule, width * groups)
         self._group = first_group
         self._width = width

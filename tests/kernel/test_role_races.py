@@ -1,0 +1,330 @@
+"""Races between subgroups that meet at named barriers: what is one, and what is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.interpreter import interpret_ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.kernel import U32, Builder, Pointer, Value, kernel, u32
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter import interpret
+from quod.kernel.ir import Kernel
+from tests.kernel.refusals import line_of
+
+LANES = 96
+WORDS = 128
+MACHINE = ptx_machine(LANES, "sm_90")
+PAIR = 64
+
+Body = Callable[[Builder, Value, Value], None]
+
+
+def traced(body: Body) -> Kernel:
+    """A kernel of three subgroups with some words that are set."""
+
+    def made(k: Builder, x: Pointer[U32]) -> None:
+        room = k.shared(u32, WORDS)
+        room[k.local_id()] = k.local_id()
+        with k.if_(k.local_id() < WORDS - LANES):
+            room[k.local_id() + LANES] = k.local_id()
+        k.barrier()
+        body(k, room, x)
+
+    return kernel(made).trace(MACHINE)
+
+
+def run(body: Body, problem: str = "a barrier is needed between") -> None:
+    """In both interpreters; raises the problem if each of them finds it."""
+    made = traced(body)
+    found = []
+    for run_it in (
+        lambda: interpret(made, 1, [np.zeros(LANES, np.uint32)]),
+        lambda: interpret_ptx(ptx.emit(made, MACHINE), 1, [np.zeros(LANES, np.uint32)]),
+    ):
+        try:
+            run_it()
+        except InterpreterError as error:
+            found.append(error)
+    if found:
+        assert len(found) == 2, found[0]
+        assert all(re.search(problem, str(error)) for error in found), found
+        raise found[0]
+
+
+# --- races
+
+
+def from_an_arrival(k: Builder, room: Value, x: Value) -> None:
+    """Who only arrives does not know what others did before."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(1, PAIR)
+        x[k.lane_id()] = room[k.lane_id()]  # here
+
+
+def from_elsewhere(k: Builder, room: Value, x: Value) -> None:
+    """One subgroup does not come where the others meet."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1  # here
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 2):
+        x[k.lane_id()] = room[k.lane_id()]
+
+
+def after_the_arrival(k: Builder, room: Value, x: Value) -> None:
+    """A second round whose producer does not wait for a free place."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier_arrive(1, PAIR)
+        room[k.lane_id()] = k.lane_id() + 2
+        k.named_barrier_arrive(2, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+        x[k.lane_id()] = room[k.lane_id()]  # here
+        k.named_barrier(2, PAIR)
+
+
+def one_of_two_consumers(k: Builder, room: Value, x: Value) -> None:
+    """The producer waits for one of those that loaded the same words."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier_arrive(1, LANES)
+        k.named_barrier(2, PAIR)
+        room[k.lane_id()] = k.lane_id() + 2  # here
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, LANES)
+        x[k.lane_id()] = room[k.lane_id()]
+    with k.if_(k.subgroup_id() == 2):
+        k.named_barrier(1, LANES)
+        x[k.lane_id() + 32] = room[k.lane_id()]
+        k.named_barrier_arrive(2, PAIR)
+
+
+def the_wrong_order(k: Builder, room: Value, x: Value) -> None:
+    """The third subgroup hears of the second one before that hears of the first."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier_arrive(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(2, PAIR)
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 2):
+        k.named_barrier(2, PAIR)
+        x[k.lane_id()] = room[k.lane_id()]  # here
+
+
+def within_a_subgroup(k: Builder, room: Value, x: Value) -> None:
+    """Arriving does not order instances of one subgroup either."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier_arrive(1, PAIR)
+        x[k.lane_id()] = room[k.lane_id() ^ 1]  # here
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+
+
+def atomics(k: Builder, room: Value, x: Value) -> None:
+    """Those of both are none, and a load is one."""
+    with k.if_(k.subgroup_id() == 0):
+        k.atomic_add(room, 0, 1)
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(1, PAIR)
+        k.atomic_add(room, 0, 1)
+        x[k.lane_id()] = room[0]  # here
+
+
+def store_then_atomics(k: Builder, room: Value, x: Value) -> None:
+    """What one instance stores and changes another one may not change."""
+    with k.if_(k.subgroup_id() == 0):
+        with k.if_(k.lane_id() == 0):
+            room[0] = k.constant(7, u32)
+            k.atomic_add(room, 0, 1)
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(1, PAIR)
+        k.atomic_add(room, 0, 1)  # here
+
+
+def copies(k: Builder, room: Value, x: Value) -> None:
+    """A copy into what is being loaded."""
+    with k.if_(k.subgroup_id() == 0):
+        k.named_barrier_arrive(1, PAIR)
+        k.copy_async(room, k.lane_id(), x, k.lane_id())
+        k.copy_async_commit()
+        k.copy_async_wait(0)
+    with k.if_(k.subgroup_id() == 1):
+        x[k.lane_id() + 32] = room[k.lane_id()]  # here
+        k.named_barrier(1, PAIR)
+
+
+def matrices_loaded(k: Builder, room: Value, x: Value) -> None:
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(1, PAIR)
+        x[k.lane_id()] = k.load_matrices(room, 4 * k.lane_id())[0]  # here
+
+
+def matrices_stored(k: Builder, room: Value, x: Value) -> None:
+    with k.if_(k.subgroup_id() == 0):
+        k.store_matrices(room, 4 * k.lane_id(), [k.lane_id() + 1] * 4)
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(1, PAIR)
+        x[k.lane_id()] = room[k.lane_id()]  # here
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        from_an_arrival, from_elsewhere, after_the_arrival, one_of_two_consumers, the_wrong_order,
+        within_a_subgroup, atomics, store_then_atomics, copies, matrices_loaded, matrices_stored,
+    ],
+)  # fmt: skip
+def test_races_are_found(body: Body) -> None:
+    """At the access of the two that comes later in the order in which roles are interpreted."""
+    with pytest.raises(InterpreterError) as caught:
+        run(body)
+    assert caught.value.location.line == line_of(body, "# here")
+
+
+# --- who comes again
+
+
+def it_alone(k: Builder, room: Value, x: Value) -> None:
+    """The first subgroup may come twice before the second one comes, if it is late."""
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+        k.named_barrier(1, PAIR)
+    with k.if_(k.subgroup_id() == 0):
+        k.named_barrier_arrive(1, PAIR)
+        k.named_barrier(1, PAIR)  # here
+
+
+def one_of_a_role(k: Builder, room: Value, x: Value) -> None:
+    """Subgroups of one role are not in step."""
+    with k.if_(k.subgroup_id() < 2):
+        k.named_barrier_arrive(1, PAIR)
+        k.named_barrier(1, PAIR)  # here
+
+
+@pytest.mark.parametrize("body", [it_alone, one_of_a_role])
+def test_who_may_come_again_too_early(body: Body) -> None:
+    with pytest.raises(InterpreterError) as caught:
+        run(body, "may come to .* again before the others")
+    assert caught.value.location.line == line_of(body, "# here")
+
+
+# --- what is in order
+
+
+def through_another(k: Builder, room: Value, x: Value) -> None:
+    """The third subgroup hears of the first one from the second."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier_arrive(1, PAIR)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+        k.named_barrier_arrive(2, PAIR)
+    with k.if_(k.subgroup_id() == 2):
+        k.named_barrier(2, PAIR)
+        other = k.lane_id() ^ 1
+        x[k.lane_id()] = room[other]
+        room[other] = k.lane_id() + 2
+
+
+def both_consumers(k: Builder, room: Value, x: Value) -> None:
+    with k.if_(k.subgroup_id() == 0) as producer, k.range(0, 3) as loop:
+        with k.if_(loop.index > 0):
+            k.named_barrier(2, LANES)
+        room[k.lane_id()] = x[k.lane_id()] + loop.index
+        k.named_barrier_arrive(1, LANES)
+    with producer.otherwise(), k.range(0, 3) as loop:
+        k.named_barrier(1, LANES)
+        x[k.local_id()] = room[k.lane_id() ^ 1]
+        with k.if_(loop.index < 2):
+            k.named_barrier_arrive(2, LANES)
+
+
+def what_is_its_own(k: Builder, room: Value, x: Value) -> None:
+    """An instance knows what it did itself, whatever it comes to."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier_arrive(1, PAIR)
+        room[k.lane_id()] += 1
+        k.atomic_add(room, k.lane_id(), 1)
+        x[k.lane_id()] = room[k.lane_id()]
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+
+
+def among_themselves(k: Builder, room: Value, x: Value) -> None:
+    """Who waits knows what the others of its subgroup did, at a barrier of it alone as well."""
+    with k.if_(k.subgroup_id() == 0):
+        room[k.lane_id()] = k.lane_id() + 1
+        k.named_barrier(1, 32)
+        x[k.lane_id()] = room[k.lane_id() ^ 1]
+        k.named_barrier(1, 32)
+        room[k.lane_id()] = k.lane_id() + 2
+
+
+def a_barrier_of_all(k: Builder, room: Value, x: Value) -> None:
+    """It orders also what comes before and behind a barrier that somebody has not come to yet."""
+    with k.if_(k.subgroup_id() == 0):
+        k.named_barrier_arrive(1, PAIR)
+        room[k.lane_id()] = k.lane_id() + 1
+    k.barrier()
+    with k.if_(k.subgroup_id() == 1):
+        x[k.lane_id()] = room[k.lane_id()]
+        k.named_barrier(1, PAIR)
+
+
+def copies_in_turns(k: Builder, room: Value, x: Value) -> None:
+    with k.if_(k.subgroup_id() == 0):
+        k.copy_async(room, k.lane_id(), x, k.lane_id())
+        k.copy_async_commit()
+        k.copy_async_wait(0)
+        k.named_barrier_arrive(1, PAIR)
+        k.named_barrier(2, PAIR)
+        k.copy_async(room, k.lane_id(), x, k.lane_id())
+        k.copy_async_commit()
+        k.copy_async_wait(0)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+        x[k.lane_id() + 32] = room[k.lane_id() ^ 1]
+        k.named_barrier_arrive(2, PAIR)
+
+
+def matrices_in_turns(k: Builder, room: Value, x: Value) -> None:
+    with k.if_(k.subgroup_id() == 0):
+        k.store_matrices(room, 4 * k.lane_id(), [k.lane_id() + 1] * 4)
+        k.named_barrier_arrive(1, PAIR)
+        k.named_barrier(2, PAIR)
+        k.store_matrices(room, 4 * k.lane_id(), [k.lane_id() + 2] * 4)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier(1, PAIR)
+        x[k.lane_id()] = k.load_matrices(room, 4 * k.lane_id())[0]
+        k.named_barrier_arrive(2, PAIR)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        through_another, both_consumers, what_is_its_own, among_themselves, a_barrier_of_all,
+        copies_in_turns, matrices_in_turns,
+    ],
+)  # fmt: skip
+def test_what_is_in_order_is_no_race(body: Body) -> None:
+    run(body)
