@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quod.device import Buffer, CpuDevice
+from quod.device import Buffer, Cancellation, CpuDevice
 from quod.device.cpu.workers import RoomyThread
 from quod.device.event import Completion, Event
 from quod.device.protocol import AnyDevice
@@ -547,6 +547,40 @@ def test_a_wait_for_an_event_can_be_cancelled(processor: CpuDevice) -> None:
     submitted.cancel()
     with pytest.raises(DeviceError, match="the work of the stream, at wait for far, was stopped"):
         submitted.wait()
+
+
+@pytest.mark.parametrize("how", ["run", "run with a timeline", "submit and wait"])
+def test_what_stops_launches_stops_who_waits_for_work(processor: CpuDevice, how: str) -> None:
+    """Also before it has begun. The event is never passed."""
+    event, stop, messages = Event("far"), Cancellation(), list[str]()
+    event.arm()
+    recording = processor.stream().record()
+    recording.wait_for(event)
+    recorded = recording.finish().recording
+    begun = threading.Event()
+
+    def work() -> None:
+        stream = processor.stream().replay(recorded)
+        with stop:
+            begun.set()
+            try:
+                if how == "submit and wait":
+                    stream.submit().wait()
+                else:
+                    stream.run(Timeline() if "timeline" in how else None)
+            except DeviceError as error:
+                messages.append(str(error))
+
+    for _ in range(2):
+        begun.clear()
+        # Its stack has room for kernels, so that it runs what it may run itself.
+        thread = RoomyThread(target=work, daemon=True)
+        thread.start()
+        assert begun.wait(30)
+        time.sleep(0.02)
+        stop.cancel()
+        thread.join(30)
+    assert messages == 2 * ["the work of the stream, at wait for far, was stopped"]
 
 
 def test_a_completion_counts_once() -> None:
