@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quod.device import Buffer, Cancellation, CpuDevice
+from quod.device import Buffer, Cancellation, CpuDevice, open_device
 from quod.device.cpu.workers import RoomyThread
 from quod.device.event import Completion, Event
 from quod.device.protocol import AnyDevice
@@ -223,6 +223,27 @@ def test_recordings_belong_to_a_device(device: AnyDevice) -> None:
     with pytest.raises(DeviceError, match="recording is for the device cuda, and the stream is"):
         stream.replay(Recording("cuda", ()))
     stream.record()
+
+
+def test_recordings_belong_to_a_memory() -> None:
+    """Not to all devices of a name; processors have theirs in common."""
+    with open_device("emulated") as one, open_device("emulated") as other:
+        recording = one.stream().record()
+        recording.fill(words(one), 7)
+        recorded = recording.finish().recording
+        stream = other.stream()
+        with pytest.raises(DeviceError, match="for another device than this emulated, whose memory"):
+            stream.replay(recorded)
+        stream.record()
+        one.close()
+        with pytest.raises(DeviceError, match="the memory of the device emulated is gone"):
+            other.stream().replay(recorded)
+    with open_device("cpu") as one, open_device("cpu:scalar") as other:
+        memory = words(one)
+        recording = one.stream().record()
+        recording.fill(memory, 7)
+        other.stream().replay(recording.finish().recording).run()
+        assert set(values(one, memory)) == {7}
 
 
 # --- arguments

@@ -127,6 +127,12 @@ class IdleStream(_Stream):
                 f"the recording is for the device {recording.device}, "
                 f"and the stream is on {self._device.name}"
             )
+        if recording.space is not None and recording.space is not self._device.space:
+            recording.space.check()
+            raise DeviceError(
+                f"the recording is for another device than this {self._device.name}, whose memory "
+                "it does not reach; record it on each"
+            )
         self._left_by = "replay"
         return RecordedStream(self._device, self.name, recording)
 
@@ -281,7 +287,7 @@ class RecordingStream(_Stream):
     def finish(self) -> RecordedStream:
         """Ends the recording."""
         self._leave("finish")
-        recording = Recording(self._device.name, tuple(self._steps))
+        recording = Recording(self._device.name, tuple(self._steps), self._device.space)
         return RecordedStream(self._device, self.name, recording)
 
 
