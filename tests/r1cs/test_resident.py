@@ -168,7 +168,9 @@ def test_many_take_more_than_one_buffer(form: Executor) -> None:
             circuit.witnesses(wrong, device=device)
 
 
-@pytest.mark.parametrize(("form", "room", "buffers"), [("ptx", 31, 1), ("wgsl", 5, 2), ("ir", 1, 6)])
+@pytest.mark.parametrize(
+    ("form", "room", "buffers"), [("ptx", 31, 1), ("wgsl", 5, 2), ("ir", 1, 6)]
+)
 def test_a_buffer_may_have_room_for_few(form: Executor, room: int, buffers: int) -> None:
     """For fewer than a workgroup's instances: those of long circuits where kernels reach little."""
     circuit = r1cs.trace(small)
@@ -180,7 +182,7 @@ def test_a_buffer_may_have_room_for_few(form: Executor, room: int, buffers: int)
         circuit.values(one) for one in inputs
     ]
     assert len({own.memory.owner for own in found}) == buffers
-    with pytest.raises(DeviceError, match="reaches .* at most"):
+    with pytest.raises(DeviceError, match=r"reaches .* at most"):
         made(circuit, inputs, EmulatedDevice(executor=form, largest_buffer=row - 4))
 
 
