@@ -37,7 +37,7 @@ from quod.device.recording import (
     Step,
     Submission,
 )
-from quod.device.timeline import Stage, Timeline, or_null
+from quod.device.timeline import Stage, Timeline, check_parent, or_null
 from quod.errors import DeviceError
 from quod.validation import instance, whole_number
 
@@ -324,6 +324,7 @@ class RecordedStream(_Stream):
         self._check()
         if timeline is not None:
             or_null(timeline)
+        check_parent(parent)
         self._left_by = by
         report_recording(self.recording)
         return timeline.current if parent is None and timeline is not None else parent
