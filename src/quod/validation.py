@@ -154,6 +154,12 @@ def offers(value: object, attribute: str) -> bool:
         return False
 
 
+def is_device(value: object) -> bool:
+    """Whether a value is a device that is open: neither a class of them, nor else what compiles."""
+    own = not isinstance(value, type)
+    return own and all(offers(value, name) for name in ("compile", "launch"))
+
+
 def is_masked(array: object) -> bool:
     """Whether an array says that some of its numbers do not count, which nothing here heeds."""
     return type(array) not in _numpy("ndarray") and hasattr(array, "mask")

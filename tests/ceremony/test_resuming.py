@@ -212,6 +212,11 @@ def test_all_again_for_whoever_asks(tmp_path: Path, stopping: Stopping) -> None:
     looked = stopping()
     verify(path, resume=False, report=said.append)
     assert (len(looked) > 6, said) == (True, [])
+    wrong: Any = "no"
+    with pytest.raises(InputError, match="resume must be True or False, not 'no'"):
+        verify(path, resume=wrong)
+    with pytest.raises(InputError, match="report is a function"):
+        verify(path, report=wrong)
 
 
 @pytest.mark.parametrize(

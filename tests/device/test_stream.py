@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quod.device import Buffer, CpuDevice
+from quod.device import Buffer, Cancellation, CpuDevice, open_device
 from quod.device.cpu.workers import RoomyThread
 from quod.device.event import Completion, Event
 from quod.device.protocol import AnyDevice
@@ -223,6 +223,27 @@ def test_recordings_belong_to_a_device(device: AnyDevice) -> None:
     with pytest.raises(DeviceError, match="recording is for the device cuda, and the stream is"):
         stream.replay(Recording("cuda", ()))
     stream.record()
+
+
+def test_recordings_belong_to_a_memory() -> None:
+    """Not to all devices of a name; processors have theirs in common."""
+    with open_device("emulated") as one, open_device("emulated") as other:
+        recording = one.stream().record()
+        recording.fill(words(one), 7)
+        recorded = recording.finish().recording
+        stream = other.stream()
+        with pytest.raises(DeviceError, match="is for another device than this emulated"):
+            stream.replay(recorded)
+        stream.record()
+        one.close()
+        with pytest.raises(DeviceError, match="the memory of the device emulated is gone"):
+            other.stream().replay(recorded)
+    with open_device("cpu") as one, open_device("cpu:scalar") as other:
+        memory = words(one)
+        recording = one.stream().record()
+        recording.fill(memory, 7)
+        other.stream().replay(recording.finish().recording).run()
+        assert set(values(one, memory)) == {7}
 
 
 # --- arguments
@@ -547,6 +568,40 @@ def test_a_wait_for_an_event_can_be_cancelled(processor: CpuDevice) -> None:
     submitted.cancel()
     with pytest.raises(DeviceError, match="the work of the stream, at wait for far, was stopped"):
         submitted.wait()
+
+
+@pytest.mark.parametrize("how", ["run", "run with a timeline", "submit and wait"])
+def test_what_stops_launches_stops_who_waits_for_work(processor: CpuDevice, how: str) -> None:
+    """Also before it has begun. The event is never passed."""
+    event, stop, messages = Event("far"), Cancellation(), list[str]()
+    event.arm()
+    recording = processor.stream().record()
+    recording.wait_for(event)
+    recorded = recording.finish().recording
+    begun = threading.Event()
+
+    def work() -> None:
+        stream = processor.stream().replay(recorded)
+        with stop:
+            begun.set()
+            try:
+                if how == "submit and wait":
+                    stream.submit().wait()
+                else:
+                    stream.run(Timeline() if "timeline" in how else None)
+            except DeviceError as error:
+                messages.append(str(error))
+
+    for _ in range(2):
+        begun.clear()
+        # Its stack has room for kernels, so that it runs what it may run itself.
+        thread = RoomyThread(target=work, daemon=True)
+        thread.start()
+        assert begun.wait(30)
+        time.sleep(0.02)
+        stop.cancel()
+        thread.join(30)
+    assert messages == 2 * ["the work of the stream, at wait for far, was stopped"]
 
 
 def test_a_completion_counts_once() -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +93,16 @@ def test_short_work_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(resumable, "SECONDS_BETWEEN", 1e9)
     _run(tmp_path / "out", stop=2, error=KeyboardInterrupt())
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"resume": "no"}, {"resume": 0}, {"resume": None}, {"report": None}, {"report": 1}],
+)
+def test_wrong_arguments_touch_nothing(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"resume must be True or False|report is a function"):
+        write_resumably(tmp_path / "out", Inputs(lambda: "a"), lambda parts: None, **wrong)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_inputs_begin_anew(tmp_path: Path) -> None:

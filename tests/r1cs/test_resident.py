@@ -168,6 +168,24 @@ def test_many_take_more_than_one_buffer(form: Executor) -> None:
             circuit.witnesses(wrong, device=device)
 
 
+@pytest.mark.parametrize(
+    ("form", "room", "buffers"), [("ptx", 31, 1), ("wgsl", 5, 2), ("ir", 1, 6)]
+)
+def test_a_buffer_may_have_room_for_few(form: Executor, room: int, buffers: int) -> None:
+    """For fewer than a workgroup's instances: those of long circuits where kernels reach little."""
+    circuit = r1cs.trace(small)
+    row = circuit.field.bytes * max(circuit.wires, circuit.program._program.registers)
+    device = EmulatedDevice(executor=form, largest_buffer=room * row)
+    inputs = [{"x": x} for x in range(6)]
+    found = made(circuit, inputs, device)
+    assert [words_to_integers(circuit.field, own.values) for own in found] == [
+        circuit.values(one) for one in inputs
+    ]
+    assert len({own.memory.owner for own in found}) == buffers
+    with pytest.raises(DeviceError, match=r"reaches .* at most"):
+        made(circuit, inputs, EmulatedDevice(executor=form, largest_buffer=row - 4))
+
+
 def test_a_witness_in_memory_is_a_record() -> None:
     circuit = r1cs.trace(small)
     with open_device("emulated") as device:

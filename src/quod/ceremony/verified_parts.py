@@ -22,6 +22,7 @@ from quod.device import sources
 from quod.device.cache import CompileCache, key_of
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
+from quod.validation import check_function, flag
 
 What = str | Callable[[], str]
 """What was found of bytes, or what tells it once that is asked."""
@@ -34,7 +35,10 @@ class VerifiedParts:
         self, *files: Iden3File, resume: bool = True, report: Callable[[str], None] = lambda _: None
     ) -> None:
         """Of files, the first of which it is called by. With `resume` what an interrupted one has
-        found good is not looked at again, and `report` gets a line that says so."""
+        found good is not looked at again, and `report` gets a line that says so. InputError unless
+        `resume` is True or False and `report` a function."""
+        resume = flag("resume", resume)
+        check_function("report", report)
         self._name, self._files = files[0].path, files
         self._cache = CompileCache()
         # Which files are meant; what they contain is asked for each part.

@@ -16,6 +16,8 @@ except BaseException:
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from quod.errors import DeviceError
@@ -28,7 +30,8 @@ class Cancellable(Protocol):
 
 
 class Cancellation:
-    """Stops the launches of all threads that are inside of its `with`.
+    """Stops the launches of all threads that are inside of its `with`, and the work of streams that
+    they wait for.
 
     It stays cancelled: launches that come later in it are refused.
     """
@@ -82,3 +85,17 @@ def current() -> Cancellation | None:
     """The innermost cancellation that this thread is inside of."""
     found: Cancellation | None = getattr(_local, "cancellation", None)
     return found
+
+
+@contextmanager
+def stopping(running: Cancellable) -> Iterator[None]:
+    """In the body, what stops this thread's launches stops `running`."""
+    stop = current()
+    if stop is None:
+        yield
+        return
+    stop.begin(running)
+    try:
+        yield
+    finally:
+        stop.end(running)

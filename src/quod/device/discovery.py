@@ -12,7 +12,7 @@ import threading
 from quod.device.backends import DeviceInfo, Options, backend_of, backends
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.errors import DeviceError
-from quod.validation import flag, instance, offers, shown_kind
+from quod.validation import flag, instance, is_device, shown_kind
 
 DeviceChoice = str | AnyDevice
 """How functions take a device: its name, or one that is open."""
@@ -86,7 +86,7 @@ def resolve_device(device: DeviceChoice) -> AnyDevice:
     the process was forked. For use from any thread. DeviceError for what is neither.
     """
     if not isinstance(device, str):
-        if not offers(device, "compile"):
+        if not is_device(device):
             raise DeviceError(
                 f"a device is a name, or what open_device gives, not {shown_kind(device)}"
             )

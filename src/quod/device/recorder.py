@@ -16,7 +16,7 @@ from quod.device.memory import byte_count
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordingStream
 from quod.errors import DeviceError
-from quod.validation import instance, offers, shown_kind
+from quod.validation import instance, is_device, shown_kind
 
 if TYPE_CHECKING:
     from quod.device.array_protocols import ForeignArray
@@ -39,7 +39,7 @@ def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
     a launch that would store to data that was uploaded so, which the next replay would find
     changed. All else is that of `device`, which is not closed by it.
     """
-    if not offers(device, "compile"):
+    if not is_device(device):
         raise DeviceError(f"a device is what open_device gives, not {shown_kind(device)}")
     remedy = "record() of an idle stream gives one"
     instance("what records", stream, RecordingStream, remedy, error=DeviceError)

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from quod.device.arguments import Argument
-from quod.device.buffer import Buffer
+from quod.device.buffer import Buffer, Space
 from quod.device.event import Event
 from quod.device.kernel_table import CompiledKernel
 from quod.frozen import frozen
@@ -190,11 +190,13 @@ def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:
 class Recording:
     """A graph of steps in an order in which they can run; replay it with `IdleStream.replay`.
 
-    It keeps the memory that its steps use alive.
+    It keeps the memory that its steps use alive. `device` is the name of the device that it is for,
+    and `space` the memory of that device, which tells it from others of its name.
     """
 
     device: str
     steps: tuple[Step, ...]
+    space: Space | None = None
 
     def describe(self) -> dict[str, Any]:
         """The graph as JSON can hold it, with memory numbered in the order of its first use.

@@ -37,7 +37,7 @@ from quod.device.recording import (
     Step,
     Submission,
 )
-from quod.device.timeline import Stage, Timeline, or_null
+from quod.device.timeline import Stage, Timeline, check_parent, or_null
 from quod.errors import DeviceError
 from quod.validation import instance, whole_number
 
@@ -126,6 +126,12 @@ class IdleStream(_Stream):
             raise DeviceError(
                 f"the recording is for the device {recording.device}, "
                 f"and the stream is on {self._device.name}"
+            )
+        if recording.space is not None and recording.space is not self._device.space:
+            recording.space.check()
+            raise DeviceError(
+                f"the recording is for another device than this {self._device.name}, whose memory "
+                "it does not reach; record it on each"
             )
         self._left_by = "replay"
         return RecordedStream(self._device, self.name, recording)
@@ -281,7 +287,7 @@ class RecordingStream(_Stream):
     def finish(self) -> RecordedStream:
         """Ends the recording."""
         self._leave("finish")
-        recording = Recording(self._device.name, tuple(self._steps))
+        recording = Recording(self._device.name, tuple(self._steps), self._device.space)
         return RecordedStream(self._device, self.name, recording)
 
 
@@ -318,6 +324,7 @@ class RecordedStream(_Stream):
         self._check()
         if timeline is not None:
             or_null(timeline)
+        check_parent(parent)
         self._left_by = by
         report_recording(self.recording)
         return timeline.current if parent is None and timeline is not None else parent

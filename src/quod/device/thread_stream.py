@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
-from quod.device.cancellation import Cancellation
+from quod.device.cancellation import Cancellation, stopping
 from quod.device.cpu.workers import GRACE_SECONDS, RoomyThread
 from quod.device.event import Completion
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
@@ -87,7 +87,8 @@ class BackgroundSubmission(ABC):
         self._awaited = {step: step.event.completion() for step in steps if isinstance(step, Await)}
         self._marks = {step: step.event.arm() for step in steps if isinstance(step, Mark)}
         if here:
-            self._run()
+            with stopping(self):
+                self._run()
         else:
             run_in_thread(self._run, name)
 
@@ -100,7 +101,8 @@ class BackgroundSubmission(ABC):
 
     def wait(self) -> None:
         try:
-            self._finished.wait()
+            with stopping(self):
+                self._finished.wait()
         except BaseException:
             self.cancel()
             self._finished.wait(GRACE_SECONDS)

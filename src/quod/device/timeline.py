@@ -31,7 +31,8 @@ class Stage:
     `bytes` is the memory traffic, `modmuls` the number of modular products and `multiply_adds` the
     multiply-adds of 32-bit words that these take, as the code that reports them counts them; 0
     where it does not. `track` is what did the work: a thread's name, or whatever `Timeline.record`
-    was given. `failed` tells that an exception ended the stage.
+    was given. `failed` tells that an exception ended the stage. InputError for a `parent` that is
+    none.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Stage:
         self.name = name
         self.begin_ns = begin_ns
         self.track = track
-        self.parent = parent
+        self.parent = check_parent(parent)
         self.bytes = bytes
         self.modmuls = modmuls
         self.multiply_adds = multiply_adds
@@ -162,10 +163,11 @@ class Timeline:
         parent: Stage | None = None,
     ) -> AbstractContextManager[Stage]:  # fmt: skip
         """Time the body of a ``with``; an exception passes through and marks the stage."""
+        parent = self.current if parent is None else parent
         return self._timed(
             Stage(
-                name, 0, threading.current_thread().name, parent or self.current, bytes, modmuls,
-                multiply_adds, timeline=self,
+                name, 0, threading.current_thread().name, parent, bytes, modmuls, multiply_adds,
+                timeline=self,
             )
         )  # fmt: skip
 
@@ -379,6 +381,13 @@ class NullTimeline(Timeline):
         parent: Stage | None = None,
     ) -> Stage:
         return _NULL_STAGE
+
+
+def check_parent(parent: Stage | None) -> Stage | None:
+    """What a stage may be inside of; InputError for anything else."""
+    if parent is None or isinstance(parent, Stage):
+        return parent
+    return instance("the parent", parent, Stage, "a timeline's stage gives one")
 
 
 _NULL_STAGE = _NullStage("", 0, "", end_ns=0)

@@ -29,7 +29,7 @@ from quod.errors import DeviceError, OutputError
 from quod.formats.output import flush_directory, followed, mode_of, reported, write_atomically
 from quod.formats.source import Path
 from quod.frozen import frozen
-from quod.validation import file_path
+from quod.validation import check_function, file_path, flag
 
 SECONDS_BETWEEN = 5.0
 """Work that a crash may cost, besides the part that is being made."""
@@ -200,8 +200,11 @@ def write_resumably(
     about either. Parts are left for a later run if the process is killed or interrupted, its device
     or its memory fails, or the file cannot be written, for which a full disk is the usual reason;
     not if anything else is wrong. OutputError also if another process writes the same result.
+    InputError unless `resume` is True or False and `report` a function, before anything is touched.
     """
     name = file_path(path)
+    resume = flag("resume", resume)
+    check_function("report", report)
     with reported(name):
         target = followed(name)
         mode = None if isinstance(target, int) else mode_of(target)

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from quod.errors import DeviceError, KernelError
 from quod.kernel.compiled import Compiled
-from quod.validation import offers, shown
+from quod.validation import is_device, shown
 
 Groups = int | tuple[int, ...]
 """How many workgroups: one number, or one along each axis of the grid."""
@@ -121,7 +121,7 @@ def bind(
             'call an integer parameter n, name another with @kernel(instances="..."), or use '
             "device.launch(kernel, groups, ...)"
         )
-    if not offers(device, "compile"):
+    if not is_device(device):
         raise DeviceError(
             f"on takes an open device, such as quod.device.open_device gives, not {shown(device)}"
         )

@@ -111,9 +111,10 @@ class ProgramRunner:
         """Puts the values of some inputs at a time to `part` of these; which divide by 0."""
         device, size = self.device, self.program.registers * self.modulus.bytes
         on_host = in_host_memory(device)
+        each = max(size, self._row)
         # One input has the processor's own words, without lanes that idle.
-        width = (1 if len(inputs) == 1 else device.lanes) if on_host else _GPU_WIDTH
-        most = max(1, _most_bytes(device) // (max(size, self._row) * width))
+        width = (1 if len(inputs) == 1 else device.lanes) if on_host else _width(device, each)
+        most = max(1, _most_bytes(device) // (each * width))
         groups = min(-(-len(inputs) // width), most)
         if on_host:
             groups = min(groups, device.multiprocessors)
@@ -258,6 +259,15 @@ class RowChecker:
 def _most_bytes(device: AnyDevice) -> int:
     """Bytes that a kernel is given in one piece."""
     return min(_MOST_BYTES, device.largest_buffer)
+
+
+def _width(device: AnyDevice, size: int) -> int:
+    """Instances of a workgroup of a GPU that have so many bytes each in one buffer: fewer where it
+    reaches less."""
+    width = _GPU_WIDTH
+    while width > 1 and width * size > device.largest_buffer:
+        width //= 2
+    return width
 
 
 def _parts(device: AnyDevice, count: int, size: int) -> Iterator[tuple[int, int]]:

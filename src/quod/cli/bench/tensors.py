@@ -264,7 +264,7 @@ def _recorded(
         call(cast(AnyDevice, recorder), *memory[number % len(memory)])
         recorder.record(*work)
     steps = [_behind(number, step) for number, step in enumerate(stream.finish().recording.steps)]
-    recorded = Recording(device.name, tuple(steps))
+    recorded = Recording(device.name, tuple(steps), device.space)
 
     def run(timeline: Timeline | None = None) -> None:
         device.stream("tensors").replay(recorded).run(timeline)

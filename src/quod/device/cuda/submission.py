@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from quod.device.cancellation import stopping
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda.driver import Driver
 from quod.device.cuda.graph import Graph, Program, events_of, issue, load_kernels
@@ -226,7 +227,8 @@ class CudaSubmission:
 
     def wait(self) -> None:
         try:
-            self._look()
+            with stopping(self):
+                self._look()
         except BaseException:
             self.cancel()
             self._look(GRACE_SECONDS)
