@@ -48,18 +48,9 @@ def miller_loops(
 ) -> None:
     """out[i] in Fq12 = the Miller function of p[i] in G1 and q[i] in G2, 1 if one is infinity."""
     loop = MillerLoop(k, CURVES[curve])
-    fq, fq2 = loop.fq2.base, loop.fq2
     i = k.global_id()
     with k.if_(i < n):
-        words = [fq.load_words(p, i * 2), fq.load_words(p, i * 2 + 1)]
-        twist_words = [fq2.load_words(q, i * 2), fq2.load_words(q, i * 2 + 1)]
-        infinite = fq.words_are_zero([*words[0], *words[1]]) | fq2.words_are_zero(
-            [*twist_words[0], *twist_words[1]]
-        )
-        value = loop.value(
-            (fq.from_words(words[0]), fq.from_words(words[1])),
-            (fq2.from_words(twist_words[0]), fq2.from_words(twist_words[1])),
-        )
+        infinite, value = loop.loaded(p, q, i)
         loop.tower.store(out, i, loop.tower.select(infinite, loop.tower.one(), value))
 
 

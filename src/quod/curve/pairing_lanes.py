@@ -90,18 +90,9 @@ def miller_loops_by_lanes(
 ) -> None:
     """As `quod.curve.pairing.miller_loops`, a workgroup each."""
     loop = LaneMillerLoop(k, CURVES[curve])
-    fq, fq2 = loop.fq2.base, loop.fq2
-    i = k.workgroup_id()
-    words = [fq.load_words(p, i * 2), fq.load_words(p, i * 2 + 1)]
-    twist_words = [fq2.load_words(q, i * 2), fq2.load_words(q, i * 2 + 1)]
-    infinite = fq.words_are_zero([*words[0], *words[1]]) | fq2.words_are_zero(
-        [*twist_words[0], *twist_words[1]]
-    )
-    value = loop.value(
-        (fq.from_words(words[0]), fq.from_words(words[1])),
-        (fq2.from_words(twist_words[0]), fq2.from_words(twist_words[1])),
-    )
-    loop.lanes.store(out, i, fq2.select(infinite, loop.lanes.one(), value))
+    infinite, value = loop.loaded(p, q, k.workgroup_id())
+    value = loop.lanes.select(infinite, loop.lanes.one(), value)
+    loop.lanes.store(out, k.workgroup_id(), value)
 
 
 @kernel(workgroup=LANES)

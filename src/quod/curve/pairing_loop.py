@@ -15,6 +15,7 @@ from quod.field.element import Element
 from quod.field.extension import ExtensionElement
 from quod.field.tower import Fq12, TowerField, digit_at, signed_digits
 from quod.kernel import Builder
+from quod.kernel.value import Value
 
 Fq2 = ExtensionElement
 TwistPoint = tuple[Fq2, Fq2]
@@ -37,6 +38,20 @@ class MillerLoop:
 
     def _conjugate(self, value: Any) -> Any:
         return self.tower.bounded(self.tower.conjugate(value))
+
+    def loaded(self, p: Value, q: Value, index: Value) -> tuple[Value, Any]:
+        """Whether a point of pair `index` of two arrays is infinity, and `value` of the pair."""
+        fq, fq2 = self.fq2.base, self.fq2
+        words = [fq.load_words(p, index * 2 + at) for at in range(2)]
+        twist_words = [fq2.load_words(q, index * 2 + at) for at in range(2)]
+        infinite = fq.words_are_zero([*words[0], *words[1]]) | fq2.words_are_zero(
+            [*twist_words[0], *twist_words[1]]
+        )
+        value = self.value(
+            (fq.from_words(words[0]), fq.from_words(words[1])),
+            (fq2.from_words(twist_words[0]), fq2.from_words(twist_words[1])),
+        )
+        return infinite, value
 
     def value(self, p: tuple[Element, Element], q: TwistPoint) -> Any:
         """The Miller function at p, an affine point of G1, for q, an affine point of G2.

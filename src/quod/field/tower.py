@@ -10,7 +10,7 @@ subgroup of sixth degree extensions" (PKC 2010).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from quod.field.extension import ExtensionElement, ExtensionField
 from quod.field.spec import Extension
@@ -22,6 +22,24 @@ from quod.kernel.value import Operand, Value
 Fq2 = ExtensionElement
 Fq6 = tuple[Fq2, Fq2, Fq2]
 Fq12 = tuple[Fq6, Fq6]
+
+E = TypeVar("E")
+
+
+class CyclotomicArithmetic(Protocol[E]):
+    """What a power in the cyclotomic subgroup is made of."""
+
+    k: Builder
+
+    def bounded(self, item: Any) -> Any: ...
+
+    def select(self, condition: Value, a: E, b: E) -> E: ...
+
+    def multiply(self, a: E, b: E) -> E: ...
+
+    def conjugate(self, a: E) -> E: ...
+
+    def cyclotomic_square(self, a: E) -> E: ...
 
 
 class TowerField:
@@ -296,26 +314,7 @@ class TowerField:
         return result
 
     def _power(self, a: Fq12, exponent: int) -> Fq12:
-        """By signed digits, as an inverse costs nothing."""
-        k = self.k
-        digits = signed_digits(exponent)[1:]
-        if not digits:
-            return a
-        if len(digits) > 64:
-            raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
-        plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
-        minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
-        inverse: Fq12 = self.bounded(self.conjugate(a))
-        with k.range(0, len(digits), carry=self.bounded(a)) as loop:
-            squared = self.cyclotomic_square(loop.carried)
-            with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
-                factor = self.select(digit_at(k, minus, loop.index), inverse, a)
-                branch.give(self.multiply(squared, factor))
-            with branch.otherwise():
-                branch.give(squared)
-            loop.next(branch.results)
-        result: Fq12 = loop.results
-        return result
+        return power_by_digits(self, a, exponent)
 
     # --- memory: twelve elements of Fq, in the order of the tower
 
@@ -331,6 +330,29 @@ class TowerField:
         first = self.k.operand(index, types.u32) * 6
         for place, part in enumerate([*a[0], *a[1]]):
             self.fq2.store(pointer, first + place, part)
+
+
+def power_by_digits(tower: CyclotomicArithmetic[E], a: E, exponent: int) -> E:
+    """a**exponent in the cyclotomic subgroup, by signed digits, as an inverse costs nothing."""
+    k = tower.k
+    digits = signed_digits(exponent)[1:]
+    if not digits:
+        return a
+    if len(digits) > 64:
+        raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
+    plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
+    minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
+    inverse: E = tower.bounded(tower.conjugate(a))
+    with k.range(0, len(digits), carry=tower.bounded(a)) as loop:
+        squared = tower.cyclotomic_square(loop.carried)
+        with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
+            factor = tower.select(digit_at(k, minus, loop.index), inverse, a)
+            branch.give(tower.multiply(squared, factor))
+        with branch.otherwise():
+            branch.give(squared)
+        loop.next(branch.results)
+    result: E = loop.results
+    return result
 
 
 def signed_digits(number: int) -> list[int]:

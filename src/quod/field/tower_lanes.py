@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.field.extension import ExtensionElement
-from quod.field.tower import TowerField, digit_at, frobenius_factors, signed_digits
+from quod.field.tower import TowerField, frobenius_factors, power_by_digits
 from quod.kernel import types
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Operand, Value
@@ -95,6 +95,15 @@ class LaneTower:
         return [self.of(product, lane) for lane in range(len(pairs))]
 
     # --- arithmetic
+
+    def bounded(self, item: Any) -> Any:
+        """See `TowerField.bounded`."""
+        return self.tower.bounded(item)
+
+    def select(self, condition: Value, a: Fq2, b: Fq2) -> Fq2:
+        """`a` where the condition holds, else `b`; in all lanes alike."""
+        chosen: Fq2 = self.bounded(self.fq2.select(condition, a, b))
+        return chosen
 
     def one(self) -> Fq2:
         """1."""
@@ -211,30 +220,8 @@ class LaneTower:
         """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
         if exponent < 0:
             return self.conjugate(self.cyclotomic_power(a, -exponent))
-        return self._element(f"power_{exponent:x}", lambda a: self._power(a, exponent), a)
-
-    def _power(self, a: Fq2, exponent: int) -> Fq2:
-        """By signed digits, as an inverse costs nothing."""
-        k, bounded = self.k, self.tower.bounded
-        digits = signed_digits(exponent)[1:]
-        if not digits:
-            return a
-        if len(digits) > 64:
-            raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
-        plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
-        minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
-        inverse = self.conjugate(a)
-        with k.range(0, len(digits), carry=bounded(a)) as loop:
-            squared = self.cyclotomic_square(loop.carried)
-            with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
-                negative = digit_at(k, minus, loop.index)
-                factor = bounded(self.fq2.select(negative, inverse, a))
-                branch.give(self.multiply(squared, factor))
-            with branch.otherwise():
-                branch.give(squared)
-            loop.next(branch.results)
-        result: Fq2 = loop.results
-        return result
+        name = f"power_{exponent:x}"
+        return self._element(name, lambda a: power_by_digits(self, a, exponent), a)
 
     # --- memory: twelve elements of Fq, in the order of the tower
 
