@@ -385,8 +385,8 @@ class NullTimeline(Timeline):
 
 def check_parent(parent: Stage | None) -> Stage | None:
     """What a stage may be inside of; InputError for anything else."""
-    if parent is None or isinstance(parent, Stage):
-        return parent
+    if parent is None:
+        return None
     return instance("the parent", parent, Stage, "a timeline's stage gives one")
 
 
