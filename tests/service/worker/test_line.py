@@ -173,6 +173,27 @@ def test_what_was_tried_before_is_alone() -> None:
     assert failed == []
 
 
+def test_what_hangs_is_not_waited_for() -> None:
+    """Once it is given up, what was tried before is begun beside it."""
+    gate = threading.Event()
+    done: list[str] = []
+
+    def prove(group: Group) -> None:
+        assert names(group) != "a" or gate.wait(SECONDS)
+        done.append(names(group))
+
+    own, _ = line(Step("begin", lambda _: None, 1, 9, lambda *_: 1), Step("prove", prove, 2, 2))
+    hangs = work("a")
+    own.put(hangs)
+    own.put(work("b", attempt=2, token=2))
+    assert not done
+    hangs.gone = True
+    eventually(lambda: done == ["b"])
+    gate.set()
+    own.close()
+    assert done == ["b", "a"]
+
+
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_checks_that_need_the_device_get_it(slots: int) -> None:
     """Slots are given back by the step that proves, which waits for the one that checks.

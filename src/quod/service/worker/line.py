@@ -14,6 +14,9 @@ from quod.frozen import frozen
 from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
 
+# How often a step that waits to begin looks whether what it waits for has been given up.
+_LOOK_SECONDS = 0.5
+
 _log = logging.getLogger(__name__)
 
 
@@ -68,10 +71,11 @@ class Line:
         begins, began = self._begun.get(at), self._begun.get(at - 1)
         while (group := source.get()) is not None:
             if begins is not None:
-                begins.enter(alone=any(work.tried for work in group))
+                begins.enter(group[0])
             try:
-                if step.together is not None:
+                if step.together is not None and begins is not None:
                     group = _gathered(group[0], source, step.together)
+                    begins.join(group[1:])
                 step.do(group)
             except BaseException as error:
                 for work in group:
@@ -80,9 +84,9 @@ class Line:
             if group and at + 1 < len(self._steps):
                 self._queues[at + 1].put(group)
             elif begins is not None:
-                begins.leave()
+                begins.leave(group)
             if began is not None:
-                began.leave()
+                began.leave(group)
             # Work that has ended must not live on until the next one comes.
             del group
 
@@ -112,19 +116,33 @@ class _Begun:
     """What one step has begun and the next one has not passed on: `most`, or one that is alone."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._count, self._alone = most, 0, False
+        self._most, self._count = most, 0
+        self._works: list[Work] = []
         self._changed = threading.Condition()
 
-    def enter(self, *, alone: bool) -> None:
+    def enter(self, first: Work) -> None:
         """Waits until one more may be begun."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._count < (1 if alone or self._alone else self._most)
-            )
-            self._count, self._alone = self._count + 1, alone
+            # Nobody tells when a work is given up.
+            while not self._changed.wait_for(lambda: self._has_room(first), _LOOK_SECONDS):
+                pass
+            self._works.append(first)
+            self._count += 1
 
-    def leave(self) -> None:
+    def _has_room(self, first: Work) -> bool:
+        """What hangs is given up, and does not keep others from being tried again."""
+        wanted = [work for work in self._works if not work.gone]
+        in_company = not wanted or not any(work.tried for work in (first, *wanted))
+        return in_company and self._count < self._most
+
+    def join(self, others: Group) -> None:
+        """What is begun together with the one that came last."""
+        with self._changed:
+            self._works += others
+
+    def leave(self, group: Group) -> None:
         """One has ended, or goes on without the device."""
         with self._changed:
+            self._works = [work for work in self._works if not work.ended and work not in group]
             self._count -= 1
             self._changed.notify_all()
