@@ -18,6 +18,8 @@ from quod.groth16 import Proof, ProvingKey, generate_key, many
 from quod.groth16.gpu import bases, batches
 from quod.groth16.gpu.batches import GpuBatches, batch_size
 from quod.groth16.reckoning import KeyCounts, device_parts
+from quod.groth16.together import OneOfBatch
+from quod.proving.busy import BusyMeter
 from quod.proving.slots import Slots
 from tests.groth16.circuits import recurrence
 
@@ -124,6 +126,26 @@ def test_a_value_that_is_none(
     assert next(proofs) == expected[0]
     with pytest.raises(InputError, match=r"scalar \d is not below the order of bn254\.g2"):
         next(proofs)
+
+
+def test_proofs_that_are_begun_together(
+    files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
+) -> None:
+    """Each goes on by itself; all of them are computed at one time, and the slot is free again."""
+    meter, free = BusyMeter(), len(key.resident.batches._slots._free)  # type: ignore[union-attr]
+    begun = key.begin_together([Witness.open(path) for path in files[1][:2]], meter=meter)
+    spans = []
+    for one, (_, public) in zip(begun, expected[:2], strict=True):
+        assert isinstance(one, OneOfBatch)
+        one.check(one.compute())
+        assert one.public == public
+        spans.append(one.spans)
+        one.close()
+    assert spans[0]["compute"] == spans[1]["compute"]
+    assert spans[0]["upload"][1] == spans[1]["upload"][0]
+    begin, end = spans[0]["compute"]
+    assert meter.seconds >= (end - begin) / 1e9 > 0
+    assert len(key.resident.batches._slots._free) == free  # type: ignore[union-attr]
 
 
 def test_no_proof_leaves_unchecked(
