@@ -313,11 +313,13 @@ def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ]  # fmt: skip
     assert set(rows) == {
         "prove in a loop", "prove many", "ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms",
-        "gpu_total_ms", "worker", "busy", "gap, median", "latency less stages, p50",
-        "latency less stages, p99",
+        "gpu_total_ms", "worker", "busy", "gap, median", "together",
+        "latency less stages, p50", "latency less stages, p99",
     }  # fmt: skip
     assert 0 < rows["busy"]["median"] <= 100
     assert rows["worker"]["median"] > 0
+    # A processor proves one at a time.
+    assert rows["together"]["median"] == 1
     assert rows["latency less stages, p50"]["median"] <= rows["latency less stages, p99"]["median"]
     events = json.loads(trace.read_text())["traceEvents"]
     tracks = {event["args"]["name"] for event in events if event["ph"] == "M"}

@@ -17,6 +17,7 @@ from quod.field.array import Words
 from quod.formats import Zkey
 from quod.groth16 import Proof, ProvingKey, generate_key, many
 from quod.groth16.prover import begin
+from quod.groth16.together import PendingBatch
 from quod.proving.context import ProofContext, Tasks
 from tests.groth16.circuits import recurrence
 
@@ -76,6 +77,9 @@ class Batches:
             raise self.error
         self.sizes.append(len(witnesses))
         return Sums(self._key, witnesses, beside, self.open)
+
+    def wait(self, *, alone: bool) -> None:
+        """There is no other batch that could be waited for."""
 
 
 class Made:
@@ -272,12 +276,12 @@ def test_what_finishes_proofs_begins_none(own: Made, monkeypatch: pytest.MonkeyP
 def test_a_bad_point_is_the_keys(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same error as of one proof: C of the second is infinity."""
 
-    def without_c(self: many._PendingBatch) -> list[Proof]:
+    def without_c(self: PendingBatch) -> list[Proof]:
         first, second = proofs(self)
         return [first, Proof(second.curve, second.a, second.b, None)]
 
-    proofs = many._PendingBatch._proofs
-    monkeypatch.setattr(many._PendingBatch, "_proofs", without_c)
+    proofs = PendingBatch.compute
+    monkeypatch.setattr(PendingBatch, "compute", without_c)
     found = own.key.prove_many(own.witnesses[:2], seed=9)
     assert next(found) == own.expected[0]
     with pytest.raises(VerificationError, match="the key gives a proof with a bad point"):

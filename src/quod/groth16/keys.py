@@ -34,6 +34,7 @@ MOST_LANES = 16
 
 if TYPE_CHECKING:
     from quod.formats import R1cs
+    from quod.groth16.together import Begun
 
 
 class ProvingKey:
@@ -295,6 +296,36 @@ class ProvingKey:
     def in_progress(self) -> int:
         """How many proofs are worth having begun at a time."""
         return self.resident.in_progress
+
+    def begin_together(
+        self, witnesses: Sequence[Witness], *, meter: BusyMeter | None = None
+    ) -> list[Begun]:
+        """Begins proofs as `begin` does, in one launch schedule: of each, or why it could not be.
+
+        They are of `most_together` witnesses at most, and are computed together, by whoever asks
+        for the first; one that is cancelled or closed leaves the others alone.
+        """
+        from quod.groth16.together import begin_together
+
+        return begin_together(self, witnesses, meter)
+
+    @property
+    def most_together(self) -> int:
+        """How many witnesses are worth proving together; 1 where one fills the device.
+
+        Takes their memory, where there is enough, when it is first asked for.
+        """
+        batches = self.resident.batches
+        return 1 if batches is None else batches.most
+
+    def wait_for_turn(self, *, alone: bool) -> None:
+        """Waits until `begin_together` need not, for the one thread that begins proofs.
+
+        Not if one witness that is `alone` can be begun beside what is computed, nor where none are
+        proved together.
+        """
+        if (batches := self.resident.batches) is not None:
+            batches.wait(alone=alone)
 
     def prepare(self) -> None:
         """Makes now what the first proofs would make, such as page-locked memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from quod.errors import DeviceError
 from quod.formats.zkey import coefficient_dtype
 from quod.frozen import frozen
 from quod.groth16.resident import KeyBases
+
+if TYPE_CHECKING:
+    from quod.groth16.gpu.bases import MsmMemory
 
 # Bytes of an entry of the matrices beside the entry, and of a row, while they are put in order.
 _ENTRY, _ROW = 40, 32
@@ -61,7 +65,8 @@ def device_parts(
 
     As much as makes proofs fast within `most` bytes; where bases would have to stay with the host
     for that, within `budget`. If that is not enough either, what it takes without their multiples.
-    Of `lanes` each has vectors, witnesses and workspaces of its own.
+    Of `lanes` each has vectors, witnesses and workspaces of its own. Where witnesses are worth
+    proving together, as many of them as there is room for within `most` bytes.
     """
     # Nothing of this is for devices that compute in host memory.
     from quod.groth16.gpu.bases import MsmMemory
@@ -84,15 +89,43 @@ def device_parts(
     if memory is None:
         memory = MsmMemory.fitting(device, bases, _ANY_BYTES, workspaces=(1,), copies=(1,))
     more = 0 if memory.streamed else (lanes - 1) * sum(memory.workspaces)
-    return parts | {"bases and sums": memory.nbytes(device) + more}
+    parts["bases and sums"] = memory.nbytes(device) + more
+    if not memory.streamed:
+        left = most - sum(parts.values())
+        needed = _batch_bytes(key, device, memory, bases, element)
+        if found := [nbytes for nbytes in needed if nbytes <= left]:
+            parts["batches"] = max(found)
+    return parts
 
 
-def _lane_bytes(key: KeyCounts, element: int) -> int:
-    """The vectors of a lane: three of the domain, or the products and sums of cut rows."""
+def _lane_bytes(key: KeyCounts, element: int, batch: int = 1) -> int:
+    """The vectors of a lane: three of the domain, or the products and sums of cut rows.
+
+    Of a `batch` of witnesses so many times as many, in whole vectors.
+    """
     from quod.groth16.gpu.matrix import DeviceMatrix
 
     rows = DeviceMatrix.most_elements(key.entries, 2 * key.domain)
-    return max(3 * key.domain, rows) * element
+    if batch > 1:
+        rows = -(-rows // key.domain) * key.domain
+    return batch * max(3 * key.domain, rows) * element
+
+
+def _batch_bytes(
+    key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element: int
+) -> list[int]:
+    """What proofs of witnesses together take, in a lane of their own: of two, of four, and on."""
+    from quod.groth16.gpu.batches import BATCHES, batch_size, batch_sizes
+
+    witness = key.variables * element
+    sizes = batch_sizes(
+        batch_size(device, key.domain, max(_lane_bytes(key, element, 2) // 2, witness))
+    )
+    workspaces = memory.batch_workspaces(device, bases, sizes)
+    return [
+        _lane_bytes(key, element, batch) + workspaces[batch] + BATCHES * batch * witness
+        for batch in sizes
+    ]
 
 
 def _matrices(key: KeyCounts) -> int:

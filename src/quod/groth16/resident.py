@@ -62,6 +62,9 @@ class SumBatches(Protocol):
         Sums are arrays of a point for each witness, and some behind that are nobody's.
         """
 
+    def wait(self, *, alone: bool) -> None:
+        """Waits until a batch can be begun at once; not if one witness that is `alone` can be."""
+
 
 class ResidentKey(Protocol):
     """The matrices and bases of a key where a device computes with them.

@@ -32,6 +32,18 @@ class Slots(Generic[T]):
                 self._changed.wait()
             return self._free.pop()
 
+    @property
+    def is_free(self) -> bool:
+        """Whether there is one, or may be one more."""
+        return bool(self._free) or self._made < self.most
+
+    def wait(self) -> None:
+        """Waits until one is free, for whoever alone takes them."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_free)
+            # What was notified is another one's as well.
+            self._changed.notify()
+
     def fill(self) -> None:
         """Makes all of them now, so that no proof waits for one to be made."""
         while True:

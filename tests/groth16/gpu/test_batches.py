@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,10 @@ from quod.formats import Witness, Zkey
 from quod.groth16 import Proof, ProvingKey, generate_key, many
 from quod.groth16.gpu import bases, batches
 from quod.groth16.gpu.batches import GpuBatches, batch_size
+from quod.groth16.reckoning import KeyCounts, device_parts
+from quod.groth16.together import OneOfBatch
+from quod.proving.busy import BusyMeter
+from quod.proving.slots import Slots
 from tests.groth16.circuits import recurrence
 
 Made = list[tuple[Proof, list[int]]]
@@ -123,6 +128,26 @@ def test_a_value_that_is_none(
         next(proofs)
 
 
+def test_proofs_that_are_begun_together(
+    files: tuple[Path, list[Path]], expected: Made, key: ProvingKey
+) -> None:
+    """Each goes on by itself; all of them are computed at one time, and the slot is free again."""
+    meter, free = BusyMeter(), len(key.resident.batches._slots._free)  # type: ignore[union-attr]
+    begun = key.begin_together([Witness.open(path) for path in files[1][:2]], meter=meter)
+    spans = []
+    for one, (_, public) in zip(begun, expected[:2], strict=True):
+        assert isinstance(one, OneOfBatch)
+        one.check(one.compute())
+        assert one.public == public
+        spans.append(one.spans)
+        one.close()
+    assert spans[0]["compute"] == spans[1]["compute"]
+    assert spans[0]["upload"][1] == spans[1]["upload"][0]
+    begin, end = spans[0]["compute"]
+    assert meter.seconds >= (end - begin) / 1e9 > 0
+    assert len(key.resident.batches._slots._free) == free  # type: ignore[union-attr]
+
+
 def test_no_proof_leaves_unchecked(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,16 +189,55 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     [lane], size = resident._lanes, zkey.variables * zkey.fr.bytes
     room = {most: batches._needed(lane, most, size) for most in (16, 4, 2)}
     for most, needed in room.items():
-        made = GpuBatches(device, lane, 16, size, needed)
+        made = GpuBatches(device, lane, 16, size, needed, resident.slots)
         assert (made.most, made.nbytes) == (most, needed)
         made.close()
     with pytest.raises(DeviceError, match="no memory for the sums of two witnesses"):
-        GpuBatches(device, lane, 16, size, room[2] - 1)
+        GpuBatches(device, lane, 16, size, room[2] - 1, resident.slots)
+    # What is reckoned from the counts of a key's header is enough for as many.
+    entries = len(zkey.coefficients)
+    counts = KeyCounts(zkey.curve, zkey.variables, zkey.public, zkey.domain_size, entries)
+    parts = device_parts(counts, device, 1 << 40, 1 << 40)
+    whole = parts.pop("batches")
+    assert 1 <= whole / batches._needed(lane, batches.MOST, size) < 1.3
+    least = sum(parts.values())
+    fewer = device_parts(counts, device, least + whole - 1, 1 << 40)
+    assert batches._needed(lane, batches.MOST // 2, size) <= fewer.pop("batches") < whole
+    assert fewer == parts == device_parts(counts, device, least, 1 << 40)
     # No key is beyond its budget.
     resident._budget = resident.nbytes + room[2] - 1
     assert resident.batches is None
     assert list(key.prove_many(files[1][:1], seed=9)) == expected[:1]
     key.close()
+
+
+def test_who_waits_for_a_turn() -> None:
+    """One alone has a slot of its own, if one is free; a batch, and whoever has company, waits."""
+    made = GpuBatches.__new__(GpuBatches)
+    made._alone, made._slots = Slots(object, 2), Slots(object, 1)
+    made.wait(alone=True)
+    made.wait(alone=False)
+    taken = made._slots.acquire()
+    made.wait(alone=True)
+    ended: list[str] = []
+
+    def wait(name: str, *, alone: bool) -> None:
+        made.wait(alone=alone)
+        ended.append(name)
+
+    company = threading.Thread(target=wait, args=("company",), kwargs={"alone": False})
+    company.start()
+    own = [made._alone.acquire() for _ in range(2)]
+    alone = threading.Thread(target=wait, args=("alone",), kwargs={"alone": True})
+    alone.start()
+    assert not ended
+    made._slots.release(taken)
+    for thread in (company, alone):
+        thread.join(60)
+    assert sorted(ended) == ["alone", "company"]
+    # They have taken none.
+    assert made._slots.acquire() is taken
+    assert len(own) == 2
 
 
 def test_memory_that_others_take() -> None:
@@ -193,13 +257,13 @@ def test_memory_that_others_take() -> None:
             return other
 
     lane: Any = Lane()
-    room = batches._needed(lane, 2, 128)
+    room, alone = batches._needed(lane, 2, 128), Slots(object, 1)
     others = device.allocate(device.memory.limit - room + 1)
     with pytest.raises(DeviceError, match="no memory for a buffer"):
-        GpuBatches(device, lane, 2, 128, room)
+        GpuBatches(device, lane, 2, 128, room, alone)
     assert device.memory.in_use == others.nbytes
     del others
-    made = GpuBatches(device, lane, 2, 128, room)
+    made = GpuBatches(device, lane, 2, 128, room, alone)
     assert device.memory.in_use == made.nbytes == room
 
 

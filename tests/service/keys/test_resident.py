@@ -112,6 +112,21 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
         ProvingKey(zkey, device, memory_budget=1000)
 
 
+def test_what_small_proofs_take_together_is_reckoned_before_the_load(
+    repository: KeyRepository,
+) -> None:
+    """A key has what was handed to it, and no more."""
+    device = Idle()
+    with ResidentKeys(repository, device, device_bytes=1 << 30) as keys:
+        needs = Groth16Loader(repository, device, 1 << 30).needs(repository.resolve("small"))
+        with keys.lease("small") as lease:
+            assert lease.value.most_together == 32
+            [use] = keys.status().keys
+            # Tables and results are some more.
+            assert 0 < device.memory.in_use < 1.05 * use.device_bytes
+            assert max(device.memory.peak, use.device_bytes) <= needs.bytes(Tier.DEVICE)
+
+
 def test_a_small_key_has_two_lanes_where_there_is_room(
     repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

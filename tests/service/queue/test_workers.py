@@ -121,6 +121,31 @@ def test_progress_keeps_a_lease(place: Place) -> None:
     queue.finish(lease, b"proof")
 
 
+def test_results_that_are_handed_in_together(place: Place) -> None:
+    """Each is taken or refused by itself; the last of a job's ends it."""
+    queue = place.open()
+    one, two = submitted(queue, partitions=2), submitted(queue)
+    first, second, other = queue.claim("w", most=3)
+    queue.release(other)
+    outcomes = queue.finish_many(
+        [(first, b"1"), (other, b"void"), (second, bytes(queue.limits.result_bytes + 1))]
+    )
+    assert outcomes[0] is None
+    assert isinstance(outcomes[1], LeaseLostError)
+    assert isinstance(outcomes[2], InputError)
+    assert queue.job(one.id).remaining == 1
+    assert queue.finish_many([(second, b"2"), (claimed(queue), b"3")]) == [None, None]
+    assert queue.results(one.id) == [b"1", b"2"]
+    assert queue.results(two.id) == [b"3"]
+    assert [event.kind for event in queue.events(two.id)][-1] == "ended"
+    assert queue.finish_many([]) == []
+    for bad in ((first,), b"12", None):
+        [error] = queue.finish_many([bad])  # type: ignore[list-item]
+        assert isinstance(error, InputError)
+    with pytest.raises(InputError, match="the results"):
+        queue.finish_many(b"proof")  # type: ignore[arg-type]
+
+
 def test_a_lease_that_is_renewed_while_it_is_taken_for_lost_goes_on(place: Place) -> None:
     queue = place.open()
     submitted(queue)

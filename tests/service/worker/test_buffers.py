@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from quod.device import open_device
-from quod.groth16.gpu import bases
+from quod.groth16.gpu import bases, batches
 from quod.proving.upload import UploadBuffer
 from quod.service.queue import JobState
 from quod.service.worker.buffers import WitnessBuffers
@@ -51,8 +51,9 @@ def test_none_where_they_are_of_no_use_or_do_not_fit() -> None:
 def test_witnesses_are_copied_from_where_they_were_read(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Multiples take an interpreter long.
+    # Multiples take an interpreter long, and batches, which are copied once more.
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
+    monkeypatch.setattr(batches, "MOST", 1)
     made: list[WitnessBuffers] = []
     make, fill = WitnessBuffers.__init__, UploadBuffer.fill
     seen: list[tuple[bool, bool]] = []

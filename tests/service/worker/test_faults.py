@@ -32,8 +32,8 @@ from tests.service.keys.conftest import BLS
 from tests.service.worker.conftest import SECONDS, Bench, eventually
 
 METHODS = {
-    Stage.WITNESS: "read", Stage.KEY: "lease", Stage.UPLOAD: "begin", Stage.PROVE: "compute",
-    Stage.CHECK: "check",
+    Stage.WITNESS: "read", Stage.KEY: "lease", Stage.UPLOAD: "begin_group",
+    Stage.PROVE: "compute", Stage.CHECK: "check",
 }  # fmt: skip
 
 
@@ -241,11 +241,11 @@ def test_a_queue_that_does_not_answer_is_told_again(
 ) -> None:
     original, left = OwnJobs.finish, [3]
 
-    def finish(self: OwnJobs, *given: Any) -> None:
+    def finish(self: OwnJobs, *given: Any) -> Any:
         if left[0]:
             left[0] -= 1
             raise UnavailableError("not now", retry_seconds=1)
-        original(self, *given)
+        return original(self, *given)
 
     monkeypatch.setattr(OwnJobs, "finish", finish)
     bench.pool()

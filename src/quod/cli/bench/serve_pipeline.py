@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter, perf_counter_ns, time, time_ns
@@ -31,7 +32,7 @@ from quod.groth16.setup import make_key, write_key
 from quod.service.keys import KeyRepository
 from quod.service.payload import PayloadKind, path_body, payload_header
 from quod.service.queue import Job, JobQueue, JobState, Limits, Quota, Submission, open_queue
-from quod.service.worker import LocalPool, ProcessPool, StageRecord, WorkerSettings
+from quod.service.worker import LocalPool, ProcessPool, Stage, StageRecord, WorkerSettings
 from quod.service.worker.measures import device_use, phases_of
 
 _SEED = 1
@@ -41,6 +42,9 @@ _LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
 _LEAST, _MOST = 16, 1000
 # Of them, while the line is being filled.
 _FIRST = 4
+_GROUPS = 16
+# Seconds between what two clocks say of one time.
+_AT_ONCE = 1e-5
 _ALONE = 100
 _PATIENCE = 600.0
 
@@ -108,6 +112,9 @@ class _Made:
             key.prove(self._witness)
             took = perf_counter() - begin
             self._count = max(_LEAST, min(_MOST, round(seconds / took)))
+            # Of those that are proved together some groups more than are under way.
+            if (together := key.most_together) > 1:
+                self._count = max(self._count, min(_MOST, _GROUPS * together))
             yield self._case("prove in a loop", partial(_loop, key, self._many()), "ms/proof")
             yield self._case("prove many", partial(_prove_many, key, self._many()), "ms/proof")
             for name in ("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms", "gpu_total_ms"):
@@ -133,7 +140,9 @@ class _Made:
             workers = pool(queue, self._repository, [settings])
             opened.callback(workers.close)
             load = _Load(queue, workers, self._identity, self._folder, recorder)
-            figures = {"worker": "ms/proof", "busy": "%", "gap, median": "us"}
+            figures = {
+                "worker": "ms/proof", "busy": "%", "gap, median": "us", "together": "proofs",
+            }  # fmt: skip
             if recorder is not None:
                 figures["busy by CUPTI"] = "%"
             if not self._in_host_memory:
@@ -231,10 +240,12 @@ class _Load:
                     if first < end and last > begin)  # fmt: skip
         use = device_use(list(self._records), begin, end)
         return {
-            "worker": 1e3 * (end - begin) / (count - 2 * _FIRST + 1),
+            # Those of a group end at one time.
+            "worker": 1e3 * (end - begin) / max(1, sum(begin < one <= end for one in times)),
             "busy": 100 * use.busy,
             "busy by CUPTI": 100 * sum(last - first for first, last in ran) / (end - begin),
             "gap, median": 1e6 * median(use.gaps) if use.gaps else 0.0,
+            "together": _together(self._records),
             "copies from pinned memory": use.copy_rate / 1e9,
         }
 
@@ -250,6 +261,13 @@ class _Load:
             found.append(1e3 * (took - sum(one.end - one.begin for one in list(self._records))))
         percentiles = quantiles(found, n=100)
         return {"p50": percentiles[49], "p99": percentiles[98]}
+
+
+def _together(records: Sequence[StageRecord]) -> float:
+    """How many proofs are computed by the same launches, and so begin at one time: the mean."""
+    begins = sorted(one.begin for one in records if one.stage is Stage.PROVE)
+    groups = 1 + sum(later - earlier > _AT_ONCE for earlier, later in pairwise(begins))
+    return len(begins) / groups
 
 
 def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:

@@ -22,7 +22,7 @@ from quod.msm.layout import GpuMsmPlan
 from quod.msm.options import MsmOptions
 from quod.msm.processor import Processor
 from quod.msm.run import base_multiples
-from quod.msm.run.device_plan import plan_gpu_msm
+from quod.msm.run.device_plan import plan_gpu_msm, with_batch
 from quod.msm.run.recorded import RecordedMsm, RecordedMsms
 from quod.msm.run.resident import ResidentMsm
 from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
@@ -114,9 +114,7 @@ class MsmMemory:
             ),
             default=0,
         )
-        # MSMs take turns on the workspaces, so that each of few must do for any.
-        kept = sizes if count >= len(sizes) else sizes[:1] * count
-        return cls(multiples, tuple(kept), base_bytes, passing, {})
+        return cls(multiples, tuple(_shared(sizes, count)), base_bytes, passing, {})
 
     @classmethod
     def _streamed(
@@ -134,10 +132,35 @@ class MsmMemory:
         }
         return cls(1, rest.workspaces, rest.base_bytes, rest.passing_bytes, plans)
 
+    def batch_workspaces(
+        self, device: AnyDevice, key: Sequence[KeyBases], batches: Sequence[int]
+    ) -> dict[int, int]:
+        """Bytes of the workspaces for batches of up to so many vectors, which come in order.
+
+        See `KeyMsms.workspace_sizes`.
+        """
+        finite = [bases for bases in key if len(bases.finite)]
+        plans = [_plan(device, bases, self.multiples) for bases in finite]
+        needed, found = [0] * len(plans), {}
+        for batch in batches:
+            for at, (bases, plan) in enumerate(zip(finite, plans, strict=True)):
+                own = workspace_bytes(device, with_batch(plan, len(bases.finite), batch))
+                needed[at] = max(needed[at], own)
+            found[batch] = sum(_shared(sorted(needed, reverse=True), len(self.workspaces)))
+        return found
+
     def nbytes(self, device: AnyDevice) -> int:
         """All of it."""
         streamed = sum(plan.peak_bytes(device) for plan in self.streamed.values())
         return self.base_bytes + max(sum(self.workspaces), self.passing_bytes) + streamed
+
+
+def _shared(sizes: Sequence[int], count: int) -> list[int]:
+    """The sizes of `count` workspaces for MSMs that need so much each, the largest first.
+
+    MSMs take turns on them, so that each of few must do for any.
+    """
+    return list(sizes) if count >= len(sizes) else [*sizes[:1]] * count
 
 
 def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPlan:
@@ -199,9 +222,7 @@ class KeyMsms:
 
     def workspace_sizes(self, batches: Sequence[int]) -> list[int]:
         """Workspaces for any of the `batches`, as many as there are for one proof."""
-        sizes = sorted(self._needed(batches).values(), reverse=True)
-        count = len(self._sizes)
-        return sizes if count >= len(sizes) else sizes[:1] * count
+        return _shared(sorted(self._needed(batches).values(), reverse=True), len(self._sizes))
 
     def largest_batch(self, wanted: int) -> int:
         """How many vectors, of so many, all MSMs take together; one where bases are streamed."""

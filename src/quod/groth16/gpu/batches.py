@@ -9,6 +9,7 @@ have no digits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from quod.device.background import Background
 from quod.device.buffer import Buffer
@@ -28,9 +29,8 @@ MOST = 32
 # How often the domains of a batch fill what the device keeps resident at a time.
 _WAVES = 2
 
-# Batches in progress: one computed, one that is copied, and one that is finished by the host, which
-# takes about as long.
-_BATCHES = 3
+BATCHES = 3
+"""Batches in progress: one computed, one copied, and one finished by the host, as long as that."""
 
 
 def batch_size(device: AnyDevice, domain: int, largest_vector: int) -> int:
@@ -50,12 +50,14 @@ def _power_of_two(most: int) -> int:
 class GpuBatches:
     """The sums of up to `most` witnesses together, in a lane of their own; see `SumBatches`.
 
-    DeviceError where there are not `budget` bytes for two witnesses.
+    Witnesses alone have the slots `alone`. DeviceError where there are not `budget` bytes for two
+    witnesses.
     """
 
     def __init__(
-        self, device: AnyDevice, lane: Lane, wanted: int, witness_bytes: int, budget: int
-    ) -> None:
+        self, device: AnyDevice, lane: Lane, wanted: int, witness_bytes: int, budget: int,
+        alone: Slots[Any],
+    ) -> None:  # fmt: skip
         most = _power_of_two(lane.msms.largest_batch(wanted))
         while most > 1 and _needed(lane, most, witness_bytes) > budget:
             most //= 2
@@ -63,9 +65,10 @@ class GpuBatches:
             raise DeviceError("there is no memory for the sums of two witnesses together")
         self.most = most
         self.nbytes = _needed(lane, most, witness_bytes)
-        own = lane.beside(_sizes(most))
+        own = lane.beside(batch_sizes(most))
         self._runner = own.runner
-        self._slots = Slots(lambda: _BatchSlot(device, own, most, witness_bytes), _BATCHES)
+        self._alone = alone
+        self._slots = Slots(lambda: _BatchSlot(device, own, most, witness_bytes), BATCHES)
         # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
         self._slots.fill()
 
@@ -75,18 +78,23 @@ class GpuBatches:
         """See `SumBatches`."""
         return GpuSums.started(self._slots, witnesses, beside, context)
 
+    def wait(self, *, alone: bool) -> None:
+        """See `SumBatches`."""
+        if not (alone and self._alone.is_free):
+            self._slots.wait()
+
     def close(self) -> None:
         """Ends the thread that waits for work."""
         self._runner.close()
 
 
-def _sizes(most: int) -> tuple[int, ...]:
-    """Batches that are recorded: powers of two."""
+def batch_sizes(most: int) -> tuple[int, ...]:
+    """Batches of up to so many that are recorded: powers of two, the fewest first."""
     return tuple(1 << bits for bits in range(1, most.bit_length()))
 
 
 def _needed(lane: Lane, most: int, witness_bytes: int) -> int:
-    return lane.batch_bytes(_sizes(most)) + _BATCHES * most * witness_bytes
+    return lane.batch_bytes(batch_sizes(most)) + BATCHES * most * witness_bytes
 
 
 class _BatchSlot:

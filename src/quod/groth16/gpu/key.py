@@ -122,7 +122,7 @@ class GpuKey:
                 try:
                     self._batches = GpuBatches(
                         self._device, lane, self._batch, zkey.variables * zkey.fr.bytes,
-                        self._budget - self._own_bytes,
+                        self._budget - self._own_bytes, self.slots,
                     )  # fmt: skip
                 except DeviceError:
                     # Too little memory, which one proof after the other does without.

@@ -74,8 +74,9 @@ class Groth16Loader:
         )
         try:
             stop()
-            # Else the first proof would wait for it.
+            # Else the first proof would wait for it, and the first ones that come together.
             ready.prepare()
+            _ = ready.most_together
         except BaseException:
             ready.close()
             raise

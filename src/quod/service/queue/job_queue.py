@@ -298,11 +298,23 @@ class JobQueue:
 
         `LeaseLostError` if the partition is no longer this worker's.
         """
-        exact_bytes("the result", result)
-        most = self.limits.result_bytes
-        if len(result) > most:
-            raise InputError(f"the result has {len(result)} bytes, and at most {most} are taken")
-        return self._settle(Report(_lease(lease), Outcome.SUCCEEDED, result))
+        return _or_raise(self._writer.put(self._finishing(lease, result)).result())
+
+    def finish_many(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
+        """`finish` of several at once: of each None, or why its result was not taken."""
+        put: list[Future[Job | ServiceError] | QuodError] = []
+        for one in checked_list("the results", results):
+            try:
+                put.append(self._writer.put(self._finishing(*_pair(one))))
+            except QuodError as error:
+                put.append(error)
+        return [one if isinstance(one, QuodError) else _error_of(one) for one in put]
+
+    def _finishing(self, lease: object, result: object) -> Call:
+        own, most = exact_bytes("the result", result), self.limits.result_bytes
+        if len(own) > most:
+            raise InputError(f"the result has {len(own)} bytes, and at most {most} are taken")
+        return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, own))
 
     def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:
         """The attempt failed. With `retry` it is made again, up to `Limits.max_attempts` in all.
@@ -434,6 +446,22 @@ def _or_raise(outcome: Job | ServiceError) -> Job:
     if isinstance(outcome, ServiceError):
         raise outcome
     return outcome
+
+
+def _error_of(settled: Future[Job | ServiceError]) -> QuodError | None:
+    """Why something was not settled, once that is known."""
+    try:
+        outcome = settled.result()
+    except QuodError as error:
+        return error
+    return outcome if isinstance(outcome, ServiceError) else None
+
+
+def _pair(value: object) -> tuple[object, object]:
+    match value:
+        case (lease, result):
+            return lease, result
+    raise InputError(f"of each result give its lease and bytes, not {shown_kind(value)}")
 
 
 def _lease(value: object) -> Lease:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import BinaryIO, Protocol
 
-from quod.errors import ServiceError
+from quod.errors import QuodError, ServiceError
 from quod.service.queue import JobQueue, Lease
 from quod.service.worker.placement import Placement
 
@@ -23,7 +23,8 @@ class Jobs(Protocol):
 
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]: ...
 
-    def finish(self, lease: Lease, result: bytes) -> None: ...
+    def finish(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
+        """Hands several results in; of each why it was not taken, if it was not."""
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None: ...
 
@@ -59,8 +60,8 @@ class OwnJobs:
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]:
         return self._queue.renew(leases, stage=stage)
 
-    def finish(self, lease: Lease, result: bytes) -> None:
-        self._queue.finish(lease, result)
+    def finish(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
+        return self._queue.finish_many(results)
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
         self._queue.fail(lease, code, message, retry=retry)

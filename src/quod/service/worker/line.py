@@ -9,33 +9,48 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from queue import Queue
 
 from quod.frozen import frozen
+from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
+
+# How often a step that waits to begin looks whether what it waits for has been given up.
+_LOOK_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
 
 @frozen
 class Step:
-    """What is done with work, by how many threads, and how much may wait for it."""
+    """What is done with a group, by how many threads, and how much may wait for it.
+
+    Works that end with it do not go on. The step that brings groups together has `together`, which
+    waits until the device can take a work, told whether that one is alone, and says how many may be
+    begun with it. It begins nothing that the step behind it has no thread for: what is begun holds
+    memory of the device, for which the steps behind may wait. What was tried before is begun once
+    nothing else is, and nothing beside it.
+    """
 
     name: str
-    do: Callable[[Work], None]
+    do: Callable[[Group], None]
     threads: int
     room: int
+    together: Callable[[Work, bool], int] | None = None
 
 
 class Line:
-    """All of the steps. What a step raises goes to `failed`, which ends the work."""
+    """All of the steps. What a step raises goes to `failed`, which ends the works of the group."""
 
     def __init__(
         self, steps: Sequence[Step], failed: Callable[[Work, BaseException], None]
     ) -> None:
         self._failed = failed
         self._steps = steps
-        self._queues: list[Queue[Work | None]] = [Queue(max(1, step.room)) for step in steps]
+        self._queues = [Waiting(step.room) for step in steps]
+        self._begun = {
+            at: _Begun(steps[at + 1].threads)
+            for at, step in enumerate(steps) if step.together is not None
+        }  # fmt: skip
         self._threads = [
             [
                 threading.Thread(target=self._run, args=(at,), name=f"quod-{step.name}-{number}")
@@ -49,22 +64,38 @@ class Line:
 
     def put(self, work: Work) -> None:
         """Gives work to the first step."""
-        self._queues[0].put(work)
+        self._queues[0].put([work])
 
     def _run(self, at: int) -> None:
         step, source = self._steps[at], self._queues[at]
-        while (work := source.get()) is not None:
+        begins, began = self._begun.get(at), self._begun.get(at - 1)
+        while (group := source.get()) is not None:
+            if begins is not None:
+                begins.enter(group[0])
             try:
-                step.do(work)
-                if at + 1 < len(self._steps):
-                    self._queues[at + 1].put(work)
+                if step.together is not None and begins is not None:
+                    group = _gathered(group[0], source, step.together)
+                    begins.join(group[1:])
+                step.do(group)
             except BaseException as error:
-                try:
-                    self._failed(work, error)
-                except Exception:
-                    _log.exception("the end of a failed proof could not be told")
+                for work in group:
+                    self._fail(work, error)
+            group = [work for work in group if not work.ended]
+            if group and at + 1 < len(self._steps):
+                self._queues[at + 1].put(group)
+            elif begins is not None:
+                begins.leave(group)
+            if began is not None:
+                began.leave(group)
             # Work that has ended must not live on until the next one comes.
-            del work
+            del group
+
+    def _fail(self, work: Work, error: BaseException) -> None:
+        if not work.ended:
+            try:
+                self._failed(work, error)
+            except Exception:
+                _log.exception("the end of a failed proof could not be told")
 
     def close(self) -> None:
         """Does what there is, then ends the threads."""
@@ -73,3 +104,45 @@ class Line:
                 queue.put(None)
             for thread in threads:
                 thread.join()
+
+
+def _gathered(first: Work, source: Waiting, together: Callable[[Work, bool], int]) -> Group:
+    """A work with those like it that wait when the device can take them."""
+    most = together(first, not source.has_like(first))
+    return [first, *source.more_like(first, most - 1)]
+
+
+class _Begun:
+    """What one step has begun and the next one has not passed on: `most`, or one that is alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count = most, 0
+        self._works: list[Work] = []
+        self._changed = threading.Condition()
+
+    def enter(self, first: Work) -> None:
+        """Waits until one more may be begun."""
+        with self._changed:
+            # Nobody tells when a work is given up.
+            while not self._changed.wait_for(lambda: self._has_room(first), _LOOK_SECONDS):
+                pass
+            self._works.append(first)
+            self._count += 1
+
+    def _has_room(self, first: Work) -> bool:
+        """What hangs is given up, and does not keep others from being tried again."""
+        wanted = [work for work in self._works if not work.gone]
+        in_company = not wanted or not any(work.tried for work in (first, *wanted))
+        return in_company and self._count < self._most
+
+    def join(self, others: Group) -> None:
+        """What is begun together with the one that came last."""
+        with self._changed:
+            self._works += others
+
+    def leave(self, group: Group) -> None:
+        """One has ended, or goes on without the device."""
+        with self._changed:
+            self._works = [work for work in self._works if not work.ended and work not in group]
+            self._count -= 1
+            self._changed.notify_all()

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 
+WHOLE = 32
+"""Parts of a permit: a witness that is proved together with others has one or more of them."""
+
 # Proofs in a row that went well, after which one more is tried.
 _GOOD = 16
 
 
 class Permits:
-    """Up to `most` of them; fewer after memory was short, and again more when all goes well."""
+    """Up to `most` of them; fewer after memory was short, and again more when all goes well.
+
+    They are taken whole and given back in parts.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = self._limit = most
@@ -23,15 +29,27 @@ class Permits:
     def take(self, most: int, timeout: float) -> int:
         """Takes up to so many, one at least unless there is none within `timeout` seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._held < self._limit, timeout)
-            count = max(0, min(most, self._limit - self._held))
-            self._held += count
-            return count
+            self._changed.wait_for(lambda: self._room >= WHOLE, timeout)
+            return self._take(most, WHOLE)
 
-    def give_back(self, count: int = 1) -> None:
+    def take_parts(self, most: int, part: int) -> int:
+        """Takes up to so many times `part` of one, as many as there are now."""
+        with self._changed:
+            return self._take(most, part)
+
+    @property
+    def _room(self) -> int:
+        return self._limit * WHOLE - self._held
+
+    def _take(self, most: int, part: int) -> int:
+        count = max(0, min(most, self._room // part))
+        self._held += count * part
+        return count
+
+    def give_back(self, parts: int) -> None:
         """Some of what was taken."""
         with self._changed:
-            self._held -= count
+            self._held -= parts
             self._changed.notify_all()
 
     def shrink(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
-from quod.errors import VerificationError
+from quod.errors import TryAgainError, VerificationError
 from quod.formats import Witness
 from quod.frozen import frozen
 from quod.groth16 import Proof
+from quod.groth16.together import Begun
 from quod.proving.busy import BusyMeter
 from quod.service.errors import NotFoundError
 from quod.service.keys import ResidentKeys
@@ -19,6 +21,7 @@ from quod.service.worker.line import Step
 from quod.service.worker.pool import Stage, StageRecord
 from quod.service.worker.result import result_bytes
 from quod.service.worker.settings import WorkerSettings
+from quod.service.worker.waiting import Group
 from quod.service.worker.witnesses import Calculate, witness_of
 from quod.service.worker.work import GoneError, Work
 
@@ -30,8 +33,9 @@ _READERS = 2
 class Stages:
     """What the stages work with.
 
-    `computed`, `done` and `faulty` are told how work gets on; `tell` calls the queue, again while
-    it does not answer.
+    `computed`, `done`, `failed` and `faulty` are told how work gets on; `tell` calls the queue,
+    again while it does not answer. `together` is told how many witnesses of a key that was leased
+    are proved together.
     """
 
     worker: str
@@ -43,6 +47,8 @@ class Stages:
     record: Callable[[StageRecord], None]
     computed: Callable[[Work], None]
     done: Callable[[Work], None]
+    failed: Callable[[Work, BaseException], None]
+    together: dict[str, int]
     tell: Callable[[Callable[[], None]], None]
     faulty: Callable[[str], None]
 
@@ -50,14 +56,36 @@ class Stages:
         """As a line does them. One thread submits to the device, several wait for it."""
         settings = self.settings
         waiting = 2 * settings.most_lanes
+        # Two of each lane are begun at a time, or three groups.
+        begun = max(waiting, 3)
         return [
-            Step("witness", self.read, _READERS, settings.ahead + waiting),
+            Step("witness", self._each(self.read), _READERS, settings.ahead + waiting),
             # One more than may wait for keys that are loaded.
-            Step("key", self.lease, settings.ahead + 1, 1),
-            Step("upload", self.begin, 1, 1),
-            Step("prove", self.compute, waiting, 1),
-            Step("check", self.check, settings.checks, settings.checks),
+            Step("key", self._each(self.lease), settings.ahead + 1, 1),
+            Step("upload", self.begin_group, 1, 1, self._turn),
+            Step("prove", self._each(_enter(Stage.PROVE), self.compute), begun, begun),
+            Step("check", self.check_group, settings.checks, settings.checks),
         ]
+
+    def _each(self, *steps: Callable[[Work], None]) -> Callable[[Group], None]:
+        """Takes each step with all works of a group before the next one.
+
+        A work that fails leaves the others alone.
+        """
+
+        def in_turn(group: Group) -> None:
+            for step in steps:
+                for work in group:
+                    if not work.ended:
+                        self._attempt(work, step)
+
+        return in_turn
+
+    def _attempt(self, work: Work, do: Callable[[Work], None]) -> None:
+        try:
+            do(work)
+        except BaseException as error:
+            self.failed(work, error)
 
     def read(self, work: Work) -> None:
         """The witness, from wherever it is."""
@@ -76,20 +104,56 @@ class Stages:
         """The key, which may have to be loaded."""
         with self._stage(work, Stage.KEY), work.cancellation:
             work.key = self.keys.lease(work.lease.key)
+        self.together[work.lease.key] = work.key.value.most_together
+
+    def _turn(self, work: Work, alone: bool) -> int:
+        """Waits until the device can take a work; how many may be begun with it."""
+        assert work.key is not None
+        key = work.key.value
+        key.wait_for_turn(alone=alone)
+        return key.most_together
+
+    def begin_group(self, group: Group) -> None:
+        """Begins one work, or several together."""
+        self._each(_enter(Stage.UPLOAD))(group)
+        wanted = [work for work in group if not work.ended]
+        if len(wanted) == 1:
+            self._attempt(wanted[0], self.begin)
+        elif wanted:
+            self._begin_together(wanted)
+
+    def _begin_together(self, group: Group) -> None:
+        begin = time.perf_counter_ns()
+        key, witnesses = group[0].key, [work.witness for work in group if work.witness is not None]
+        assert key is not None
+        for work in group:
+            work.together = True
+        begun = key.value.begin_together(witnesses, meter=self.meter)
+        # Whatever fails now, each has what is to be given back.
+        for work, own in zip(group, begun, strict=True):
+            work.pending = None if isinstance(own, Exception) else own
+        for work, own in zip(group, begun, strict=True):
+            self._attempt(work, partial(self._begun, own, begin))
 
     def begin(self, work: Work) -> None:
         """The witness goes to the device, and what it has to do."""
         assert work.witness is not None
         assert work.key is not None
-        work.enter(Stage.UPLOAD)
         begin = time.perf_counter_ns()
-        copied = work.witness.values.nbytes
         work.pending = work.key.value.begin(
             work.witness, meter=self.meter, pinned=work.buffer is not None
         )
-        # It is on the device, and another one may be read meanwhile.
+        self._begun(work.pending, begin, work)
+
+    def _begun(self, pending: Begun, since: int, work: Work) -> None:
+        """What is on the device."""
+        if isinstance(pending, Exception):
+            raise pending
+        assert work.witness is not None
+        copied = work.witness.values.nbytes
+        # Another one may be read meanwhile.
         work.leave_buffer()
-        span = work.pending.spans.get("upload", (begin, begin))
+        span = pending.spans.get("upload", (since, since))
         self._record(work, Stage.UPLOAD, *span, copied)
         work.check()
 
@@ -103,8 +167,13 @@ class Stages:
         self._record(work, Stage.PROVE, *span)
         self.computed(work)
 
+    def check_group(self, group: Group) -> None:
+        """The verifier's answers, and the results to the queue."""
+        self._each(_enter(Stage.CHECK), self.check)(group)
+        self._hand_in([work for work in group if not work.ended])
+
     def check(self, work: Work) -> None:
-        """The verifier's answer, and the result to the queue."""
+        """The verifier's answer, and the result."""
         assert work.pending is not None
         assert work.proof is not None
         proof, public = work.proof, work.pending.public
@@ -115,9 +184,28 @@ class Stages:
                 work.pending.check(proof)
             except VerificationError:
                 proof, public = self._again(work)
-        result = result_bytes(proof, public)
-        self.tell(lambda: self.jobs.finish(work.lease, result))
-        self.done(work)
+        work.result = result_bytes(proof, public)
+
+    def _hand_in(self, left: list[Work]) -> None:
+        """Results to the queue, which is told again of those that it could not take."""
+
+        def finish() -> None:
+            results = [(work.lease, work.result) for work in left if work.result is not None]
+            again: TryAgainError | None = None
+            for work, outcome in zip(tuple(left), self.jobs.finish(results), strict=True):
+                if isinstance(outcome, TryAgainError):
+                    again = outcome
+                    continue
+                left.remove(work)
+                if outcome is None:
+                    self.done(work)
+                else:
+                    self.failed(work, outcome)
+            if again is not None:
+                raise again
+
+        if left:
+            self.tell(finish)
 
     def _again(self, work: Work) -> tuple[Proof, list[int]]:
         assert work.key is not None
@@ -143,3 +231,8 @@ class Stages:
                 (begin + to_wall) / 1e9, (end + to_wall) / 1e9, payload,
             )
         )  # fmt: skip
+
+
+def _enter(stage: Stage) -> Callable[[Work], None]:
+    """Has works come to a stage, all of a group before the first one passes it for all."""
+    return lambda work: work.enter(stage)

@@ -11,11 +11,12 @@ from typing import BinaryIO
 from quod.device.cancellation import Cancellation
 from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey
-from quod.groth16.prover import PendingProof
+from quod.groth16.together import AnyPending
 from quod.service.keys import Lease as KeyLease
 from quod.service.queue import Lease
 from quod.service.worker.buffers import Bytes, WitnessBuffers
 from quod.service.worker.jobs import Jobs
+from quod.service.worker.permits import WHOLE
 from quod.service.worker.pool import Stage
 
 
@@ -27,23 +28,25 @@ class Work:
     """What a stage finds of a partition, and leaves for the next one.
 
     `entered` is when it came to its stage, by the monotonic clock; `told` the stage that the queue
-    was told of, and `renewed` when. `reserved` bytes of the budget are its own; `permitted` says
-    whether it has a permit, and `buffer` what its witness is read into, if that is no memory of its
-    own: one of `buffers`.
+    was told of, and `renewed` when. `reserved` bytes of the budget are its own; `part` is what it
+    is given of a permit, and `permitted` what it has of one; `together` says that it was begun with
+    others. `result` is what it came to, and `buffer` what its witness is read into, if that is no
+    memory of its own: one of `buffers`.
     """
 
-    def __init__(self, lease: Lease) -> None:
-        self.lease = lease
+    def __init__(self, lease: Lease, part: int = WHOLE) -> None:
+        self.lease, self.part, self.permitted = lease, part, 0
         self.stage = Stage.WITNESS
         self.entered = self.renewed = time.monotonic()
         self.told: Stage | None = None
         self.reserved = 0
-        self.gone = self.ended = self.permitted = False
+        self.gone = self.ended = self.together = False
         self.cancellation = Cancellation()
         self.witness: Witness | None = None
         self.key: KeyLease[ProvingKey] | None = None
-        self.pending: PendingProof | None = None
+        self.pending: AnyPending | None = None
         self.proof: Proof | None = None
+        self.result: bytes | None = None
         self.buffers: WitnessBuffers | None = None
         self.buffer: Bytes | None = None
         self.kept: BytesIO | None = None
@@ -57,6 +60,20 @@ class Work:
         """GoneError if nobody wants it any more."""
         if self.gone:
             raise GoneError
+
+    @property
+    def tried(self) -> bool:
+        """Whether an attempt at it has failed, or a worker has died with it."""
+        return self.lease.attempt > 1
+
+    def goes_with(self, other: Work) -> bool:
+        """Whether both may be begun together: of one key, and in no worker's hands before.
+
+        What one had that died, or that failed with others, is guilty or not.
+        """
+        if self.key is None or other.key is None or self.key.value is not other.key.value:
+            return False
+        return self.lease.token == other.lease.token == 1
 
     def give_up(self) -> None:
         """Nobody wants it any more: what can be stopped stops, the rest ends with its stage."""
@@ -90,7 +107,7 @@ class Work:
         """Gives back what it has of the key, and its memory."""
         pending, key = self.pending, self.key
         self.pending = self.key = None
-        self.witness = self.proof = self.kept = None
+        self.witness = self.proof = self.kept = self.result = None
         if pending is not None:
             pending.close()
         self.leave_buffer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from quod.curve.named import CURVES
 from quod.errors import QuodError, TryAgainError
@@ -18,7 +18,7 @@ from quod.service.worker.failures import Failure, Fault, failure_of
 from quod.service.worker.jobs import Jobs
 from quod.service.worker.keeper import Keeper
 from quod.service.worker.line import Line
-from quod.service.worker.permits import Permits
+from quod.service.worker.permits import WHOLE, Permits
 from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.rehearsal import rehearse
 from quod.service.worker.settings import WorkerSettings
@@ -63,6 +63,7 @@ class Worker:
         self._permits = Permits(2 * settings.most_lanes + settings.ahead)
         self._buffers: WitnessBuffers
         self._sizes: dict[str, tuple[int, int]] = {}
+        self._together: dict[str, int] = {}
         self._started = time.time()
         self._restarts = self._proofs = self._failures = 0
         self._problem = ""
@@ -158,9 +159,11 @@ class Worker:
                 if self._goes_on():
                     with keys.lease(name) as lease:
                         rehearse(lease.value)
+                        self._together[lease.key] = lease.value.most_together
             stages = Stages(
                 self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
-                self._record, self._computed, self._done, self._tell, self._quarantine,
+                self._record, self._computed, self._done, self._failed, self._together,
+                self._tell, self._quarantine,
             )  # fmt: skip
             line = Line(stages.steps(), self._failed)
             keeper = Keeper(
@@ -192,30 +195,55 @@ class Worker:
                 self._changed.wait(_CLAIM_SECONDS)
                 return
         count = self._permits.take(most, _CLAIM_SECONDS)
-        for work in self._claimed(only, count) if count else ():
+        if not count:
+            return
+        works = self._claimed(keys, only, count)
+        self._put(line, keys, works)
+        if len(works) < count:
+            # Nothing else waits.
+            return
+        # What else waits of keys of which witnesses are proved together goes with these.
+        for key, part in {work.lease.key: work.part for work in works}.items():
+            if more := self._permits.take_parts(WHOLE // part - 1, part):
+                self._put(line, keys, self._claimed(keys, [key], more, part))
+
+    def _put(self, line: Line, keys: ResidentKeys, works: Sequence[Work]) -> None:
+        for work in works:
             try:
                 self._reserve(work, keys)
                 line.put(work)
             except BaseException as error:
                 self._failed(work, error)
 
-    def _claimed(self, only: list[str] | None, count: int) -> list[Work]:
-        """Works of new leases, up to as many as permits were taken."""
+    def _parts(self, keys: ResidentKeys) -> dict[str, int]:
+        """What of a permit a witness of each key that is there is given."""
+        there = [one.key for one in keys.status().keys if one.ready]
+        return {key: max(1, WHOLE // self._together.get(key, 1)) for key in there}
+
+    def _claimed(
+        self, keys: ResidentKeys, only: list[str] | None, count: int, part: int = WHOLE
+    ) -> list[Work]:
+        """Works of new leases, up to as many as permits were taken, or parts of them.
+
+        Waits for the first one, but not for what goes with it in parts.
+        """
+        wait = _CLAIM_SECONDS if part == WHOLE else 0.0
         works: list[Work] = []
         with self._changed:
             self._claiming = self._takes_work()
         try:
             if self._claiming:
-                leases = self._jobs.claim(keys=only, most=count, wait=_CLAIM_SECONDS)
-                works = [Work(lease) for lease in leases]
+                leases = self._jobs.claim(keys=only, most=count, wait=wait)
+                parts = self._parts(keys) if leases and part == WHOLE else {}
+                works = [Work(lease, parts.get(lease.key, part)) for lease in leases]
         except TryAgainError as error:
             _log.warning("nothing could be claimed: %s", error)
             time.sleep(_CLAIM_SECONDS)
         finally:
-            self._permits.give_back(count - len(works))
+            self._permits.give_back(count * part - sum(work.part for work in works))
             with self._changed:
                 for work in works:
-                    work.permitted = True
+                    work.permitted = work.part
                     self._in_hand[id(work)] = work
                 stopped = self._closing or self._quarantined
                 self._claiming = False
@@ -248,7 +276,9 @@ class Worker:
             nbytes, read = witness_bytes(file, lease, *self._sizes[lease.key])
         if read:
             work.buffers = self._buffers
-            work.buffer = self._buffers.take(read, given_up=lambda: work.gone)
+            # Of a group none waits for a buffer: they are copied once more in any case.
+            grouped = work.part < WHOLE
+            work.buffer = self._buffers.take(read, given_up=lambda: work.gone or grouped)
         # What is read into a buffer takes nothing beside it.
         if work.buffer is None and self._budget.take(nbytes, given_up=lambda: work.gone):
             work.reserved = nbytes
@@ -270,9 +300,9 @@ class Worker:
 
     def _computed(self, work: Work) -> None:
         """The device has done its part, and may have more."""
-        if work.permitted:
-            work.permitted = False
-            self._permits.give_back()
+        permitted, work.permitted = work.permitted, 0
+        if permitted:
+            self._permits.give_back(permitted)
 
     def _done(self, work: Work) -> None:
         self._permits.grow()
@@ -312,7 +342,12 @@ class Worker:
         else:
             if fault is Fault.MEMORY:
                 self._permits.shrink()
-            jobs.fail(lease, failure.code, failure.message, fault is not Fault.REQUEST)
+            if work.together and fault is not Fault.REQUEST:
+                # Whichever of them is to blame: each is begun alone the next time.
+                _log.warning("a proof that was made with others is made again: %s", failure.message)
+                jobs.release(lease)
+            else:
+                jobs.fail(lease, failure.code, failure.message, fault is not Fault.REQUEST)
 
     def _tell(self, report: Callable[[], None]) -> None:
         """Does it again while the queue cannot be reached, or cannot write."""

@@ -60,8 +60,13 @@ class RemoteJobs:
         ]
         return [one if isinstance(one, ServiceError) else None for one in found]
 
-    def finish(self, lease: Lease, result: bytes) -> None:
-        self._channel.call("finish", {"lease": _named(lease)}, result)
+    def finish(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
+        given = {
+            "leases": [_named(lease) for lease, _ in results],
+            "lengths": [len(result) for _, result in results],
+        }
+        found = self._channel.call("finish", given, b"".join(result for _, result in results))
+        return [None if one is None else decode_error(one) for one in found]
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
         given = {"lease": _named(lease), "code": code, "message": message, "retry": retry}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 import subprocess
@@ -34,7 +35,8 @@ _SILENT_LEASES = 2
 _CLOSE_SECONDS = 30.0
 
 _NO_KEYS = CacheStatus(False, {}, {}, 0, ())
-_AT_THE_DEVICE = (Stage.KEY, Stage.UPLOAD, Stage.PROVE)
+# Stages after which a partition is at the device, or next to come there, until it is computed.
+_AT_THE_DEVICE = (Stage.UPLOAD, Stage.KEY)
 
 _log = logging.getLogger(__name__)
 
@@ -225,8 +227,9 @@ class Supervisor:
                 self._proofs += status.proofs
                 self._failures += status.failures
                 self._restarts += status.restarts
-            at_device = [one for one in left if (one.job, one.partition) in self._at_device]
-        blamed = None if self._closing else next(iter(at_device or left), None)
+            passed = [self._at_device.get((one.job, one.partition)) for one in left]
+        oldest = [left[passed.index(stage)] for stage in _AT_THE_DEVICE if stage in passed]
+        blamed = None if self._closing else next(iter(oldest or left), None)
         for lease in left:
             try:
                 if lease is blamed:
@@ -266,17 +269,27 @@ class Supervisor:
 
     def _renew(self, given: dict[str, Any], _: bytes) -> list[object]:
         self._heard = time.monotonic()
-        void = LeaseLostError("the lease is void: it was given back before")
         known = [self._leases.get(tuple(one)) for one in given["leases"]]
         own = [lease for lease in known if lease is not None]
-        told = iter(self._queue.renew(own, stage=given["stage"]) if own else [])
-        outcomes: list[ServiceError | None] = [
-            void if lease is None else next(told) for lease in known
-        ]  # fmt: skip
-        return [None if one is None else encode_error(one) for one in outcomes]
+        told = self._queue.renew(own, stage=given["stage"]) if own else []
+        return [None if one is None else encode_error(one) for one in _outcomes(known, told)]
 
-    def _finish(self, given: dict[str, Any], body: bytes) -> None:
-        self._settle(given, lambda lease: self._queue.finish(lease, body))
+    def _finish(self, given: dict[str, Any], body: bytes) -> list[object]:
+        ends = list(itertools.accumulate(given["lengths"], initial=0))
+        if ends[-1] != len(body):
+            raise InputError("a message has other results than it says")
+        results = [body[begin:end] for begin, end in itertools.pairwise(ends)]
+        known = [self._leases.get(tuple(one)) for one in given["leases"]]
+        own = [
+            (lease, result)
+            for lease, result in zip(known, results, strict=True)
+            if lease is not None
+        ]
+        outcomes = _outcomes(known, self._queue.finish_many(own))
+        for lease, outcome in zip(known, outcomes, strict=True):
+            if lease is not None and not isinstance(outcome, TryAgainError):
+                self._forget(lease)
+        return [None if one is None else encode_error(one) for one in outcomes]
 
     def _fail(self, given: dict[str, Any], _: bytes) -> None:
         code, message, retry = given["code"], given["message"], given["retry"]
@@ -317,7 +330,7 @@ class Supervisor:
             case _:
                 raise InputError("a message names no lease")
         if found is None:
-            raise LeaseLostError("the lease is void: it was given back before")
+            raise _void()
         return found
 
     def _forget(self, lease: Lease) -> None:
@@ -334,4 +347,18 @@ class Supervisor:
         record = stage_record_of(given["record"])
         if record.stage in _AT_THE_DEVICE:
             self._at_device[record.job, record.partition] = record.stage
+        elif record.stage is Stage.PROVE:
+            self._at_device.pop((record.job, record.partition), None)
         self._record(record)
+
+
+def _void() -> LeaseLostError:
+    return LeaseLostError("the lease is void: it was given back before")
+
+
+def _outcomes(
+    known: Sequence[Lease | None], told: Sequence[QuodError | None]
+) -> list[QuodError | None]:
+    """What the queue told of the leases that are known, and that the others are void."""
+    own = iter(told)
+    return [_void() if lease is None else next(own) for lease in known]

@@ -1,0 +1,66 @@
+"""Works that wait for a step, in the order of their coming."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from quod.service.worker.permits import WHOLE
+from quod.service.worker.work import Work
+
+Group = Sequence[Work]
+"""Works that are begun together: one, or several of one key."""
+
+
+class Waiting:
+    """Room for `room` works, or as many more as have but a part of a place each."""
+
+    def __init__(self, room: int) -> None:
+        self._room = max(1, room) * WHOLE
+        self._groups: deque[Group | None] = deque()
+        self._used = 0
+        self._changed = threading.Condition()
+
+    def put(self, group: Group | None) -> None:
+        """Waits for room; None, which ends one of those that take, does not."""
+        with self._changed:
+            # One that needs a whole place does not wait until no parts are taken.
+            self._changed.wait_for(lambda: group is None or self._used < self._room)
+            self._used += self._size(group)
+            self._groups.append(group)
+            self._changed.notify_all()
+
+    def get(self) -> Group | None:
+        """What has waited longest, waited for."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._groups))
+            return self._took(self._groups.popleft())
+
+    def has_like(self, work: Work) -> bool:
+        """Whether anything waits that may be begun together with this work."""
+        with self._changed:
+            return any(self._is_like(work, group) for group in self._groups)
+
+    def more_like(self, work: Work, most: int) -> list[Work]:
+        """Takes up to so many that may be begun together with it, and waits for none."""
+        found: list[Work] = []
+        with self._changed:
+            for group in tuple(self._groups):
+                if len(found) < most and self._is_like(work, group):
+                    self._groups.remove(group)
+                    found += self._took(group) or ()
+        return found
+
+    @staticmethod
+    def _is_like(work: Work, group: Group | None) -> bool:
+        return group is not None and all(work.goes_with(other) for other in group)
+
+    def _took(self, group: Group | None) -> Group | None:
+        self._used -= self._size(group)
+        self._changed.notify_all()
+        return group
+
+    @staticmethod
+    def _size(group: Group | None) -> int:
+        return 0 if group is None else sum(work.part for work in group)

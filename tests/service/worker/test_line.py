@@ -1,0 +1,241 @@
+"""How works come together on the line, what waits for what, and what must not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quod.service.worker.line import Line, Step
+from quod.service.worker.permits import WHOLE, Permits
+from quod.service.worker.waiting import Group, Waiting
+from quod.service.worker.work import Work
+from tests.service.worker.conftest import SECONDS, eventually
+
+_LEASE = {"attempt": 1, "token": 1}
+
+
+def work(name: str, key: str = "k", part: int = WHOLE, **lease: int) -> Any:
+    """A work with its key, as far as the line looks at one."""
+    own: Any = Work(SimpleNamespace(job=name, **(_LEASE | lease)), part)  # type: ignore[arg-type]
+    own.key = SimpleNamespace(value=_KEYS[key])
+    return own
+
+
+_KEYS = {name: object() for name in "kl"}
+
+
+def names(group: Sequence[Work] | None) -> str:
+    return "".join(own.lease.job for own in group or ())
+
+
+# --- what waits
+
+
+def test_those_of_one_key_are_taken_and_others_keep_their_places() -> None:
+    waiting = Waiting(9)
+    for own in (
+        work("a"), work("b", "l"), work("c"), work("d", token=2), work("e", attempt=2, token=2),
+        work("f"), work("g"),
+    ):  # fmt: skip
+        waiting.put([own])
+    first = waiting.get()
+    assert names(first) == "a"
+    assert first is not None
+    assert waiting.has_like(first[0])
+    assert names(waiting.more_like(first[0], 2)) == "cf"
+    assert names(waiting.more_like(first[0], 9)) == "g"
+    assert waiting.more_like(first[0], 9) == []
+    assert not waiting.has_like(first[0])
+    # What was in a worker's hands before goes with none, and neither does what has no key yet.
+    again = work("h", token=2)
+    assert not again.goes_with(again)
+    assert not work("i").goes_with(SimpleNamespace(key=None, lease=work("j").lease))
+    assert [names(waiting.get()) for _ in range(3)] == ["b", "d", "e"]
+
+
+def test_room_is_for_works_or_more_parts() -> None:
+    waiting = Waiting(1)
+    half = WHOLE // 2
+    waiting.put([work("a", part=half)])
+    waiting.put([work("b", part=half)])
+    done: list[str] = []
+
+    def put() -> None:
+        waiting.put([work("c")])
+        done.append("c")
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    assert not done
+    # One that needs a whole place does not wait until no parts are taken.
+    assert names(waiting.get()) == "a"
+    thread.join(SECONDS)
+    assert done == ["c"]
+    # The end is not kept waiting.
+    waiting.put(None)
+    assert [names(waiting.get()) for _ in range(3)] == ["b", "c", ""]
+
+
+def test_permits_are_given_back_in_parts() -> None:
+    permits = Permits(2)
+    assert permits.take(9, 0.0) == 2
+    assert permits.take(1, 0.0) == 0
+    assert permits.take_parts(9, 1) == 0
+    permits.give_back(WHOLE - 1)
+    # One work of the two had but a part.
+    assert permits.take(1, 0.0) == 0
+    assert permits.take_parts(5, 8) == 3
+    permits.give_back(25)
+    assert permits.take(1, 0.0) == 1
+    assert permits.take_parts(0, 1) == 0
+
+
+# --- the line
+
+
+def line(*steps: Step) -> tuple[Line, list[tuple[str, str]]]:
+    """With what has failed, and the kind of its error."""
+    failed: list[tuple[str, str]] = []
+
+    def fail(own: Work, error: BaseException) -> None:
+        own.ended = True
+        failed.append((own.lease.job, type(error).__name__))
+
+    return Line(steps, fail), failed
+
+
+def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
+    turn, gate = threading.Event(), threading.Event()
+    alone: list[bool] = []
+    begun: list[str] = []
+    done: list[str] = []
+
+    def together(_: Work, is_alone: bool) -> int:
+        alone.append(is_alone)
+        gate.set()
+        assert turn.wait(SECONDS)
+        return 3
+
+    def begin(group: Group) -> None:
+        begun.append(names(group))
+        if "x" in names(group):
+            group[0].ended = True
+        if "y" in names(group):
+            raise ValueError
+
+    own, failed = line(
+        Step("begin", begin, 1, 9, together),
+        Step("done", lambda one: done.append(names(one)), 1, 1),
+    )
+    own.put(work("a"))
+    assert gate.wait(SECONDS)
+    for name in "bcdx":
+        own.put(work(name))
+    own.put(work("y", "l"))
+    turn.set()
+    own.close()
+    assert begun == ["abc", "dx", "y"]
+    # It was alone when it came, and others came while it waited for its turn.
+    assert alone == [True, False, True]
+    assert done == ["abc", "x"]
+    assert failed == [("y", "ValueError")]
+
+
+def test_what_was_tried_before_is_alone() -> None:
+    """Nothing is begun beside it, and it waits until nothing else is."""
+    leave = {name: threading.Event() for name in "abcd"}
+    inside: set[str] = set()
+    seen: list[set[str]] = []
+
+    def begin(group: Group) -> None:
+        inside.add(names(group))
+        seen.append(set(inside))
+
+    def prove(group: Group) -> None:
+        assert leave[names(group)].wait(SECONDS)
+        inside.discard(names(group))
+
+    own, failed = line(Step("begin", begin, 1, 9, lambda *_: 1), Step("prove", prove, 3, 3))
+    for one in (work("a"), work("b", token=2), work("c", attempt=2, token=2), work("d")):
+        own.put(one)
+    eventually(lambda: len(seen) == 2)
+    leave["a"].set()
+    leave["b"].set()
+    eventually(lambda: len(seen) == 3)
+    leave["c"].set()
+    leave["d"].set()
+    own.close()
+    assert seen == [{"a"}, {"a", "b"}, {"c"}, {"d"}]
+    assert failed == []
+
+
+def test_what_hangs_is_not_waited_for() -> None:
+    """Once it is given up, what was tried before is begun beside it."""
+    gate = threading.Event()
+    done: list[str] = []
+
+    def prove(group: Group) -> None:
+        assert names(group) != "a" or gate.wait(SECONDS)
+        done.append(names(group))
+
+    own, _ = line(Step("begin", lambda _: None, 1, 9, lambda *_: 1), Step("prove", prove, 2, 2))
+    hangs = work("a")
+    own.put(hangs)
+    own.put(work("b", attempt=2, token=2))
+    assert not done
+    hangs.gone = True
+    eventually(lambda: done == ["b"])
+    gate.set()
+    own.close()
+    assert done == ["b", "a"]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_checks_that_need_the_device_get_it(slots: int) -> None:
+    """Slots are given back by the step that proves, which waits for the one that checks.
+
+    Were more begun than that step has threads for, all slots would be held by what waits for it.
+    """
+    free = threading.Semaphore(slots)
+    all_wait, count = threading.Event(), 16
+    passed: list[str] = []
+
+    def begin(_: Group) -> None:
+        assert free.acquire(timeout=SECONDS)
+
+    def prove(_: Group) -> None:
+        free.release()
+
+    def check(group: Group) -> None:
+        # Until the line stands still behind it.
+        assert all_wait.wait(SECONDS)
+        assert free.acquire(timeout=SECONDS / 4)
+        free.release()
+        passed.append(names(group))
+
+    begun: list[int] = []
+    own, failed = line(
+        Step("begin", _counting(begun, begin), 1, 1, lambda *_: 1),
+        Step("prove", prove, slots, slots), Step("check", check, 2, 2),
+    )  # fmt: skip
+    putting = threading.Thread(target=lambda: [own.put(work(f"{at},")) for at in range(count)])
+    putting.start()
+    # Two at each thread of the check, two before it, and one in each of the others' hands.
+    eventually(lambda: len(begun) == 4 + slots)
+    all_wait.set()
+    putting.join(SECONDS)
+    own.close()
+    assert len(passed) == count
+    assert failed == []
+
+
+def _counting(calls: list[int], do: Callable[[Group], None]) -> Callable[[Group], None]:
+    def counted(group: Group) -> None:
+        calls.append(len(group))
+        do(group)
+
+    return counted
