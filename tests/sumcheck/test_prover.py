@@ -139,6 +139,19 @@ def test_rounds_on_large_tables_are_those_of_small_ones(
     assert np.array_equal(run(log_capacity, 1, in_place=True), wanted)
 
 
+def test_a_pass_for_two_rounds_is_for_devices_with_room_for_it() -> None:
+    """Within portable WebGPU nine values of all instances are more memory than a workgroup has."""
+    shape = Shape(FIELDS["m31.4"], FORMS["product"], 1, True)
+    for executor, depth in (("ir", 2), ("wgsl", 1)):
+        plan = SumcheckPlan(EmulatedDevice(executor=executor), shape, 7, log_capacity=3)
+        assert plan.passes[0].depth == depth
+        memory = Mock()
+        plan.record(
+            Mock(), Inputs(memory, memory), equality=memory, progress=memory, proof=memory,
+            folded=memory, partial=memory,
+        )  # fmt: skip
+
+
 def test_sumchecks_that_fill_a_gpu_share_its_multiprocessors() -> None:
     """Three workgroups of them fit the memory of each, and a single one has all of it."""
     device = EmulatedDevice(multiprocessors=4)

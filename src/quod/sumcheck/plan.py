@@ -219,7 +219,14 @@ class SumcheckPlan:
             return self._depth
         is_short = self.shape.in_base > 0 and self.field.degree > 1
         pays = number == 0 and is_short and self.shape.degree == 2
-        return 2 if pays and not self.device.host_memory else 1
+        return 2 if pays and not self.device.host_memory and self._two_rounds_fit else 1
+
+    @property
+    def _two_rounds_fit(self) -> bool:
+        """Whether workgroups have room to add up the values of two rounds."""
+        machine = self.device.machine(self._lanes)
+        sums = WorkgroupSums.elements(machine, len(evaluated(self.shape.degree, 2)))
+        return sums * self._element_bytes <= machine.shared_bytes_limit
 
     def _entries(self, step: Pass) -> int:
         """How many indices a pass goes over."""
