@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from quod.device.cpu.device import CpuDevice
 from quod.field.array import from_integers, to_integers
 from quod.field.named_extensions import M31_3
 from quod.field.tower import TowerField, frobenius_factors, signed_digits
+from quod.field.tower_lanes import LaneTower
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from tests.field.models import hostile_integers
 from tests.reference.field import fields_of
@@ -31,8 +32,11 @@ LONG = 0xF00000000000009F
 COUNT = 19
 
 
-def computed(tower: TowerField, operation: str, x: Any, y: Any) -> Any:
-    (a0, a1, a2), (a3, _, _) = y
+def computed(
+    tower: TowerField | LaneTower, operation: str, x: Any, y: Any, line: Sequence[Any]
+) -> Any:
+    """`line` has the coefficients of w^0, w^2, w^4 and w^1 of y."""
+    a0, a1, a2, a3 = line
     return {
         "multiply": lambda: tower.multiply(x, y),
         "square": lambda: tower.square(x),
@@ -93,7 +97,8 @@ def tower_operations(
     with k.if_(i < n):
         x, y = tower.load(a, i), tower.load(b, i)
         for j, operation in enumerate(operations):
-            result = computed(tower, operation, x, y)
+            (a0, a1, a2), (a3, _, _) = y
+            result = computed(tower, operation, x, y, (a0, a1, a2, a3))
             tower.store(out, i * len(operations) + j, result)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from quod.curve.named import CURVES
@@ -14,36 +12,15 @@ from quod.kernel.interpreter import interpret
 from quod.kernel.machine import Machine
 from tests.field.test_tower import (
     CYCLOTOMIC,
-    LONG,
     OPERATIONS,
     arguments,
     check,
+    computed,
     cyclotomic,
     operands,
     tower_of,
 )
 from tests.support.executors import executors, ptx_executor
-
-
-def computed(lanes: LaneTower, operation: str, x: Any, y: Any) -> Any:
-    # Coefficients of w^0, w^2, w^4 and w^1, in all lanes.
-    a0, a1, a2, a3 = (lanes.of(y, lane) for lane in (0, 2, 4, 1))
-    found = {
-        "multiply": lambda: lanes.multiply(x, y),
-        "square": lambda: lanes.square(x),
-        "inverse": lambda: lanes.inverse(x),
-        "conjugate": lambda: lanes.conjugate(x),
-        "line_013": lambda: lanes.multiply_by_line(x, [(0, a0), (1, a1), (3, a2)]),
-        "line_023": lambda: lanes.multiply_by_line(x, [(0, a0), (2, a1), (3, a3)]),
-        "frobenius1": lambda: lanes.frobenius(x, 1),
-        "frobenius2": lambda: lanes.frobenius(x, 2),
-        "frobenius3": lambda: lanes.frobenius(x, 3),
-        "cyclotomic_square": lambda: lanes.cyclotomic_square(x),
-        "power_1": lambda: lanes.cyclotomic_power(x, 1),
-        "power_long": lambda: lanes.cyclotomic_power(x, LONG),
-        "power_minus": lambda: lanes.cyclotomic_power(x, -6),
-    }
-    return found[operation]()
 
 
 @kernel(workgroup=LANES)
@@ -55,8 +32,9 @@ def lane_operations(
     lanes = LaneTower(tower_of(k, CURVES[curve]))
     i = k.workgroup_id()
     x, y = lanes.load(a, i), lanes.load(b, i)
+    line = [lanes.of(y, lane) for lane in (0, 2, 4, 1)]
     for j, operation in enumerate(operations):
-        lanes.store(out, i * len(operations) + j, computed(lanes, operation, x, y))
+        lanes.store(out, i * len(operations) + j, computed(lanes, operation, x, y, line))
 
 
 # An inverse takes seconds to compile; pairings of all curves have one.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from quod.curve.array import from_points
 from quod.curve.groups import PairingGroup
 from quod.curve.named import CURVES
-from quod.curve.pairing_exponent import final_exponentiation
+from quod.curve.pairing_exponent import power_of_product
 from quod.curve.pairing_lanes import miller_loops_by_lanes, pairing_final_by_lanes
 from quod.curve.pairing_loop import MillerLoop
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
@@ -50,8 +50,7 @@ def miller_loops(
     loop = MillerLoop(k, CURVES[curve])
     i = k.global_id()
     with k.if_(i < n):
-        infinite, value = loop.loaded(p, q, i)
-        loop.tower.store(out, i, loop.tower.select(infinite, loop.tower.one(), value))
+        loop.compute(p, q, out, i)
 
 
 @kernel
@@ -59,11 +58,8 @@ def pairing_final(
     k: Builder, n: U32, values: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
     """out[0] in Fq12 = the product of n values to the power (q^12 - 1)/r, by one instance."""
-    parameters = CURVES[curve]
-    tower = MillerLoop(k, parameters).tower
-    with k.range(0, n, carry=tower.one()) as loop:
-        loop.next(tower.multiply(loop.carried, tower.load(values, loop.index)))
-    tower.store(out, 0, final_exponentiation(tower, parameters, loop.results))
+    loop = MillerLoop(k, CURVES[curve])
+    power_of_product(loop.tower, loop.curve, n, values, out)
 
 
 def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int]:

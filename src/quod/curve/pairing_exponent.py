@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from quod.curve.parameters import Family, PairingCurve
+from quod.field.tower import Fq12Arithmetic
+from quod.kernel.value import Value
 
 E = TypeVar("E")
 
 
-class Tower(Protocol[E]):
-    """Fq12 as one instance has it (`TowerField`), or a subgroup (`LaneTower`)."""
-
-    def multiply(self, a: E, b: E) -> E: ...
-
-    def inverse(self, a: E) -> E: ...
-
-    def conjugate(self, a: E) -> E: ...
-
-    def frobenius(self, a: E, power: int) -> E: ...
-
-    def cyclotomic_square(self, a: E) -> E: ...
-
-    def cyclotomic_power(self, a: E, exponent: int) -> E: ...
+def power_of_product(
+    tower: Fq12Arithmetic[E], curve: PairingCurve, n: Value, values: Value, out: Value
+) -> None:
+    """out[0] = the product of n values in memory to the power (q^12 - 1)/r."""
+    with tower.k.range(0, n, carry=tower.one()) as loop:
+        loop.next(tower.multiply(loop.carried, tower.load(values, loop.index)))
+    tower.store(out, 0, final_exponentiation(tower, curve, loop.results))
 
 
-def final_exponentiation(tower: Tower[E], curve: PairingCurve, value: E) -> E:
+def final_exponentiation(tower: Fq12Arithmetic[E], curve: PairingCurve, value: E) -> E:
     """value^((q^12 - 1)/r), exactly; 0 for 0."""
     easy = tower.multiply(tower.conjugate(value), tower.inverse(value))
     easy = tower.multiply(tower.frobenius(easy, 2), easy)
@@ -33,7 +28,7 @@ def final_exponentiation(tower: Tower[E], curve: PairingCurve, value: E) -> E:
     return hard(tower, curve.x, easy)
 
 
-def _hard_bls12(tower: Tower[E], x: int, m: E) -> E:
+def _hard_bls12(tower: Fq12Arithmetic[E], x: int, m: E) -> E:
     """m^((q^4 - q^2 + 1)/r) = m^((x - 1)^2/3 * (x + q) * (x^2 + q^2 - 1) + 1).
 
     Hayashida, Hayasaka, Teruya, "Efficient final exponentiation via cyclotomic structure for
@@ -48,7 +43,7 @@ def _hard_bls12(tower: Tower[E], x: int, m: E) -> E:
     return multiply(b, m)
 
 
-def _hard_bn(tower: Tower[E], x: int, m: E) -> E:
+def _hard_bn(tower: Fq12Arithmetic[E], x: int, m: E) -> E:
     """m^((q^4 - q^2 + 1)/r) by the addition chain of Scott, Benger, Charlemagne, Dominguez Perez,
     Kachisa, "On the final exponentiation for calculating pairings on ordinary elliptic curves"
     (PAIRING 2009)."""

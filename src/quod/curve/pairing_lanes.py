@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from quod.curve.named import CURVES
-from quod.curve.pairing_exponent import final_exponentiation
+from quod.curve.pairing_exponent import power_of_product
 from quod.curve.pairing_loop import Homogeneous, MillerLoop, TwistPoint
 from quod.curve.parameters import PairingCurve, Twist
 from quod.field.element import Element
 from quod.field.extension import ExtensionElement
-from quod.field.tower import TowerField
 from quod.field.tower_lanes import LANES, LaneTower
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 
@@ -26,13 +25,7 @@ class LaneMillerLoop(MillerLoop):
 
     def __init__(self, k: Builder, curve: PairingCurve) -> None:
         super().__init__(k, curve)
-        self.lanes = LaneTower(self.tower)
-
-    def _one(self) -> Fq2:
-        return self.lanes.one()
-
-    def _conjugate(self, value: Fq2) -> Fq2:
-        return self.lanes.conjugate(value)
+        self.values = self.lanes = LaneTower(self.tower)
 
     def _doubled(
         self, value: Any, point: Homogeneous, p: tuple[Element, Element]
@@ -89,10 +82,7 @@ def miller_loops_by_lanes(
     k: Builder, n: U32, p: Pointer[U64], q: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
     """As `quod.curve.pairing.miller_loops`, a workgroup each."""
-    loop = LaneMillerLoop(k, CURVES[curve])
-    infinite, value = loop.loaded(p, q, k.workgroup_id())
-    value = loop.lanes.select(infinite, loop.lanes.one(), value)
-    loop.lanes.store(out, k.workgroup_id(), value)
+    LaneMillerLoop(k, CURVES[curve]).compute(p, q, out, k.workgroup_id())
 
 
 @kernel(workgroup=LANES)
@@ -100,8 +90,5 @@ def pairing_final_by_lanes(
     k: Builder, n: U32, values: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
     """As `quod.curve.pairing.pairing_final`, by one workgroup."""
-    parameters = CURVES[curve]
-    tower = LaneTower(TowerField(k, parameters.tower.fq2, parameters.tower.fq6_non_residue))
-    with k.range(0, n, carry=tower.one()) as loop:
-        loop.next(tower.multiply(loop.carried, tower.load(values, loop.index)))
-    tower.store(out, 0, final_exponentiation(tower, parameters, loop.results))
+    loop = LaneMillerLoop(k, CURVES[curve])
+    power_of_product(loop.lanes, loop.curve, n, values, out)

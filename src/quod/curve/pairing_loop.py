@@ -13,7 +13,7 @@ from typing import Any
 from quod.curve.parameters import Family, PairingCurve, Twist
 from quod.field.element import Element
 from quod.field.extension import ExtensionElement
-from quod.field.tower import Fq12, TowerField, digit_at, signed_digits
+from quod.field.tower import Fq12, Fq12Arithmetic, TowerField, digit_at, signed_digits
 from quod.kernel import Builder
 from quod.kernel.value import Value
 
@@ -32,15 +32,10 @@ class MillerLoop:
         self.curve = curve
         self.tower = TowerField(k, curve.tower.fq2, curve.tower.fq6_non_residue)
         self.fq2 = self.tower.fq2
+        self.values: Fq12Arithmetic[Any] = self.tower
 
-    def _one(self) -> Any:
-        return self.tower.one()
-
-    def _conjugate(self, value: Any) -> Any:
-        return self.tower.bounded(self.tower.conjugate(value))
-
-    def loaded(self, p: Value, q: Value, index: Value) -> tuple[Value, Any]:
-        """Whether a point of pair `index` of two arrays is infinity, and `value` of the pair."""
+    def compute(self, p: Value, q: Value, out: Value, index: Value) -> None:
+        """out[index] = the Miller function of p[index] and q[index], 1 if one is infinity."""
         fq, fq2 = self.fq2.base, self.fq2
         words = [fq.load_words(p, index * 2 + at) for at in range(2)]
         twist_words = [fq2.load_words(q, index * 2 + at) for at in range(2)]
@@ -51,7 +46,7 @@ class MillerLoop:
             (fq.from_words(words[0]), fq.from_words(words[1])),
             (fq2.from_words(twist_words[0]), fq2.from_words(twist_words[1])),
         )
-        return infinite, value
+        self.values.store(out, index, self.values.select(infinite, self.values.one(), value))
 
     def value(self, p: tuple[Element, Element], q: TwistPoint) -> Any:
         """The Miller function at p, an affine point of G1, for q, an affine point of G2.
@@ -67,7 +62,7 @@ class MillerLoop:
         minus = sum(1 << i for i, digit in enumerate(low) if digit < 0)
         p = (self._bounded(p[0]), self._bounded(p[1]))
         q = tower.bounded(q)
-        value = self._one()
+        value = self.values.one()
         point: Homogeneous = tower.bounded((*q, self.fq2.one()))
         with k.range(0, len(low), carry=(value, point)) as loop:
             value, point = loop.carried
@@ -86,7 +81,7 @@ class MillerLoop:
                 other = (q[0], q[1] if digit > 0 else tower.bounded(-q[1]))
                 value, point = self._added(value, point, other, p)
         if self.curve.ate_loop < 0:
-            value = self._conjugate(value)
+            value = tower.bounded(self.values.conjugate(value))
             point = tower.bounded((point[0], -point[1], point[2]))
         if self.curve.family is Family.BN:
             first = self._psi(q)

@@ -9,8 +9,9 @@ subgroup of sixth degree extensions" (PKC 2010).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from quod.field.extension import ExtensionElement, ExtensionField
 from quod.field.spec import Extension
@@ -26,28 +27,97 @@ Fq12 = tuple[Fq6, Fq6]
 E = TypeVar("E")
 
 
-class CyclotomicArithmetic(Protocol[E]):
-    """What a power in the cyclotomic subgroup is made of."""
+class Fq12Arithmetic(ABC, Generic[E]):
+    """Fq12 of one pairing in one kernel: as one instance has it, or the lanes of a subgroup."""
 
     k: Builder
 
-    def bounded(self, item: Any) -> Any: ...
+    power_name: ClassVar[str]
+    """What the functions of powers are called."""
 
-    def select(self, condition: Value, a: E, b: E) -> E: ...
+    @abstractmethod
+    def bounded(self, item: Any) -> Any:
+        """An element, or a tuple of them, with the bound that functions take."""
 
-    def multiply(self, a: E, b: E) -> E: ...
+    @abstractmethod
+    def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a device function on bounded arguments; its results are bounded."""
 
-    def conjugate(self, a: E) -> E: ...
+    @abstractmethod
+    def one(self) -> E:
+        """The constant 1, bounded."""
 
-    def cyclotomic_square(self, a: E) -> E: ...
+    @abstractmethod
+    def select(self, condition: Value, a: E, b: E) -> E:
+        """`a` where the condition holds, else `b`; both bounded."""
+
+    @abstractmethod
+    def multiply(self, a: E, b: E) -> E:
+        """a * b."""
+
+    @abstractmethod
+    def inverse(self, a: E) -> E:
+        """1/a, and 0 for 0."""
+
+    @abstractmethod
+    def conjugate(self, a: E) -> E:
+        """a^(q^6); the inverse in the cyclotomic subgroup."""
+
+    @abstractmethod
+    def frobenius(self, a: E, power: int) -> E:
+        """a^(q^power) for a power of 1 to 3."""
+
+    @abstractmethod
+    def cyclotomic_square(self, a: E) -> E:
+        """a * a for a in the cyclotomic subgroup."""
+
+    @abstractmethod
+    def load(self, pointer: Value, index: Operand) -> E:
+        """Element `index` of an array: twelve elements of Fq, in the order of the tower."""
+
+    @abstractmethod
+    def store(self, pointer: Value, index: Operand, a: E) -> None:
+        """Stores the canonical form as element `index` of an array."""
+
+    def cyclotomic_power(self, a: E, exponent: int) -> E:
+        """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
+        if exponent < 0:
+            return self.conjugate(self.cyclotomic_power(a, -exponent))
+        name = f"{self.power_name}_{exponent:x}"
+        result: E = self.function(name, lambda a: self._power(a, exponent), a)
+        return result
+
+    def _power(self, a: E, exponent: int) -> E:
+        """By signed digits, as an inverse costs nothing."""
+        k = self.k
+        digits = signed_digits(exponent)[1:]
+        if not digits:
+            return a
+        if len(digits) > 64:
+            raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
+        plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
+        minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
+        inverse: E = self.bounded(self.conjugate(a))
+        with k.range(0, len(digits), carry=self.bounded(a)) as loop:
+            squared = self.cyclotomic_square(loop.carried)
+            with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
+                factor = self.select(digit_at(k, minus, loop.index), inverse, a)
+                branch.give(self.multiply(squared, factor))
+            with branch.otherwise():
+                branch.give(squared)
+            loop.next(branch.results)
+        result: E = loop.results
+        return result
 
 
-class TowerField:
+class TowerField(Fq12Arithmetic[Fq12]):
     """Fq2, Fq6 and Fq12 of one pairing in one kernel.
 
     `xi` is the non-residue of Fq6 in Fq2, as integers. An element of Fq12 is also the sum of
     a_i * w^i for i = 0..5: the coefficient of v^j * w^k is a_(2j + k).
     """
+
+    power_name = "fq12.cyclotomic_power"
 
     def __init__(self, k: Builder, spec: Extension, xi: tuple[int, int]) -> None:
         if not spec.is_quadratic:
@@ -304,18 +374,6 @@ class TowerField:
             more(xi(t5), r2), more(t1, r1), more(t3, r5),
         )  # fmt: skip
 
-    def cyclotomic_power(self, a: Fq12, exponent: int) -> Fq12:
-        """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
-        if exponent < 0:
-            return self.conjugate(self.cyclotomic_power(a, -exponent))
-        result: Fq12 = self.function(
-            f"fq12.cyclotomic_power_{exponent:x}", lambda a: self._power(a, exponent), a
-        )
-        return result
-
-    def _power(self, a: Fq12, exponent: int) -> Fq12:
-        return power_by_digits(self, a, exponent)
-
     # --- memory: twelve elements of Fq, in the order of the tower
 
     def load(self, pointer: Value, index: Operand) -> Fq12:
@@ -330,29 +388,6 @@ class TowerField:
         first = self.k.operand(index, types.u32) * 6
         for place, part in enumerate([*a[0], *a[1]]):
             self.fq2.store(pointer, first + place, part)
-
-
-def power_by_digits(tower: CyclotomicArithmetic[E], a: E, exponent: int) -> E:
-    """a**exponent in the cyclotomic subgroup, by signed digits, as an inverse costs nothing."""
-    k = tower.k
-    digits = signed_digits(exponent)[1:]
-    if not digits:
-        return a
-    if len(digits) > 64:
-        raise ValueError(f"an exponent of {len(digits) + 1} digits is too long")
-    plus = sum(1 << i for i, digit in enumerate(digits) if digit > 0)
-    minus = sum(1 << i for i, digit in enumerate(digits) if digit < 0)
-    inverse: E = tower.bounded(tower.conjugate(a))
-    with k.range(0, len(digits), carry=tower.bounded(a)) as loop:
-        squared = tower.cyclotomic_square(loop.carried)
-        with k.if_(digit_at(k, plus | minus, loop.index)) as branch:
-            factor = tower.select(digit_at(k, minus, loop.index), inverse, a)
-            branch.give(tower.multiply(squared, factor))
-        with branch.otherwise():
-            branch.give(squared)
-        loop.next(branch.results)
-    result: E = loop.results
-    return result
 
 
 def signed_digits(number: int) -> list[int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.field.extension import ExtensionElement
-from quod.field.tower import TowerField, frobenius_factors, power_by_digits
+from quod.field.tower import Fq12Arithmetic, TowerField, frobenius_factors
 from quod.kernel import types
 from quod.kernel.errors import TraceError
 from quod.kernel.value import Operand, Value
@@ -27,12 +27,14 @@ _ORDER_OF_MEMORY = (0, 2, 4, 1, 3, 5)
 """Which power of w each pair of coefficients belongs to, in the order of the tower."""
 
 
-class LaneTower:
+class LaneTower(Fq12Arithmetic[Fq2]):
     """Fq12 of one pairing in a kernel whose workgroups are a subgroup of eight instances.
 
     Elements are one of Fq2 an instance, with the bound that functions take; all instances come to
     every operation.
     """
+
+    power_name = "power"
 
     def __init__(self, tower: TowerField) -> None:
         k = tower.k
@@ -215,13 +217,6 @@ class LaneTower:
         parts = self._chosen([1], xi(parts), parts)
         signed = self._chosen([0, 2, 4], -a, a)
         return fq2.double(parts + signed) + parts
-
-    def cyclotomic_power(self, a: Fq2, exponent: int) -> Fq2:
-        """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
-        if exponent < 0:
-            return self.conjugate(self.cyclotomic_power(a, -exponent))
-        name = f"power_{exponent:x}"
-        return self._element(name, lambda a: power_by_digits(self, a, exponent), a)
 
     # --- memory: twelve elements of Fq, in the order of the tower
 
