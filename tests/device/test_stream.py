@@ -164,7 +164,7 @@ def test_a_call_of_another_state_names_both(device: AnyDevice, state: str) -> No
 def test_a_stream_that_moved_on_cannot_be_used(
     device: AnyDevice, state: str, leave: str, calls: list[str]
 ) -> None:
-    recording = Recording(device.name, ())
+    recording = Recording(device.name, (), device.space)
     stream = in_state(device, state)
     getattr(stream, leave)()
     for verb in calls:
@@ -221,7 +221,7 @@ def test_a_wrong_order_is_a_type_error(tmp_path: Path) -> None:
 def test_recordings_belong_to_a_device(device: AnyDevice) -> None:
     stream = device.stream()
     with pytest.raises(DeviceError, match="recording is for the device cuda, and the stream is"):
-        stream.replay(Recording("cuda", ()))
+        stream.replay(Recording("cuda", (), device.space))
     stream.record()
 
 

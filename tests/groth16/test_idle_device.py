@@ -76,7 +76,7 @@ class StandingGpu(EmulatedDevice):
     standing = False
 
     def submit(self, recording: Recording, name: str, **rest: Any) -> EmulatedSubmission:
-        given = Recording(self.name, ()) if self.standing else recording
+        given = Recording(self.name, (), self.space) if self.standing else recording
         return super().submit(given, name, **rest)
 
 

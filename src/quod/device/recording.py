@@ -196,7 +196,7 @@ class Recording:
 
     device: str
     steps: tuple[Step, ...]
-    space: Space | None = None
+    space: Space
 
     def describe(self) -> dict[str, Any]:
         """The graph as JSON can hold it, with memory numbered in the order of its first use.

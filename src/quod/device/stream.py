@@ -127,7 +127,7 @@ class IdleStream(_Stream):
                 f"the recording is for the device {recording.device}, "
                 f"and the stream is on {self._device.name}"
             )
-        if recording.space is not None and recording.space is not self._device.space:
+        if recording.space is not self._device.space:
             recording.space.check()
             raise DeviceError(
                 f"the recording is for another device than this {self._device.name}, whose memory "

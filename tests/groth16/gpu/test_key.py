@@ -278,7 +278,7 @@ def test_sums_of_an_earlier_proof(
     if device.kind != "emulated":
         pytest.skip("a GPU does what it is told")
     key.prove(own.wtns, self_check=False)
-    submit, nothing = device.submit, Recording(device.name, ())
+    submit, nothing = device.submit, Recording(device.name, (), device.space)
     monkeypatch.setattr(device, "submit", lambda _, *rest, **named: submit(nothing, *rest, **named))
     with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
         key.prove(own.wtns, self_check=False)
