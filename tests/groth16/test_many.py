@@ -78,6 +78,9 @@ class Batches:
         self.sizes.append(len(witnesses))
         return Sums(self._key, witnesses, beside, self.open)
 
+    def prepare(self) -> None:
+        """Nothing is made by the first one."""
+
     def wait(self, *, alone: bool) -> None:
         """There is no other batch that could be waited for."""
 

@@ -327,10 +327,15 @@ class ProvingKey:
         if (batches := self.resident.batches) is not None:
             batches.wait(alone=alone)
 
-    def prepare(self) -> None:
-        """Makes now what the first proofs would make, such as page-locked memory."""
+    def prepare(self, *, together: bool = False) -> None:
+        """Makes now what the first proofs would make, such as page-locked memory.
+
+        With `together` also what the first of each number of proofs made together would.
+        """
         self.resident.prepare()
         self.self_check_key.prepare()
+        if together and (batches := self.resident.batches) is not None:
+            batches.prepare()
 
     def prove_many(
         self,

@@ -54,6 +54,9 @@ class SumBatches(Protocol):
     @property
     def most(self) -> int: ...
 
+    def prepare(self) -> None:
+        """Makes now what the first batch of each size would make; waits for those in progress."""
+
     def start(
         self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
     ) -> PendingSums:

@@ -148,6 +148,26 @@ def test_proofs_that_are_begun_together(
     assert len(key.resident.batches._slots._free) == free  # type: ignore[union-attr]
 
 
+def test_what_is_prepared_is_not_made_for_a_proof(
+    files: tuple[Path, list[Path]], expected: Made, key: ProvingKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    key.prepare(together=True)
+    key.prepare(together=True)
+
+    def never(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(batches, "SumRecordings", never)
+    groups = [[Witness.open(path) for path in files[1][:2]]] * batches.BATCHES
+    begun = [one for group in groups for one in key.begin_together(group)]
+    for one, (_, public) in zip(begun, 3 * expected[:2], strict=True):
+        assert isinstance(one, OneOfBatch)
+        one.check(one.compute())
+        assert one.public == public
+        one.close()
+
+
 def test_no_proof_leaves_unchecked(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

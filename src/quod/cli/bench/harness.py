@@ -79,13 +79,15 @@ class Measurement:
 class Plan:
     """How to measure: at least `repeats` times and `seconds` seconds for each side of a case.
 
-    Before that each side runs once, and ours for `warm_up` seconds.
+    Before that each side runs once, and ours for `warm_up` seconds. A first run that takes as long
+    as `long` counts, and then nothing is warmed up: what it compiles is little of it.
     """
 
     repeats: int = 5
     seconds: float = 0.5
     most_repeats: int = 1000
     warm_up: float = 0.0
+    long: float = 20.0
 
     def satisfied(self, times: Sequence[float]) -> bool:
         """Whether one side has been measured often and long enough."""
@@ -153,21 +155,21 @@ def measure(
             continue
         follow(case)
         with LaunchedKernels() as launched:  # compiles, fills caches
-            first = case.run()
-            if peer is not None:
-                peer()
+            first, times = _first(case.run, plan)
+            _, peer_times = (None, []) if peer is None else _first(peer, plan)
         code, label = code_of(launched), ", ".join(filter(None, (against, case.way)))
         before = (known or {}).get(identity(subject, case.parameters, device, peer and label))
         if before is not None and code and code == before.code:
             rows.append(replace(before, sources=sources_digest()))
             unchanged(case)
             continue
-        warm_up(case.run, plan.warm_up)
+        if not times:
+            warm_up(case.run, plan.warm_up)
         theirs: list[float] = []
         if case.reads:
             ours, scale = _readings(case, first, plan), 1.0
         else:
-            ours, theirs = _alternate(case.run, peer, plan)
+            ours, theirs = _alternate(case.run, peer, plan, times, peer_times)
             scale = _SCALES[case.unit.split("/")[0]] / case.operations
         middle = median(ours)
         peer_middle = median(theirs) if theirs else None
@@ -205,19 +207,31 @@ def _readings(case: Case, first: object, plan: Plan) -> list[float]:
     return found
 
 
+def _first(run: Callable[[], object], plan: Plan) -> tuple[object, list[float]]:
+    """What a run gives, and how long it took if that counts."""
+    given, took = _timed(run)
+    return given, [took] if took >= plan.long else []
+
+
+def _timed(run: Callable[[], object]) -> tuple[object, float]:
+    begin = perf_counter()
+    given = run()
+    took = perf_counter() - begin
+    return given, given if isinstance(given, Seconds) else took
+
+
 def _alternate(
-    ours: Callable[[], object], peer: Callable[[], object] | None, plan: Plan
-) -> tuple[list[float], list[float]]:
+    ours: Callable[[], object], peer: Callable[[], object] | None, plan: Plan,
+    *before: list[float],
+) -> tuple[list[float], list[float]]:  # fmt: skip
+    """How long runs took in turn, those `before` among them."""
     sides = [ours] if peer is None else [ours, peer]
-    times: list[list[float]] = [[] for _ in sides]
-    waiting = list(range(len(sides)))
+    times = [[*own] for own in before]
+    waiting = [index for index in range(len(sides)) if not plan.satisfied(times[index])]
     while waiting:
         # A side that has enough leaves: a fast one must not make a slow one run a thousand times.
         for index in list(waiting):
-            begin = perf_counter()
-            given = sides[index]()
-            took = perf_counter() - begin
-            times[index].append(given if isinstance(given, Seconds) else took)
+            times[index].append(_timed(sides[index])[1])
             if plan.satisfied(times[index]):
                 waiting.remove(index)
     return times[0], times[1] if peer is not None else []

@@ -2,12 +2,13 @@
 
 The matrices are multiplied with all of them at a time, their vectors are transformed together, and
 each MSM is one of so many vectors over the same bases. Recordings are of powers of two witnesses,
-each made when it is first needed, in memory that they share; what a group lacks is zeros, which
-have no digits.
+each made when it is first needed, or all of them before, in memory that they share; what a group
+lacks is zeros, which have no digits.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,6 +72,18 @@ class GpuBatches:
         self._slots = Slots(lambda: _BatchSlot(device, own, most, witness_bytes), BATCHES)
         # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
         self._slots.fill()
+        self._preparing = threading.Lock()
+
+    def prepare(self) -> None:
+        """See `SumBatches`."""
+        with self._preparing:
+            slots = [self._slots.acquire() for _ in range(BATCHES)]
+            try:
+                for slot in slots:
+                    slot.prepare(batch_sizes(self.most))
+            finally:
+                for slot in slots:
+                    self._slots.release(slot)
 
     def start(
         self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
@@ -122,13 +135,21 @@ class _BatchSlot:
     def upload(self, witness: Sequence[Words | Buffer], *, pinned: bool = False) -> None:
         """See `SumSlot`; the recordings are those for so many."""
         size = 1 << (len(witness) - 1).bit_length()
+        self._current = self._recorded(size)
+        self._witnesses.fill(witness, size)
+
+    def prepare(self, sizes: Sequence[int]) -> None:
+        """Makes the recordings for these many."""
+        for size in sizes:
+            self._recorded(size)
+
+    def _recorded(self, size: int) -> SumRecordings:
         found = self._recordings.get(size)
         if found is None:
             memory = self._witnesses.buffer.slice(0, size * self._witness_bytes)
             found = SumRecordings(self._device, self._lane, memory, size)
             self._recordings[size] = found
-        self._current = found
-        self._witnesses.fill(witness, size)
+        return found
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""

@@ -75,8 +75,7 @@ class Groth16Loader:
         try:
             stop()
             # Else the first proof would wait for it, and the first ones that come together.
-            ready.prepare()
-            _ = ready.most_together
+            ready.prepare(together=True)
         except BaseException:
             ready.close()
             raise
