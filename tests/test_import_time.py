@@ -25,7 +25,8 @@ VERIFY = {
     "shared_inversion",
     "curve.named": "bn254",
     "device": "address_space arguments backends buffer cache cancellation compiled_code discovery "
-    "host kernel_table launched memory own_folder prologue protocol sources timeline written",
+    "host kernel_table launched memory own_folder prologue protocol roomy_thread sources timeline "
+    "written",
     "device.cpu": "backend compilations compiler device llvm native_code processor workers",
     "errors": "",
     "frozen": "",

@@ -21,6 +21,7 @@ from quod.device import Cancellation, CpuDevice, open_device
 from quod.device.cancellation import current
 from quod.device.cpu import workers as workers_module
 from quod.device.cpu.workers import Job, WorkerPool
+from quod.device.roomy_thread import RoomyThread
 from quod.errors import DeviceError
 from tests.device import kernels
 
@@ -239,7 +240,7 @@ def test_too_much_shared_memory_is_refused() -> None:
 # --- interrupts
 
 INTERRUPTED = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 import numpy as np
 from quod.device import CpuDevice
 from tests.device import kernels
@@ -257,6 +258,8 @@ def held(*arguments):
 
 def interrupting():
     begun.wait()
+    # One that comes between the last look at signals and the wait would be seen after it.
+    time.sleep(0.1)
     os.kill(os.getpid(), signal.SIGINT)
 
 if mode == "again":
@@ -477,6 +480,78 @@ def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:
     go.set()
     occupied.join()
     pool.close()
+
+
+def test_helpers_that_do_not_come_are_not_waited_for() -> None:
+    """The calling thread does it all then; one that has come is waited for."""
+    pool = WorkerPool(1)
+    go = threading.Event()
+    blocked = _Entry(go.wait)
+    occupied = threading.Thread(target=pool.run, args=(job_of(blocked, 1, 1), 1))
+    occupied.start()
+    assert wait_until(lambda: blocked.begun == 1)
+    quick = _Entry()
+    pool.help(job_of(quick, 4, 2), 1)
+    assert quick.begun == 4
+    assert occupied.is_alive()
+    go.set()
+    occupied.join()
+    came = threading.Barrier(2)
+    both = _Entry(lambda: came.wait(60))
+    pool.help(job_of(both, 2, 2), 1)
+    assert both.begun == 2
+    pool.close()
+
+
+def test_a_job_that_is_helped_with_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = WorkerPool(2)
+    for when in ("before", "during", "after"):
+        cancellation = Cancellation()
+        entry = _Entry(cancellation.cancel if when == "during" else lambda: None)
+        job = job_of(entry, 100, 3)
+        if when == "before":
+            cancellation.cancel()
+        pool.help(job, 2, cancellation)
+        if when == "after":
+            cancellation.cancel()
+        assert job.cancelled == (when != "after")
+        assert (entry.begun == 100) == (when == "after")
+    run_share = Job.run_share
+
+    def fails_on_workers(job: Job) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError
+        assert wait_until(lambda: job.failure is not None)
+        run_share(job)
+
+    monkeypatch.setattr(Job, "run_share", fails_on_workers)
+    with pytest.raises(MemoryError):
+        pool.help(job_of(_Entry(), 10, 2), 1)
+    pool.close()
+
+
+@pytest.mark.parametrize("kind", [threading.Thread, RoomyThread])
+def test_who_computes_a_short_launch(kind: type[threading.Thread]) -> None:
+    """A thread with a stack for it does, beside workers; others leave it to them."""
+    device = CpuDevice(threads=2)
+    kernel = device.compile(kernels.spin)
+    values, took = np.zeros(8, np.uint32), []
+
+    def launch() -> None:
+        for _ in range(3):
+            device.launch(kernel, 8, 20_000, values)
+        begin = time.thread_time()
+        device.launch(kernel, 8, 20_000, values)
+        took.append(time.thread_time() - begin)
+
+    thread = kind(target=launch)
+    thread.start()
+    thread.join(60)
+    expected = kernel.expected_seconds(kernel.size_class(8, (20_000, values)))
+    assert expected is not None
+    assert 50e-6 < expected < 5e-3
+    assert (took[0] > expected / 2) == (kind is RoomyThread)
+    device.close()
 
 
 def test_launches_learn_how_long_they_take(

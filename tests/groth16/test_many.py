@@ -81,7 +81,7 @@ class Batches:
     def prepare(self) -> None:
         """Nothing is made by the first one."""
 
-    def wait(self, *, alone: bool) -> None:
+    def wait(self, waiting: Callable[[], int]) -> None:
         """There is no other batch that could be waited for."""
 
 

@@ -155,17 +155,17 @@ def test_the_times_of_each(own: Made) -> None:
 
 
 def test_how_many(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[bool] = []
-    monkeypatch.setattr(own.batches, "wait", lambda *, alone: waits.append(alone))
+    waits: list[int] = []
+    monkeypatch.setattr(own.batches, "wait", lambda waiting: waits.append(waiting()))
     assert own.key.most_together == _MOST
-    own.key.wait_for_turn(alone=True)
-    assert waits == [True]
+    own.key.wait_for_turn(lambda: 2)
+    assert waits == [2]
     with pytest.raises(InputError, match=r"4 witnesses are not proved together.*give up to 3"):
         own.key.begin_together(opened(own.witnesses[: _MOST + 1]))
     # A processor proves one at a time.
     key = ProvingKey(own.key.zkey)
     assert key.most_together == 1
-    key.wait_for_turn(alone=False)
+    key.wait_for_turn(lambda: 2)
     [one] = key.begin_together(opened(own.witnesses[:1]))
     assert pending(one).finish()[1] == own.expected[0][1]
     with pytest.raises(InputError, match="give up to 1"):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from quod.device.outcome import Outcome
+from quod.device.roomy_thread import RoomyThread
 from quod.frozen import frozen
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class Background:
         return outcome
 
     def _add_thread(self) -> None:
-        thread = threading.Thread(target=self._work, name=self._name)
+        thread = RoomyThread(target=self._work, name=self._name)
         self._threads.add(thread)
         try:
             thread.start()

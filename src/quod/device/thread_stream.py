@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 from quod.device.cancellation import Cancellation, stopping
-from quod.device.cpu.workers import GRACE_SECONDS, RoomyThread
+from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.event import Completion
 from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
+from quod.device.roomy_thread import RoomyThread
 from quod.device.timeline import Stage, Timeline, or_null
 from quod.errors import DeviceError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -318,14 +318,15 @@ class ProvingKey:
         batches = self.resident.batches
         return 1 if batches is None else batches.most
 
-    def wait_for_turn(self, *, alone: bool) -> None:
+    def wait_for_turn(self, waiting: Callable[[], int]) -> None:
         """Waits until `begin_together` need not, for the one thread that begins proofs.
 
-        Not if one witness that is `alone` can be begun beside what is computed, nor where none are
-        proved together.
+        `waiting` counts the witnesses that it has. Where several are proved together, fewer than
+        `most_together` also wait until the device has computed what was begun before: a group takes
+        hardly longer than one. Where none are, nothing is waited for.
         """
         if (batches := self.resident.batches) is not None:
-            batches.wait(alone=alone)
+            batches.wait(waiting)
 
     def prepare(self, *, together: bool = False) -> None:
         """Makes now what the first proofs would make, such as page-locked memory.

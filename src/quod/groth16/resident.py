@@ -65,8 +65,11 @@ class SumBatches(Protocol):
         Sums are arrays of a point for each witness, and some behind that are nobody's.
         """
 
-    def wait(self, *, alone: bool) -> None:
-        """Waits until a batch can be begun at once; not if one witness that is `alone` can be."""
+    def wait(self, waiting: Callable[[], int]) -> None:
+        """Waits until those that are `waiting`, one at least, can be begun at once.
+
+        As long as the device computes, more of them may come: until there are `most`, they wait.
+        """
 
 
 class ResidentKey(Protocol):

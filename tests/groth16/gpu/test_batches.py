@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from quod.device.emulated.device import EmulatedDevice
+from quod.device.outcome import Outcome
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import Witness, Zkey
 from quod.groth16 import Proof, ProvingKey, generate_key, many
 from quod.groth16.gpu import bases, batches
 from quod.groth16.gpu.batches import GpuBatches, batch_size
+from quod.groth16.gpu.sums import GpuSums, UnderWay
 from quod.groth16.reckoning import KeyCounts, device_parts
 from quod.groth16.together import OneOfBatch
 from quod.proving.busy import BusyMeter
@@ -209,11 +211,11 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     [lane], size = resident._lanes, zkey.variables * zkey.fr.bytes
     room = {most: batches._needed(lane, most, size) for most in (16, 4, 2)}
     for most, needed in room.items():
-        made = GpuBatches(device, lane, 16, size, needed, resident.slots)
+        made = GpuBatches(device, lane, 16, size, needed, resident.slots, UnderWay())
         assert (made.most, made.nbytes) == (most, needed)
         made.close()
     with pytest.raises(DeviceError, match="no memory for the sums of two witnesses"):
-        GpuBatches(device, lane, 16, size, room[2] - 1, resident.slots)
+        GpuBatches(device, lane, 16, size, room[2] - 1, resident.slots, UnderWay())
     # What is reckoned from the counts of a key's header is enough for as many.
     entries = len(zkey.coefficients)
     counts = KeyCounts(zkey.curve, zkey.variables, zkey.public, zkey.domain_size, entries)
@@ -231,33 +233,71 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     key.close()
 
 
-def test_who_waits_for_a_turn() -> None:
+class Turns:
+    """Batches of up to three that wait on threads of their own, beside sums that a test ends."""
+
+    def __init__(self) -> None:
+        self.batches = GpuBatches.__new__(GpuBatches)
+        self.batches.most, self.batches._under_way = 3, UnderWay()
+        self.batches._alone, self.batches._slots = Slots(object, 2), Slots(object, 1)
+        self.ended: list[str] = []
+
+    def begin(self) -> Outcome[None]:
+        running: Outcome[None] = Outcome()
+        self.batches._under_way.add(cast("GpuSums", SimpleNamespace(running=running)))
+        return running
+
+    def wait(self, name: str, waiting: Callable[[], int]) -> threading.Thread:
+        def run() -> None:
+            self.batches.wait(waiting)
+            self.ended.append(name)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+
+def test_who_waits_for_a_slot() -> None:
     """One alone has a slot of its own, if one is free; a batch, and whoever has company, waits."""
-    made = GpuBatches.__new__(GpuBatches)
-    made._alone, made._slots = Slots(object, 2), Slots(object, 1)
-    made.wait(alone=True)
-    made.wait(alone=False)
+    turns = Turns()
+    made = turns.batches
+    made.wait(lambda: 1)
+    made.wait(lambda: 2)
     taken = made._slots.acquire()
-    made.wait(alone=True)
-    ended: list[str] = []
-
-    def wait(name: str, *, alone: bool) -> None:
-        made.wait(alone=alone)
-        ended.append(name)
-
-    company = threading.Thread(target=wait, args=("company",), kwargs={"alone": False})
-    company.start()
+    made.wait(lambda: 1)
+    company = turns.wait("company", lambda: 2)
     own = [made._alone.acquire() for _ in range(2)]
-    alone = threading.Thread(target=wait, args=("alone",), kwargs={"alone": True})
-    alone.start()
-    assert not ended
+    alone = turns.wait("alone", lambda: 1)
+    assert not turns.ended
     made._slots.release(taken)
     for thread in (company, alone):
         thread.join(60)
-    assert sorted(ended) == ["alone", "company"]
+    assert sorted(turns.ended) == ["alone", "company"]
     # They have taken none.
     assert made._slots.acquire() is taken
     assert len(own) == 2
+
+
+def test_what_comes_while_the_device_computes_is_gathered() -> None:
+    turns = Turns()
+    running = [turns.begin(), turns.begin()]
+    alone = turns.wait("alone", lambda: 1)
+    counts = iter([1, 2])
+    # A full batch does not wait, nor one that has become full.
+    turns.wait("full", lambda: 3).join(60)
+    turns.wait("filled", lambda: next(counts, 3)).join(60)
+    assert turns.ended == ["full", "filled"]
+    running.pop().set(None)
+    alone.join(0.02)
+    assert alone.is_alive()
+    # What fails is over as well, and so is what nobody is left to do.
+    running.pop().fail(DeviceError("lost"))
+    alone.join(60)
+    turns.batches._under_way.add(
+        cast("GpuSums", SimpleNamespace(running=Outcome[None](lambda: True)))
+    )
+    turns.wait("behind what is lost", lambda: 1).join(60)
+    assert turns.ended[2:] == ["alone", "behind what is lost"]
 
 
 def test_memory_that_others_take() -> None:
@@ -280,10 +320,10 @@ def test_memory_that_others_take() -> None:
     room, alone = batches._needed(lane, 2, 128), Slots(object, 1)
     others = device.allocate(device.memory.limit - room + 1)
     with pytest.raises(DeviceError, match="no memory for a buffer"):
-        GpuBatches(device, lane, 2, 128, room, alone)
+        GpuBatches(device, lane, 2, 128, room, alone, UnderWay())
     assert device.memory.in_use == others.nbytes
     del others
-    made = GpuBatches(device, lane, 2, 128, room, alone)
+    made = GpuBatches(device, lane, 2, 128, room, alone, UnderWay())
     assert device.memory.in_use == made.nbytes == room
 
 

@@ -45,11 +45,11 @@ def test_those_of_one_key_are_taken_and_others_keep_their_places() -> None:
     first = waiting.get()
     assert names(first) == "a"
     assert first is not None
-    assert waiting.has_like(first[0])
+    assert waiting.count_like(first[0]) == 3
     assert names(waiting.more_like(first[0], 2)) == "cf"
     assert names(waiting.more_like(first[0], 9)) == "g"
     assert waiting.more_like(first[0], 9) == []
-    assert not waiting.has_like(first[0])
+    assert waiting.count_like(first[0]) == 0
     # What was in a worker's hands before goes with none, and neither does what has no key yet.
     again = work("h", token=2)
     assert not again.goes_with(again)
@@ -110,14 +110,15 @@ def line(*steps: Step) -> tuple[Line, list[tuple[str, str]]]:
 
 def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
     turn, gate = threading.Event(), threading.Event()
-    alone: list[bool] = []
+    counts: list[tuple[int, int]] = []
     begun: list[str] = []
     done: list[str] = []
 
-    def together(_: Work, is_alone: bool) -> int:
-        alone.append(is_alone)
+    def together(_: Work, waiting: Callable[[], int]) -> int:
+        before = waiting()
         gate.set()
         assert turn.wait(SECONDS)
+        counts.append((before, waiting()))
         return 3
 
     def begin(group: Group) -> None:
@@ -139,8 +140,8 @@ def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
     turn.set()
     own.close()
     assert begun == ["abc", "dx", "y"]
-    # It was alone when it came, and others came while it waited for its turn.
-    assert alone == [True, False, True]
+    # The first was alone when it came, and others came while it waited for its turn.
+    assert counts == [(1, 5), (2, 2), (1, 1)]
     assert done == ["abc", "x"]
     assert failed == [("y", "ValueError")]
 

@@ -16,19 +16,13 @@ from quod.device.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel, SizeClass
 from quod.device.cpu.processor import host_processor
-from quod.device.cpu.workers import (
-    Job,
-    RoomyThread,
-    WorkerPool,
-    room_on_stack,
-    run_alone,
-    run_at_once,
-)
+from quod.device.cpu.workers import Job, WorkerPool, run_at_once
 from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.launched import report_launch
 from quod.device.memory import UNLIMITED, budget, check_budget
 from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.protocol import Device, OpenedDevice
+from quod.device.roomy_thread import RoomyThread, room_on_stack
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
@@ -49,7 +43,7 @@ __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 STRATEGIES = ("ifma", "scalar")
 """How field elements are held."""
 
-# Shared memory is on a worker's stack (`workers.STACK_BYTES`).
+# Shared memory is on a worker's stack (`roomy_thread.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
 # What any thread's stack has room for.
 _INLINE_SHARED_BYTES = 32 << 10
@@ -59,6 +53,9 @@ _INLINE_SECONDS = 50e-6
 # So does one that only one worker could work on, if it is over before Ctrl-C is missed: on the main
 # thread, whose stack is large everywhere.
 _INLINE_SECONDS_ALONE = 5e-3
+# A thread with a stack for it takes part in what is shorter than this, for workers may come late:
+# where many threads want the interpreter, one that is woken waits for it longer than that.
+_HELPED_SECONDS = 5e-3
 
 
 class CpuDevice(OpenedDevice):
@@ -241,9 +238,10 @@ class CpuDevice(OpenedDevice):
             kernel.observe(size, run_at_once(kernel.entry, slots, groups))
             return
         job = Job(kernel.entry, slots, arguments, groups, workers, expected)
-        if workers == 1 and isinstance(thread, RoomyThread):
+        short = workers == 1 or (expected is not None and expected < _HELPED_SECONDS)
+        if short and isinstance(thread, RoomyThread):
             # Nobody waits for this thread but to stop the job, which does not take another one.
-            run_alone(job, stop)
+            self._pool.help(job, workers - 1, stop)
         else:
             self._pool.run(job, workers, stop)
         if job.cancelled:

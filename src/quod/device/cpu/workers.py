@@ -2,13 +2,13 @@
 
 Native code takes workgroups from a counter in memory until none is left, so a launch is cancelled
 by moving the counter past the end: every worker then returns after the workgroups that it holds.
-The launching thread only waits, so that it can be interrupted (Ctrl-C) at any time.
+The launching thread only waits, so that it can be interrupted (Ctrl-C) at any time. One that nobody
+interrupts, with a stack for it, computes short launches itself, and workers help.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import queue
 import threading
@@ -17,12 +17,9 @@ import weakref
 from collections.abc import Callable
 
 from quod.device.cancellation import Cancellation
+from quod.device.roomy_thread import RoomyThread
 
 EntryPoint = Callable[[int, int, int, int], None]
-
-# A kernel's shared memory is on the worker's stack, up to 4 MiB; untouched pages cost nothing. By
-# default musl gives a thread 128 KiB and macOS 512 KiB.
-STACK_BYTES = 16 << 20
 
 # How long an interrupted launch waits for workers to come back from the workgroups they hold.
 GRACE_SECONDS = 1.0
@@ -32,42 +29,6 @@ _CHUNKS_PER_WORKER = 64
 _CHUNK_SECONDS = 0.02
 _CHUNK_GROUPS_AT_FIRST = 32
 _PAST_THE_END = 1 << 62
-
-_stack_size_lock = threading.Lock()
-
-
-class RoomyThread(threading.Thread):
-    """A thread whose stack has room for the shared memory of any kernel."""
-
-    def start(self) -> None:
-        with _stack_size_lock:
-            before = threading.stack_size(STACK_BYTES)
-            try:
-                super().start()
-            finally:
-                threading.stack_size(before)
-
-
-def room_on_stack() -> int:
-    """Bytes of shared memory that a kernel may have in this thread, with any frames above it.
-
-    0 for a thread that others have made, whose stack may be small.
-    """
-    thread = threading.current_thread()
-    if isinstance(thread, RoomyThread):
-        return STACK_BYTES // 4
-    return _stack_of_main_thread() // 8 if thread is threading.main_thread() else 0
-
-
-@functools.cache
-def _stack_of_main_thread() -> int:
-    """Bytes that it may grow to."""
-    try:
-        import resource
-    except ImportError:  # Windows, where an interpreter's is 2 MB or more
-        return 1 << 20
-    limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    return STACK_BYTES if limit == resource.RLIM_INFINITY else limit
 
 
 class Job:
@@ -149,17 +110,6 @@ class Job:
         return True
 
 
-def run_alone(job: Job, cancellation: Cancellation | None) -> None:
-    """Does a whole job in this thread, where another one may stop it."""
-    if cancellation is not None:
-        cancellation.begin(job)
-    try:
-        job.run_share()
-    finally:
-        if cancellation is not None:
-            cancellation.end(job)
-
-
 def run_at_once(entry: EntryPoint, slots: ctypes.Array[ctypes.c_uint64], groups: int) -> float:
     """Does a whole launch in this thread, where nobody can stop it; gives the seconds it took."""
     counter = ctypes.c_int64(0)
@@ -186,17 +136,11 @@ class WorkerPool:
         If the wait is interrupted the job is cancelled first. Should a long workgroup still run a
         second later, it is left behind, and the next job waits for it.
         """
-        if self._abandoned and self._process == os.getpid():
-            for old in tuple(self._abandoned):
-                old.wait()
-            with self._lock:
-                self._abandoned = [old for old in self._abandoned if not old.wait(0)]
+        self._wait_for_abandoned()
         try:
             if cancellation is not None:
                 cancellation.begin(job)
-            tasks = self._started()
-            for _ in range(workers):
-                tasks.put(job)
+            self._give(job, workers)
             job.wait()
             if job.failure is not None:
                 raise job.failure
@@ -209,6 +153,37 @@ class WorkerPool:
         finally:
             if cancellation is not None:
                 cancellation.end(job)
+
+    def help(self, job: Job, helpers: int, cancellation: Cancellation | None = None) -> None:
+        """Does a job in this thread, where another one may stop it, with so many of the pool.
+
+        Where they do not come in time, this thread has done all of it.
+        """
+        self._wait_for_abandoned()
+        if cancellation is not None:
+            cancellation.begin(job)
+        try:
+            if helpers:
+                self._give(job, helpers)
+            job.run_share()
+            job.wait()
+        finally:
+            if cancellation is not None:
+                cancellation.end(job)
+        if job.failure is not None:
+            raise job.failure
+
+    def _wait_for_abandoned(self) -> None:
+        if self._abandoned and self._process == os.getpid():
+            for old in tuple(self._abandoned):
+                old.wait()
+            with self._lock:
+                self._abandoned = [old for old in self._abandoned if not old.wait(0)]
+
+    def _give(self, job: Job, workers: int) -> None:
+        tasks = self._started()
+        for _ in range(workers):
+            tasks.put(job)
 
     def _started(self) -> queue.SimpleQueue[Job | None]:
         tasks = self._tasks

@@ -9,7 +9,7 @@ lacks is zeros, which have no digits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.device.background import Background
@@ -19,7 +19,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.groth16.gpu.lanes import Lane, SumRecordings
-from quod.groth16.gpu.sums import FinishedPoints, GpuSums
+from quod.groth16.gpu.sums import FinishedPoints, GpuSums, UnderWay
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
 from quod.proving.upload import JointUploadBuffer
@@ -29,6 +29,9 @@ MOST = 32
 
 # How often the domains of a batch fill what the device keeps resident at a time.
 _WAVES = 2
+
+# How often who waits for the device looks whether a batch is full.
+_LOOK_SECONDS = 0.001
 
 BATCHES = 3
 """Batches in progress: one computed, one copied, and one finished by the host, as long as that."""
@@ -51,13 +54,13 @@ def _power_of_two(most: int) -> int:
 class GpuBatches:
     """The sums of up to `most` witnesses together, in a lane of their own; see `SumBatches`.
 
-    Witnesses alone have the slots `alone`. DeviceError where there are not `budget` bytes for two
-    witnesses.
+    Witnesses alone have the slots `alone`; `under_way` are the sums of both. DeviceError where
+    there are not `budget` bytes for two witnesses.
     """
 
     def __init__(
         self, device: AnyDevice, lane: Lane, wanted: int, witness_bytes: int, budget: int,
-        alone: Slots[Any],
+        alone: Slots[Any], under_way: UnderWay,
     ) -> None:  # fmt: skip
         most = _power_of_two(lane.msms.largest_batch(wanted))
         while most > 1 and _needed(lane, most, witness_bytes) > budget:
@@ -68,7 +71,7 @@ class GpuBatches:
         self.nbytes = _needed(lane, most, witness_bytes)
         own = lane.beside(batch_sizes(most))
         self._runner = own.runner
-        self._alone = alone
+        self._alone, self._under_way = alone, under_way
         self._slots = Slots(lambda: _BatchSlot(device, own, most, witness_bytes), BATCHES)
         # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
         self._slots.fill()
@@ -89,11 +92,14 @@ class GpuBatches:
         self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
     ) -> GpuSums:
         """See `SumBatches`."""
-        return GpuSums.started(self._slots, witnesses, beside, context)
+        sums = GpuSums.started(self._slots, witnesses, beside, context)
+        return self._under_way.add(sums)
 
-    def wait(self, *, alone: bool) -> None:
+    def wait(self, waiting: Callable[[], int]) -> None:
         """See `SumBatches`."""
-        if not (alone and self._alone.is_free):
+        while waiting() < self.most and not self._under_way.wait(_LOOK_SECONDS):
+            pass
+        if waiting() > 1 or not self._alone.is_free:
             self._slots.wait()
 
     def close(self) -> None:

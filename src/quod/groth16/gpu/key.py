@@ -33,7 +33,7 @@ from quod.groth16.gpu.bases import KeyMsms, MsmMemory
 from quod.groth16.gpu.batches import GpuBatches, batch_size
 from quod.groth16.gpu.lanes import Lane, SumRecordings
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.sums import GpuSums
+from quod.groth16.gpu.sums import GpuSums, UnderWay
 from quod.groth16.resident import KeyBases, bases_of
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
@@ -60,7 +60,7 @@ class GpuKey:
         self._zkey, self._device = zkey, device
         self._budget = budget = min(device.memory_budget, memory_budget or device.memory_budget)
         self._batches: GpuBatches | None = None
-        self._making = threading.Lock()
+        self._making, self._under_way = threading.Lock(), UnderWay()
         calibrate(device, timeline)
         with timeline.stage("matrices"):
             quotient = Quotient.of(device, zkey)
@@ -122,7 +122,7 @@ class GpuKey:
                 try:
                     self._batches = GpuBatches(
                         self._device, lane, self._batch, zkey.variables * zkey.fr.bytes,
-                        self._budget - self._own_bytes, self.slots,
+                        self._budget - self._own_bytes, self.slots, self._under_way,
                     )  # fmt: skip
                 except DeviceError:
                     # Too little memory, which one proof after the other does without.
@@ -130,7 +130,7 @@ class GpuKey:
             return self._batches
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
-        return GpuSums.started(self.slots, witness, beside, context)
+        return self._under_way.add(GpuSums.started(self.slots, witness, beside, context))
 
     def close(self) -> None:
         if self._batches is not None:

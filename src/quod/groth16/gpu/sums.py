@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -73,22 +74,47 @@ def end_after(
             stream.wait()
 
 
+class UnderWay:
+    """The sums that a device computes, or has before it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: list[Outcome[None]] = []
+
+    def add(self, sums: GpuSums) -> GpuSums:
+        """Notes sums that have begun."""
+        with self._lock:
+            self._running = [one for one in self._running if not _is_over(one)]
+            self._running.append(sums.running)
+        return sums
+
+    def wait(self, timeout: float) -> bool:
+        """Whether there are none any more; looks at all once, and waits up to so many seconds."""
+        with self._lock:
+            running = [one for one in self._running if not _is_over(one)]
+        return all(one.wait(timeout) for one in running)
+
+
+def _is_over(running: Outcome[None]) -> bool:
+    return running.done() or running.lost()
+
+
 class GpuSums:
-    """See `PendingSums`. The slot is one of `slots`."""
+    """See `PendingSums`. The slot is one of `slots`, and `running` is done with the last sums."""
 
     def __init__(
         self, slots: Slots[Any], slot: SumSlot, beside: Tasks, context: ProofContext
     ) -> None:
         self._slots, self._slot = slots, slot
         self._beside, self._context = beside, context
-        self._first: Outcome[None] = Outcome(lambda: self._running.lost())
+        self._first: Outcome[None] = Outcome(lambda: self.running.lost())
 
         def compute() -> None:
             with context.computing():
                 slot.run(self._first, context)
 
-        self._running = slot.runner.begin(compute)
-        self._running.then(self._end_first)
+        self.running = slot.runner.begin(compute)
+        self.running.then(self._end_first)
 
     @classmethod
     def started(
@@ -113,14 +139,14 @@ class GpuSums:
         return results | self._finish(self._slot.early)
 
     def last(self) -> dict[str, Any]:
-        self._running.result()
+        self.running.result()
         return self._finish(self._slot.late)
 
     def _end_first(self) -> None:
         """Nobody waits for the early sums of what was dropped."""
         if not self._first.done():
             try:
-                self._running.result()
+                self.running.result()
             except BaseException as error:
                 self._first.fail(error)
 
@@ -129,8 +155,8 @@ class GpuSums:
             return points.finish()
 
     def close(self) -> None:
-        if self._running.lost():
+        if self.running.lost():
             self._slots.release(self._slot)
         else:
             # After an error, or Ctrl-C, the GPU may still be at work in the slot.
-            self._running.then(lambda: self._slots.release(self._slot))
+            self.running.then(lambda: self._slots.release(self._slot))

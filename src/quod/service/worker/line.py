@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
+from quod.device.roomy_thread import RoomyThread
 from quod.frozen import frozen
 from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
@@ -25,17 +26,17 @@ class Step:
     """What is done with a group, by how many threads, and how much may wait for it.
 
     Works that end with it do not go on. The step that brings groups together has `together`, which
-    waits until the device can take a work, told whether that one is alone, and says how many may be
-    begun with it. It begins nothing that the step behind it has no thread for: what is begun holds
-    memory of the device, for which the steps behind may wait. What was tried before is begun once
-    nothing else is, and nothing beside it.
+    waits until the device can take a work, told how many would be begun with it, itself among them,
+    and says how many may be. It begins nothing that the step behind it has no thread for: what is
+    begun holds memory of the device, for which the steps behind may wait. What was tried before is
+    begun once nothing else is, and nothing beside it.
     """
 
     name: str
     do: Callable[[Group], None]
     threads: int
     room: int
-    together: Callable[[Work, bool], int] | None = None
+    together: Callable[[Work, Callable[[], int]], int] | None = None
 
 
 class Line:
@@ -53,7 +54,7 @@ class Line:
         }  # fmt: skip
         self._threads = [
             [
-                threading.Thread(target=self._run, args=(at,), name=f"quod-{step.name}-{number}")
+                RoomyThread(target=self._run, args=(at,), name=f"quod-{step.name}-{number}")
                 for number in range(step.threads)
             ]
             for at, step in enumerate(steps)
@@ -106,9 +107,11 @@ class Line:
                 thread.join()
 
 
-def _gathered(first: Work, source: Waiting, together: Callable[[Work, bool], int]) -> Group:
+def _gathered(
+    first: Work, source: Waiting, together: Callable[[Work, Callable[[], int]], int]
+) -> Group:
     """A work with those like it that wait when the device can take them."""
-    most = together(first, not source.has_like(first))
+    most = together(first, lambda: 1 + source.count_like(first))
     return [first, *source.more_like(first, most - 1)]
 
 

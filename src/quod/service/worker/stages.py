@@ -106,11 +106,11 @@ class Stages:
             work.key = self.keys.lease(work.lease.key)
         self.together[work.lease.key] = work.key.value.most_together
 
-    def _turn(self, work: Work, alone: bool) -> int:
-        """Waits until the device can take a work; how many may be begun with it."""
+    def _turn(self, work: Work, waiting: Callable[[], int]) -> int:
+        """Waits until the device can take what waits with a work; how many of that are begun."""
         assert work.key is not None
         key = work.key.value
-        key.wait_for_turn(alone=alone)
+        key.wait_for_turn(waiting)
         return key.most_together
 
     def begin_group(self, group: Group) -> None:

@@ -37,10 +37,10 @@ class Waiting:
             self._changed.wait_for(lambda: bool(self._groups))
             return self._took(self._groups.popleft())
 
-    def has_like(self, work: Work) -> bool:
-        """Whether anything waits that may be begun together with this work."""
+    def count_like(self, work: Work) -> int:
+        """How many wait that may be begun together with this work."""
         with self._changed:
-            return any(self._is_like(work, group) for group in self._groups)
+            return sum(len(group) for group in self._groups if group and self._is_like(work, group))
 
     def more_like(self, work: Work, most: int) -> list[Work]:
         """Takes up to so many that may be begun together with it, and waits for none."""

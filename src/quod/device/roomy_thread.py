@@ -1,0 +1,46 @@
+"""Threads that kernels of the processor may run on: their stacks have room for shared memory."""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+# A kernel's shared memory is on the worker's stack, up to 4 MiB; untouched pages cost nothing. By
+# default musl gives a thread 128 KiB and macOS 512 KiB.
+STACK_BYTES = 16 << 20
+
+_stack_size_lock = threading.Lock()
+
+
+class RoomyThread(threading.Thread):
+    """A thread whose stack has room for the shared memory of any kernel."""
+
+    def start(self) -> None:
+        with _stack_size_lock:
+            before = threading.stack_size(STACK_BYTES)
+            try:
+                super().start()
+            finally:
+                threading.stack_size(before)
+
+
+def room_on_stack() -> int:
+    """Bytes of shared memory that a kernel may have in this thread, with any frames above it.
+
+    0 for a thread that others have made, whose stack may be small.
+    """
+    thread = threading.current_thread()
+    if isinstance(thread, RoomyThread):
+        return STACK_BYTES // 4
+    return _stack_of_main_thread() // 8 if thread is threading.main_thread() else 0
+
+
+@functools.cache
+def _stack_of_main_thread() -> int:
+    """Bytes that it may grow to."""
+    try:
+        import resource
+    except ImportError:  # Windows, where an interpreter's is 2 MB or more
+        return 1 << 20
+    limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return STACK_BYTES if limit == resource.RLIM_INFINITY else limit
