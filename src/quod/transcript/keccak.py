@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from quod.kernel import types
 from quod.kernel.builder import Builder
-from quod.kernel.machine import Capability
 from quod.kernel.value import Value
+from quod.transcript.keccak_lanes import LanePermutation, rotations
 from quod.transcript.plain_keccak import ROUNDS, round_constants
 from quod.transcript.words import Load
 
@@ -31,17 +31,11 @@ class Permutation:
 
     def __init__(self, k: Builder, *, alone: bool = False) -> None:
         self._k = k
-        self._constants = k.table(types.u64, round_constants())
-        self.is_shared = (
-            not alone
-            and k.machine.has(Capability.SUBGROUPS)
-            and not k.machine.has(Capability.SLOW_SUBGROUPS)
-            and k.subgroup_size == 32
-            and k.workgroup_size % 32 == 0
-        )
+        self.is_shared = not alone and LanePermutation.serves(k)
         if self.is_shared:
-            self._turns = k.table(types.u32, [*_turns(), *[0] * 7])
-            self._sources = k.table(types.u32, _sources())
+            self._by_lanes = LanePermutation(k)
+        else:
+            self._constants = k.table(types.u64, round_constants())
 
     def __call__(self, state: Sequence[Value], count: int = 25) -> list[Value]:
         """The first `count` words of the state after the permutation."""
@@ -50,32 +44,6 @@ class Permutation:
         with self._k.range(0, ROUNDS, carry=tuple(state)) as rounds:
             rounds.next(_round(rounds.carried, self._constants[rounds.index]))
         return list(rounds.results[:count])
-
-    def _by_lanes(self, state: Sequence[Value], count: int) -> list[Value]:
-        """Lane x + 5*y has that word; the last seven lanes compute nothing that is used."""
-        k = self._k
-        lane = k.lane_id()
-        word = k.constant(0, types.u64)
-        for place, given in enumerate(state):
-            if given.constant != 0:
-                word = k.select(lane == place, given, word)
-        x = lane % 5
-        turn = self._turns[lane].cast(types.u64)
-        sources = [self._sources[lane + 32 * which] for which in range(3)]
-        is_first = lane == 0
-        with k.range(0, ROUNDS, carry=word) as rounds:
-            own = rounds.carried
-            column = own
-            for row in range(1, 5):
-                column = column ^ k.shuffle(own, (lane + 5 * row) % 25)
-            before, behind = (k.shuffle(column, (x + step) % 5) for step in (4, 1))
-            own = own ^ before ^ _rotated(behind, 1)
-            own = (own << turn) | ((own >> 1) >> (63 - turn))
-            first, second, third = (k.shuffle(own, source) for source in sources)
-            own = first ^ (~second & third)
-            constant = self._constants[rounds.index]
-            rounds.next(own ^ k.select(is_first, constant, k.constant(0, types.u64)))
-        return [k.shuffle(rounds.results, place) for place in range(count)]
 
 
 class Sha3:
@@ -125,38 +93,13 @@ def with_block(sponge: Sequence[Value], words: Sequence[Value]) -> list[Value]:
     return [*mixed, *sponge[len(block) :]]
 
 
-def _steps() -> Iterator[tuple[int, int, int]]:
-    """Of steps rho and pi: a word, by how many bits it is turned, and where it goes."""
-    x, y = 1, 0
-    yield 0, 0, 0
-    for step in range(24):
-        by = (step + 1) * (step + 2) // 2 % 64
-        at = x + 5 * y
-        x, y = y, (2 * x + 3 * y) % 5
-        yield at, by, x + 5 * y
-
-
-def _turns() -> list[int]:
-    """By how many bits step rho turns each word."""
-    return [by for _, by, _ in sorted(_steps())]
-
-
-def _sources() -> list[int]:
-    """Where the three words of step chi come from through step pi: 32 lanes for each of them."""
-    origin = {target: at for at, _, target in _steps()}
-    found = []
-    for step in range(3):
-        found += [origin[(place + step) % 5 + place // 5 * 5] for place in range(25)] + [0] * 7
-    return found
-
-
 def _round(a: State, constant: Value) -> State:
     """The steps theta, rho and pi, chi, iota."""
     columns = [a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20] for x in range(5)]
     mixed = [columns[x - 1] ^ _rotated(columns[(x + 1) % 5], 1) for x in range(5)]
     a = tuple(word ^ mixed[place % 5] for place, word in enumerate(a))
     moved = list(a)
-    for at, by, target in _steps():
+    for at, by, target in rotations():
         moved[target] = _rotated(a[at], by)
     first, *rest = [
         moved[x + 5 * y] ^ (~moved[(x + 1) % 5 + 5 * y] & moved[(x + 2) % 5 + 5 * y])

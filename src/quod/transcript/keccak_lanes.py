@@ -1,0 +1,148 @@
+"""Keccak-f[1600] by the lanes of a subgroup, each with a word of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from quod.kernel import types
+from quod.kernel.builder import Builder
+from quod.kernel.machine import Capability
+from quod.kernel.value import Value
+from quod.transcript.plain_keccak import ROUNDS, round_constants
+
+Halves = tuple[Value, Value]
+"""A word of 64 bits, the lower half first, which is what lanes exchange and turn."""
+
+_LANES = 32
+_ROUNDS_A_TURN = 2
+
+
+class LanePermutation:
+    """The permutation of a state that all instances of a workgroup have alike; all of them come.
+
+    Made at the top of a kernel, where each lane loads what it needs. Lane x + 5*y has the word of
+    column x and row y; the last seven lanes compute nothing that is used.
+    """
+
+    def __init__(self, k: Builder) -> None:
+        self._k = k
+        self._lane = k.lane_id()
+        plan = k.table(types.u64, _plans())[self._lane]
+        low, high = _halves(plan)
+        self._column = [_field(low, at) for at in range(4)]
+        self._before, self._behind = _field(low, 4), _field(low, 5)
+        self._sources = [_field(high, at) for at in range(3)]
+        self._turn, self._is_swapped = _field(high, 3), _field(high, 4) != 0
+        self._none = k.select(self._lane == 0, k.constant(0, types.u32), _LANES - 1)
+        constants = [*round_constants(), *[0] * (_LANES - ROUNDS)]
+        self._constants = _halves(k.table(types.u64, constants)[self._lane])
+
+    @staticmethod
+    def serves(k: Builder) -> bool:
+        """Whether lanes exchange words in less time than each computes the whole state."""
+        machine = k.machine
+        if not machine.has(Capability.SUBGROUPS) or machine.has(Capability.SLOW_SUBGROUPS):
+            return False
+        return k.subgroup_size == _LANES and k.workgroup_size % _LANES == 0
+
+    def __call__(self, state: Sequence[Value], count: int) -> list[Value]:
+        """The first `count` words of the state after the permutation."""
+        k = self._k
+        word = k.constant(0, types.u64)
+        for place, given in enumerate(state):
+            if given.constant != 0:
+                word = k.select(self._lane == place, given, word)
+        with k.range(0, ROUNDS, _ROUNDS_A_TURN, carry=_halves(word)) as rounds:
+            own: Halves = rounds.carried
+            for step in range(_ROUNDS_A_TURN):
+                own = self._round(own, rounds.index + step)
+            rounds.next(own)
+        return [_word(self._of_lane(rounds.results, place)) for place in range(count)]
+
+    def _round(self, own: Halves, number: Value) -> Halves:
+        """The steps theta, rho and pi, chi, iota."""
+        # No load: the lane of that number has it. Other lanes than the first take the last one's 0.
+        constant = self._of_lane(self._constants, number | self._none)
+        column = own
+        for lane in self._column:
+            column = _both(column, self._of_lane(own, lane))
+        before, behind = self._of_lane(column, self._before), self._of_lane(column, self._behind)
+        own = _both(_both(own, before), _turned(behind, 1))
+        low, high = own
+        select, is_swapped = self._k.select, self._is_swapped
+        own = select(is_swapped, high, low), select(is_swapped, low, high)
+        own = _turned(own, self._turn)
+        first, second, third = (self._of_lane(own, lane) for lane in self._sources)
+        first = _both(first, constant)
+        low, high = (a ^ (~b & c) for a, b, c in zip(first, second, third, strict=True))
+        return low, high
+
+    def _of_lane(self, halves: Sequence[Value], lane: Value | int) -> Halves:
+        low, high = (self._k.shuffle(half, lane) for half in halves)
+        return low, high
+
+
+def _both(a: Sequence[Value], b: Sequence[Value]) -> Halves:
+    return a[0] ^ b[0], a[1] ^ b[1]
+
+
+def _turned(halves: Halves, by: Value | int) -> Halves:
+    """The word turned by less than 32 bits; one instruction a half where words can be funnelled."""
+    low, high = halves
+    return _upper(high, low, by), _upper(low, high, by)
+
+
+def _upper(low: Value, high: Value, by: Value | int) -> Value:
+    """The upper half of a word after a shift."""
+    amount = by.cast(types.u64) if isinstance(by, Value) else by
+    return ((_word((low, high)) << amount) >> 32).cast(types.u32)
+
+
+def _word(halves: Halves) -> Value:
+    low, high = halves
+    return low.cast(types.u64) | (high.cast(types.u64) << 32)
+
+
+def _halves(word: Value) -> Halves:
+    return word.cast(types.u32), (word >> 32).cast(types.u32)
+
+
+_BITS = 5
+
+
+def _field(word: Value, place: int) -> Value:
+    return (word >> (_BITS * place)) & ((1 << _BITS) - 1)
+
+
+def rotations() -> Iterator[tuple[int, int, int]]:
+    """Of steps rho and pi: a word, by how many bits it is turned, and where it goes."""
+    x, y = 1, 0
+    yield 0, 0, 0
+    for step in range(24):
+        by = (step + 1) * (step + 2) // 2 % 64
+        at = x + 5 * y
+        x, y = y, (2 * x + 3 * y) % 5
+        yield at, by, x + 5 * y
+
+
+def _plans() -> list[int]:
+    """For each lane, 5 bits each, those it takes words from, and by how many bits it turns its own.
+
+    In the lower half the other words of its column, and any of the columns before and behind; in
+    the upper one the three words that steps pi and chi bring there, and the turn, whose last bit
+    swaps halves.
+    """
+    turns = {at: by for at, by, _ in rotations()}
+    origin = {target: at for at, _, target in rotations()}
+    plans = []
+    for lane in range(25):
+        x, y = lane % 5, lane // 5
+        column = [(lane + 5 * row) % 25 for row in range(1, 5)]
+        sources = [origin[(x + step) % 5 + 5 * y] for step in range(3)]
+        low = _packed([*column, (x + 4) % 5, (x + 1) % 5])
+        plans.append(low | _packed([*sources, turns[lane] % 32, turns[lane] // 32]) << 32)
+    return plans + [0] * (_LANES - len(plans))
+
+
+def _packed(fields: Sequence[int]) -> int:
+    return sum(field << (_BITS * place) for place, field in enumerate(fields))
