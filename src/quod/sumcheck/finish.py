@@ -123,18 +123,20 @@ def finish_rounds(
     values = len(evaluated(shape.degree, depth))
     sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
+    own = Progress(f, progress, batch, sumcheck, log_size)
+    # Loaded before the sums, which would not wait for them, and by all before one stores.
+    claim, state = own.claim(), own.state(end.chain)
     totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each, at_once))
     # Every instance computes all of it, and one stores.
-    own = Progress(f, progress, batch, sumcheck, log_size)
     weights = Weights(f, equality, sumcheck, log_size)
     if depth == 1:
-        coefficients = end.coefficients(totals, own.claim(), weights, round_number)
+        coefficients = end.coefficients(totals, claim, weights, round_number)
     else:
         width = shape.degree + 1
         grid = [totals[at : at + width] for at in range(0, values, width)]
         coefficients = end.first_of_two(grid, weights, round_number)
     message = end.message(coefficients)
-    state, found = end.absorbed(own.state(end.chain), message)
+    state, found = end.absorbed(state, message)
     sent = [(message, found)]
     if depth == 2:
         coefficients = end.second_of_two(grid, found)

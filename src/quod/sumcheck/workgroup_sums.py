@@ -36,26 +36,45 @@ class WorkgroupSums:
 
     def _by_subgroups(self, elements: Sequence[Any]) -> list[Any]:
         """Over each subgroup by shuffles, then over the subgroups."""
-        k, f = self._k, self._f
-        distance = k.subgroup_size // 2
+        k, f, values = self._k, self._f, len(elements)
+        parted, distance = elements, k.subgroup_size // 2
+        halves = not k.machine.has(Capability.VECTOR_LANES)
+        while halves and distance and len(parted) % 2 == 0:
+            parted = self._parted(parted, distance)
+            distance //= 2
+        # Each lane has so many of the values, and so many neighbours have the same ones.
+        left, alike = len(parted), 2 * distance
         while distance:
-            others = [self._from_lane(element, distance) for element in elements]
-            elements = f.carried_many([a + b for a, b in zip(elements, others, strict=True)])
+            others = [self._from_lane(element, distance) for element in parted]
+            parted = f.carried_many([a + b for a, b in zip(parted, others, strict=True)])
             distance //= 2
         if self._each == 1:
-            return [self._of_all(element) for element in elements]
-        with k.if_(k.lane_id() == 0):
-            for value, element in enumerate(elements):
+            return [
+                self._of_all(parted[value % left], value // left * alike) for value in range(values)
+            ]
+        lane = k.lane_id()
+        with k.if_((lane & (alike - 1)) == 0):
+            for place, element in enumerate(parted):
+                value = place + left * (lane >> (alike.bit_length() - 1))
                 f.store(self._shared, k.subgroup_id() + value * self._each, element)
         k.barrier()
-        return [self._added(value, self._each) for value in range(len(elements))]
+        return [self._added(value, self._each) for value in range(values)]
 
-    def _of_all(self, element: Any) -> Any:
-        """What all instances have, as one where instances are lanes of vectors."""
-        if not self._k.machine.has(Capability.VECTOR_LANES):
-            return element
+    def _parted(self, elements: Sequence[Any], distance: int) -> list[Any]:
+        """The lower half of the values in some lanes, the upper one in those a distance behind:
+        each gives the other what it does not go on with."""
+        f, half = self._f, len(elements) // 2
+        is_behind = (self._k.lane_id() & distance) != 0
+        sums = []
+        for lower, upper in zip(elements[:half], elements[half:], strict=True):
+            kept, given = f.select(is_behind, upper, lower), f.select(is_behind, lower, upper)
+            sums.append(kept + self._from_lane(given, distance))
+        return list(f.carried_many(sums))
+
+    def _of_all(self, element: Any, lane: int) -> Any:
+        """What a lane has, in all: as one value where they are lanes of vectors."""
         limbs, _, rebuild = element.flatten()
-        return rebuild([self._k.shuffle(limb, 0) for limb in limbs])
+        return rebuild([self._k.shuffle(limb, lane) for limb in limbs])
 
     def _from_lane(self, element: Any, distance: int) -> Any:
         """The element of the instance so far away, in both directions."""

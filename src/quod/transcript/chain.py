@@ -105,7 +105,8 @@ def _reduced(f: Any, words: Words) -> Any:
         packed = _packed(base, words, start, min(start + piece, total))
         # Read as an element it is that many times too small.
         weight = (modulus.montgomery_radix << start) % modulus.value
-        pairs.append((base.from_words(packed), base.constant(weight)))
+        # Of the second factor, words that are 0 cost nothing: of a short piece most are.
+        pairs.append((base.constant(weight), base.from_words(packed)))
     return base.sum_of_products(pairs)
 
 

@@ -52,13 +52,20 @@ class Limbs32(SaturatedLimbs):
             return self.add(
                 self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
             )
+        rows = [self._rows_of(b) for _, b in fitted]
         limbs = self._call(
             f"sum_of_{len(fitted)}_products", self._rows_body,
-            [a.limbs[: self.factor_limbs] for a, _ in fitted],
-            [b.limbs[: self.factor_limbs] for _, b in fitted],
-            key=self.limb_count, inline=True,
+            [a.limbs[: self.factor_limbs] for a, _ in fitted], rows,
+            key=(self.limb_count, tuple(map(len, rows))), inline=True,
         )  # fmt: skip
         return self._reduced(limbs, fitted)
+
+    def _rows_of(self, b: Element) -> Words:
+        """The limbs of a second factor without those above that are known to be 0."""
+        limbs = b.limbs[: self.factor_limbs]
+        while len(limbs) > 1 and limbs[-1].constant == 0:
+            limbs = limbs[:-1]
+        return limbs
 
     def _is_apart(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         """Whether the products come first, and can."""

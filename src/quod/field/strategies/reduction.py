@@ -99,7 +99,10 @@ class Reducer:
         return self._rows(number, ())
 
     def multiply(self, pairs: Pairs) -> list[Value]:
-        """The sum of a * b over all pairs, reduced: rows of products and reductions in turn."""
+        """The sum of a * b over all pairs, reduced: rows of products and reductions in turn.
+
+        The second factors may have fewer words.
+        """
         initial: list[Value | None] = [None] * (2 * self.words)
         if self.form.initial:
             constant = self.chains.constant(self.form.initial, 2 * self.words)
@@ -127,7 +130,7 @@ class Reducer:
                     even[0], carry = k.emit_many("add_cc", (even[0], above))
                 elif above is not None:
                     even[0] = above
-            chains = [(a, b[i]) for a, b in pairs]
+            chains = [(a, b[i]) for a, b in pairs if i < len(b)]
             if carry is not None and chains:
                 # The carry belongs to place i + 1, where the row of odd words begins.
                 odd, carry = self._odd_row(odd, chains[0][0][1::2], chains[0][1], carry)
