@@ -79,6 +79,8 @@ def first_at_or_above(words: Words, modulus: Modulus) -> int | None:
     `words` has shape (n, modulus.words): little-endian integers, any strides. Nearly every element
     is decided by its top word, so this costs little more than one pass over one column.
     """
+    if not len(words) or int(words[:, -1].max()) < modulus.value >> (32 * (modulus.words - 1)):
+        return None
     limits = [modulus.value >> (32 * word) & 0xFFFFFFFF for word in range(modulus.words)]
     undecided = np.flatnonzero(words[:, -1] >= np.uint32(limits[-1]))
     first: int | None = None
