@@ -13,7 +13,7 @@ from quod.curve import operations
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.curve.pairing import pairing_product
+from quod.curve.pairing import miller_values, pairing_product, product_is
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, EmulatedSubmission
 from quod.device.recording import Recording
@@ -392,7 +392,8 @@ def test_a_pairing_outside_the_target_group(
     """Numbers that are canonical and no power (q^12 - 1)/r: a kernel was wrong, or not run."""
     parameters, device = CURVES[curve], CpuDevice()
     pair = parameters.g1.generator, parameters.g2.generator
-    assert pairing_product(device, parameters, [pair])
+    values = miller_values(device, parameters, [pair])
+    expected = pairing_product(device, parameters, [pair])
 
     def computed(device: Any, kernel: Any, groups: int, slots: Any, arguments: Any) -> None:
         execute(device, kernel, groups, slots, arguments)
@@ -405,6 +406,9 @@ def test_a_pairing_outside_the_target_group(
     monkeypatch.setattr(CpuDevice, "execute", computed)
     with pytest.raises(DeviceError, match="has not computed a pairing"):
         pairing_product(device, parameters, [pair])
+    # No wrong proof, but no answer.
+    with pytest.raises(DeviceError, match="has not computed a pairing"):
+        product_is(device, parameters, values, expected)
 
 
 def test_marks() -> None:

@@ -137,6 +137,22 @@ def test_public_inputs_of_every_kind(made: Make, device: AnyDevice, tmp_path: Pa
     assert not key.verifying_key.verify([0, 1, 0, r - 1], proof)
 
 
+@pytest.mark.parametrize("curve", CURVES)
+def test_the_inverse_of_what_a_proof_must_make_up(pairing_device: AnyDevice, curve: str) -> None:
+    """It differs from it in the signs of half of its coefficients."""
+    g1, g2 = (affine_group(GROUPS[f"{curve}.g{degree}"]) for degree in (1, 2))
+    alpha, beta, gamma, delta, ic, c = 2, 3, 5, 7, 11, 1
+    key = VerifyingKey(
+        curve, g1.multiply(alpha, g1.generator),
+        *(g2.multiply(log, g2.generator) for log in (beta, gamma, delta)),
+        [g1.multiply(ic, g1.generator)], device=pairing_device, allow_insecure=True,
+    )  # fmt: skip
+    for factor, holds in ((1, True), (-1, False), (0, False), (2, False)):
+        a = factor * alpha * beta + ic * gamma + c * delta
+        proof = Proof(curve, g1.multiply(a, g1.generator), g2.generator, g1.generator)
+        assert verify(key, [], proof) is holds
+
+
 def test_a_verification_takes_the_points_in_their_order(proved: Proved) -> None:
     key, public, proof = proved
     with pytest.raises(InputError, match="takes A and B before C"):

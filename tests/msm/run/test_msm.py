@@ -285,6 +285,8 @@ def test_bases_too_many_to_sort_at_once(
         assert device_plan.fits(one)
     monkeypatch.setattr(engine, "_SURELY_SORTED", 20)
     monkeypatch.setattr(device_plan, "_MOST_ENTRIES", 20)
+    # Plans within other limits are for this test alone.
+    monkeypatch.setattr(device_plan, "_planned", device_plan._planned.__wrapped__)
     monkeypatch.setattr(streamed, "_SMALLEST_BLOCK", 8)
     for count, stays in ((10, True), (20, True), (30, False)):
         kept = MsmBases(gpu_device, GROUP, bases(GROUP, count), MsmOptions(scalar_bits=5))

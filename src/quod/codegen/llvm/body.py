@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from quod.codegen.llvm.known_lanes import KnownLanes
 from quod.codegen.llvm.strides import LaneStrides
 from quod.codegen.llvm.types import constant_text, scalar_name
 from quod.codegen.rules import rule_of
@@ -58,6 +60,7 @@ class BodyEmitter:
         self.label = "entry"
         self.workgroup = ""
         self.strides = LaneStrides(uniformity)
+        self.known_lanes = KnownLanes(module.lanes)
         self._rules = rules
         self._vectors: list[dict[Value, str]] = [{}]
         self._firsts: list[dict[Value, str]] = [{}]
@@ -160,13 +163,11 @@ class BodyEmitter:
         self._vectors[-1][value] = name
         return name
 
-    def first_lane(self, value: Value, make: Callable[[], str]) -> str:
-        """What lane 0 has of a value that varies, made once where it reaches."""
-        for known in reversed(self._firsts):
-            if value in known:
-                return known[value]
-        name = self._firsts[-1][value] = make()
-        return name
+    @property
+    def first_lanes(self) -> ChainMap[Value, str]:
+        """What lane 0 has of values, as far as that reaches; what is added is known in this block
+        and those within."""
+        return ChainMap(*reversed(self._firsts))
 
     def splat_text(self, operand: str, scalar: str) -> str:
         """A vector with one scalar in every lane."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from quod.codegen.llvm.body import BodyEmitter
+from quod.codegen.llvm.settled import settled
 from quod.codegen.llvm.types import scalar_name
 from quod.kernel.ir import Op
 from quod.kernel.value import Value
@@ -33,45 +34,46 @@ def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
 
 def of_lane0(body: BodyEmitter, index: Value) -> str:
     """What lane 0 has of an index."""
-    if not body.is_varying(index):
-        return body.get(index)
-    return body.first_lane(index, lambda: _made_of_lane0(body, index))
+    return settled(
+        index,
+        body.first_lanes,
+        lambda value: _operands(body, value),
+        lambda value: _made_of_lane0(body, value),
+    )
 
 
-def _made_of_lane0(body: BodyEmitter, index: Value) -> str:
-    op = index.op
+def _operands(body: BodyEmitter, value: Value) -> Sequence[Value]:
+    """Those of which lane 0 has what makes up its own; none where that is taken from the vector."""
+    op = value.op
+    if op is None or not body.is_varying(value):
+        return ()
+    if op.name in _ARITHMETIC:
+        return op.operands
+    # By an amount that is known: of others no stride is.
+    is_shift = op.name == "shl" and isinstance(op.operands[1].constant, int)
+    return op.operands[:1] if is_shift or (op.name == "convert" and _is_widened(op)) else ()
+
+
+def _made_of_lane0(body: BodyEmitter, value: Value) -> str:
+    if not body.is_varying(value):
+        return body.get(value)
+    op = value.op
     if op is not None and op.name == "local_id":
         return "0"
-    if op is not None and (rule := _OF_LANE0.get(op.name)) is not None:
-        return rule(body, op)
-    if op is not None and op.name == "convert" and _is_widened(op):
-        return _wide_of_lane0(body, op.operands[0], of_lane0(body, op.operands[0]))
-    return _extracted(body, index)
+    own = [body.first_lanes[operand] for operand in _operands(body, value)]
+    if op is None or not own:
+        return body.fresh(f"extractelement {body.type_of(value)} {body.get(value)}, i64 0")
+    if op.name == "convert":
+        return _wide_of_lane0(body, op.operands[0], own[0])
+    kind = scalar_name(value.type)
+    if op.name == "shl":
+        amount = op.operands[1].constant
+        assert isinstance(amount, int)
+        own.append(str(amount % value.type.bits))
+    return body.fresh(f"{op.name} {kind} {own[0]}, {own[1]}")
 
 
-def _extracted(body: BodyEmitter, index: Value) -> str:
-    return body.fresh(f"extractelement {body.type_of(index)} {body.get(index)}, i64 0")
-
-
-def _scalar_arithmetic(body: BodyEmitter, op: Op) -> str:
-    x, y = (of_lane0(body, operand) for operand in op.operands)
-    return body.fresh(f"{op.name} {scalar_name(op.results[0].type)} {x}, {y}")
-
-
-def _scalar_shift(body: BodyEmitter, op: Op) -> str:
-    """By an amount that is known: of others no stride is."""
-    x, amount = op.operands
-    if not isinstance(amount.constant, int):
-        return _extracted(body, op.results[0])
-    bits = op.results[0].type.bits
-    return body.fresh(f"shl i{bits} {of_lane0(body, x)}, {amount.constant % bits}")
-
-
-_OF_LANE0: dict[str, Callable[[BodyEmitter, Op], str]] = {
-    "add": _scalar_arithmetic, "sub": _scalar_arithmetic, "mul": _scalar_arithmetic,
-    "shl": _scalar_shift,
-}  # fmt: skip
-"""Ops whose result of one lane follows from the operands of that lane."""
+_ARITHMETIC = ("add", "sub", "mul")
 
 
 def _is_widened(op: Op) -> bool:

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.codegen.llvm.settled import settled
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.value import Value
 
 Lanes = NDArray[Any]
 
 
-def known_lanes(value: Value, lanes: int) -> Lanes | None:
-    """The numbers of so many lanes, None where they are not known before the kernel runs."""
-    return _known(value, lanes, {})
+class KnownLanes:
+    """The numbers that values have in so many lanes, where they are known before a kernel runs."""
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        self._found: dict[Value, Lanes | None] = {}
+
+    def of(self, value: Value) -> Lanes | None:
+        """A number for each lane, None where they are not known."""
+        return settled(value, self._found, _operands, self._computed)
+
+    def _computed(self, value: Value) -> Lanes | None:
+        if value.constant is not None:
+            return np.full(self._lanes, value.constant, NUMPY_TYPES[value.type])
+        op = value.op
+        if op is None:
+            return None
+        if op.name == "local_id":
+            return np.arange(self._lanes, dtype=np.uint32)
+        evaluate = OPS[op.name].evaluate
+        operands = [self._found[operand] for operand in _operands(value)]
+        if evaluate is None or any(operand is None for operand in operands):
+            return None
+        with np.errstate(all="ignore"):
+            result = evaluate(*operands)
+        return result if isinstance(result, np.ndarray) else None
 
 
-def _known(value: Value, lanes: int, found: dict[Value, Lanes | None]) -> Lanes | None:
-    if value not in found:
-        found[value] = _computed(value, lanes, found)
-    return found[value]
-
-
-def _computed(value: Value, lanes: int, found: dict[Value, Lanes | None]) -> Lanes | None:
-    if value.constant is not None:
-        return np.full(lanes, value.constant, NUMPY_TYPES[value.type])
+def _operands(value: Value) -> Sequence[Value]:
+    """Those that decide what is known of a value."""
     op = value.op
-    if op is None:
-        return None
-    if op.name == "local_id":
-        return np.arange(lanes, dtype=np.uint32)
-    evaluate = OPS[op.name].evaluate
-    if evaluate is None:
-        return None
-    operands = [_known(operand, lanes, found) for operand in op.operands]
-    if any(operand is None for operand in operands):
-        return None
-    with np.errstate(all="ignore"):
-        result = evaluate(*operands)
-    return result if isinstance(result, np.ndarray) else None
+    if value.constant is not None or op is None or OPS[op.name].evaluate is None:
+        return ()
+    return op.operands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from quod.codegen.llvm.settled import settled
 from quod.kernel.ir import Op
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
@@ -22,11 +23,7 @@ class LaneStrides:
         self._whole: dict[Value, bool] = {}
 
     def of(self, value: Value) -> int | None:
-        if not self._uniformity.is_varying(value):
-            return 0
-        if value not in self._known:
-            self._known[value] = self._find(value)
-        return self._known[value]
+        return settled(value, self._known, self._operands, self._find)
 
     def count(self, index: Value, start: Value, step: Value) -> None:
         """Says that a loop's index goes from a start by steps: where all lanes take the same step,
@@ -43,18 +40,17 @@ class LaneStrides:
         """Whether an index is the number that it looks like: nothing is taken from it, so that no
         lane's is below 0 and wraps around. Sums of its own width may still have wrapped around,
         but none that have been widened since."""
-        if value not in self._whole:
-            op = value.op
-            if op is None:
-                self._whole[value] = value not in self._carried
-            else:
-                rule = _WHOLE.get(op.name)
-                self._whole[value] = (
-                    rule is not None
-                    and not self._widens_a_sum(op)
-                    and all(map(self.never_wraps, rule(op)))
-                )
-        return self._whole[value]
+        return settled(value, self._whole, self._kept, self._is_whole)
+
+    def _is_whole(self, value: Value) -> bool:
+        if value.op is None:
+            return value not in self._carried
+        takes_away = value.op.name not in _WHOLE or self._widens_a_sum(value.op)
+        return not takes_away and all(self._whole[operand] for operand in self._kept(value))
+
+    def _kept(self, value: Value) -> tuple[Value, ...]:
+        rule = None if value.op is None else _WHOLE.get(value.op.name)
+        return () if value.op is None or rule is None else rule(value.op)
 
     def _widens_a_sum(self, op: Op) -> bool:
         """Whether an op widens what may have wrapped around for some lanes and not for others."""
@@ -65,12 +61,21 @@ class LaneStrides:
         is_wider = op.results[0].type.bits > given.type.bits
         return is_wider and self._uniformity.is_varying(given) and not is_number
 
+    def _operands(self, value: Value) -> tuple[Value, ...]:
+        """Those whose strides make up a value's own."""
+        op = value.op
+        if op is None or op.name not in _RULES or not value.type.is_integer:
+            return ()
+        return op.operands if self._uniformity.is_varying(value) else ()
+
     def _find(self, value: Value) -> int | None:
+        if not self._uniformity.is_varying(value):
+            return 0
         op = value.op
         rule = None if op is None or not value.type.is_integer else _RULES.get(op.name)
         if op is None or rule is None:
             return None
-        strides = [self.of(operand) for operand in op.operands]
+        strides = [self._known[operand] for operand in op.operands]
         known = [stride for stride in strides if stride is not None]
         found = rule(op, known) if len(known) == len(strides) else None
         return None if found is None else _as_number(found, value.type.bits)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.codegen.llvm.body import BodyEmitter, Rule
-from quod.codegen.llvm.known_lanes import known_lanes
 from quod.codegen.llvm.memory import gather
 from quod.codegen.llvm.rules import RULES as ELEMENTWISE
 from quod.codegen.llvm.types import memory_name, scalar_name
@@ -38,7 +37,7 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
         text = f"extractelement {body.type_of(value)} {body.get(value)}, i32 {source}"
         body.names[result] = body.fresh(text)
         return
-    known = known_lanes(lane, body.lanes)
+    known = body.known_lanes.of(lane)
     if known is not None:
         sources = [own // size * size + int(at) % size for own, at in enumerate(known)]
         kind, text = body.vector(scalar_name(value.type)), body.get(value, varying=True)
