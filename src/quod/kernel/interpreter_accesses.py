@@ -14,7 +14,6 @@ from quod.kernel.semantics import Array
 
 NOBODY, MANY = -1, -2
 """In the place of an instance: none, and several or all of a subgroup."""
-_ATOMIC, _PRODUCT = -3, -4
 
 
 class Accesses(Protocol):
@@ -48,60 +47,88 @@ class Accesses(Protocol):
         """All instances of all workgroups, or of some, meet; or they know what products read."""
 
 
+class _Record:
+    """The instance that made all accesses of one kind to each unit, if one did."""
+
+    def __init__(self, groups: int, units: int) -> None:
+        self._who = np.full((groups, units), NOBODY, np.int64)
+        self._flat = self._who.reshape(-1)
+        self._is_empty = True
+
+    def of_others(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
+        """Which units another instance accessed, or any one."""
+        if self._is_empty:
+            return np.zeros(places.shape, np.bool_)
+        who = self._flat[places]
+        found: Array = who != NOBODY
+        if not by_itself:
+            found &= who != lanes[:, None]
+        return found
+
+    def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
+        self._is_empty = False
+        if for_others:
+            self._flat[places] = MANY
+            return
+        before, who = self._flat[places], lanes[:, None]
+        self._flat[places] = np.where((before == NOBODY) | (before == who), who, MANY)
+        # Two lanes at one place: the later one overwrote the earlier.
+        several = self._flat[places] != who
+        self._flat[places[several]] = MANY
+
+    def forget(self, places: slice | Array) -> None:
+        self._flat[places] = NOBODY
+
+    def forget_all(self, groups: Array | None) -> None:
+        """Forgets the accesses of some workgroups, or of all."""
+        if self._is_empty:
+            return
+        if groups is None:
+            self._flat.fill(NOBODY)
+            self._is_empty = True
+        else:
+            self._who[groups] = NOBODY
+
+
 class SinceBarrier:
     """The accesses of workgroups of which all instances meet at each barrier."""
 
     def __init__(self, groups: int, units: int) -> None:
-        self._shape = (groups, units)
-        self._writer = np.full(groups * units, NOBODY, np.int64)
-        self._reader = np.full(groups * units, NOBODY, np.int64)
+        self._loads, self._products, self._stores, self._atomics = (
+            _Record(groups, units) for _ in range(4)
+        )
 
     def stored(
         self, places: Array, lanes: Array, *, by_itself: bool = False, atomically: bool = True
     ) -> Array:
-        writer = self._writer[places]
-        found: Array = writer != NOBODY
-        if not by_itself:
-            found &= writer != lanes[:, None]
-        if not atomically:
-            found &= writer != _ATOMIC
+        found = self._stores.of_others(places, lanes, by_itself=by_itself)
+        if atomically:
+            found |= self._atomics.of_others(places, lanes, by_itself=by_itself)
         return found
 
     def loaded(self, places: Array, lanes: Array) -> Array:
-        reader = self._reader[places]
-        found: Array = (reader != NOBODY) & (reader != lanes[:, None])
+        found = self._loads.of_others(places, lanes)
+        found |= self._products.of_others(places, lanes)
         return found
 
     def record_loads(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        if for_others:
-            self._reader[places] = MANY
-            return
-        known, who = self._reader[places], lanes[:, None]
-        self._reader[places] = np.where((known == NOBODY) | (known == who), who, MANY)
-        # Two lanes of this very load at one place: the later one overwrote the earlier.
-        several = (self._reader[places] != who) | (known == MANY)
-        self._reader[places[several]] = MANY
+        self._loads.add(places, lanes, for_others=for_others)
 
     def record_stores(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        self._writer[places] = MANY if for_others else lanes[:, None]
+        self._stores.add(places, lanes, for_others=for_others)
 
     def record_atomics(self, places: Array, lanes: Array) -> None:
-        self._writer[places] = _ATOMIC
+        self._atomics.add(places, lanes)
 
     def record_products(self, places: Array, lanes: Array) -> None:
-        self._reader[places] = _PRODUCT
+        self._products.add(places, lanes, for_others=True)
 
     def forget_stores(self, places: slice | Array) -> None:
-        self._writer[places] = NOBODY
+        self._stores.forget(places)
+        self._atomics.forget(places)
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
-        if products_only:
-            rows = slice(None) if groups is None else groups
-            readers = self._reader.reshape(self._shape)
-            readers[rows] = np.where(readers[rows] == _PRODUCT, NOBODY, readers[rows])
-            return
-        for record in (self._writer, self._reader):
-            if groups is None:
-                record.fill(NOBODY)
-            else:
-                record.reshape(self._shape)[groups] = NOBODY
+        self._products.forget_all(groups)
+        if not products_only:
+            for record in (self._loads, self._stores, self._atomics):
+                record.forget_all(groups)
