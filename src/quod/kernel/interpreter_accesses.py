@@ -6,6 +6,7 @@ forgotten. Subgroups that meet at named barriers need more: see `quod.kernel.int
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -16,33 +17,65 @@ NOBODY, MANY = -1, -2
 """In the place of an instance: none, and several or all of a subgroup."""
 
 
-class Accesses(Protocol):
+class Record(Protocol):
+    """The accesses of one kind. `places` are units of shared memory, a row for each of `lanes`."""
+
+    def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
+        """Which units another instance accessed, or with `by_itself` any one, without a barrier
+        since."""
+
+    def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
+        """The lanes access the units, or with `for_others` their subgroups do."""
+
+    def forget(self, places: slice | Array) -> None:
+        """All instances know of the accesses to some units."""
+
+
+class Accesses(ABC):
     """What was done to units of shared memory. `places` are units, a row for each of `lanes`."""
+
+    def __init__(self, loads: Record, products: Record, stores: Record, atomics: Record) -> None:
+        self._loads, self._products = loads, products
+        self._stores, self._atomics = stores, atomics
 
     def stored(
         self, places: Array, lanes: Array, *, by_itself: bool = False, atomically: bool = True
     ) -> Array:
         """Which of the units another instance stored to, or with `by_itself` any one, without a
         barrier since; what was changed atomically counts if `atomically`."""
+        found = self._stores.unordered(places, lanes, by_itself=by_itself)
+        if atomically:
+            found |= self._atomics.unordered(places, lanes, by_itself=by_itself)
+        return found
 
     def loaded(self, places: Array, lanes: Array) -> Array:
         """Which of the units another instance loaded, without a barrier since."""
+        found = self._loads.unordered(places, lanes)
+        found |= self._products.unordered(places, lanes)
+        return found
 
     def record_loads(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
         """The lanes load the units, or with `for_others` their subgroups do."""
+        self._loads.add(places, lanes, for_others=for_others)
 
     def record_stores(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
         """The lanes store to the units, or with `for_others` their subgroups do."""
+        self._stores.add(places, lanes, for_others=for_others)
 
     def record_atomics(self, places: Array, lanes: Array) -> None:
         """The lanes change the units atomically."""
+        self._atomics.add(places, lanes)
 
     def record_products(self, places: Array, lanes: Array) -> None:
         """Products of the instances beside the lanes load the units."""
+        self._products.add(places, lanes, for_others=True)
 
     def forget_stores(self, places: slice | Array) -> None:
         """All instances know what was stored to some units."""
+        self._stores.forget(places)
+        self._atomics.forget(places)
 
+    @abstractmethod
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
         """All instances of all workgroups, or of some, meet; or they know what products read."""
 
@@ -55,8 +88,7 @@ class _Record:
         self._flat = self._who.reshape(-1)
         self._is_empty = True
 
-    def of_others(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
-        """Which units another instance accessed, or any one."""
+    def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
         if self._is_empty:
             return np.zeros(places.shape, np.bool_)
         who = self._flat[places]
@@ -90,45 +122,14 @@ class _Record:
             self._who[groups] = NOBODY
 
 
-class SinceBarrier:
+class SinceBarrier(Accesses):
     """The accesses of workgroups of which all instances meet at each barrier."""
 
     def __init__(self, groups: int, units: int) -> None:
-        self._loads, self._products, self._stores, self._atomics = (
-            _Record(groups, units) for _ in range(4)
-        )
-
-    def stored(
-        self, places: Array, lanes: Array, *, by_itself: bool = False, atomically: bool = True
-    ) -> Array:
-        found = self._stores.of_others(places, lanes, by_itself=by_itself)
-        if atomically:
-            found |= self._atomics.of_others(places, lanes, by_itself=by_itself)
-        return found
-
-    def loaded(self, places: Array, lanes: Array) -> Array:
-        found = self._loads.of_others(places, lanes)
-        found |= self._products.of_others(places, lanes)
-        return found
-
-    def record_loads(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        self._loads.add(places, lanes, for_others=for_others)
-
-    def record_stores(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        self._stores.add(places, lanes, for_others=for_others)
-
-    def record_atomics(self, places: Array, lanes: Array) -> None:
-        self._atomics.add(places, lanes)
-
-    def record_products(self, places: Array, lanes: Array) -> None:
-        self._products.add(places, lanes, for_others=True)
-
-    def forget_stores(self, places: slice | Array) -> None:
-        self._stores.forget(places)
-        self._atomics.forget(places)
+        self._records = [_Record(groups, units) for _ in range(4)]
+        super().__init__(*self._records)
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
-        self._products.forget_all(groups)
-        if not products_only:
-            for record in (self._loads, self._stores, self._atomics):
+        for record in self._records:
+            if not products_only or record is self._products:
                 record.forget_all(groups)
