@@ -99,16 +99,21 @@ WEIGHTS = {"load": 5, "store": 5, "atomic": 2, "rows": 1, "come": 9}
 
 
 class Schedule:
-    """Random subgroups do random things to shared memory until nobody can go on."""
+    """Random subgroups do random things to shared memory until nobody can go on.
 
-    def __init__(self, seed: int) -> None:
+    They meet at named barriers, or all of them at once.
+    """
+
+    def __init__(self, seed: int, *, at_once: bool = False) -> None:
         self.random = random.Random(seed)
         self.size = self.random.choice([2, 3])
         count = self.random.choice([2, 3, 4])
         self.groups = [list(range(n * self.size, (n + 1) * self.size)) for n in range(count)]
         self.lanes = count * self.size
         self.clocks = Clocks(self.lanes, self.size)
-        self.room = SharedBuffer("room", 4 * WORDS, 4, self.lanes, 1, clocks=self.clocks)
+        self.at_once = at_once
+        clocks = None if at_once else self.clocks
+        self.room = SharedBuffer("room", 4 * WORDS, 4, self.lanes, 1, clocks=clocks)
         self.reference = Reference(self.groups)
         self.place = Place(Location("here", 1), 0, self.lanes)
         self.values = iter(range(1000, 1 << 20, 1000))  # which no sums of ones reach
@@ -137,7 +142,9 @@ class Schedule:
             if group in members and group not in self.here[number]
         ]
         (what,) = self.random.choices(list(WEIGHTS), list(WEIGHTS.values()))
-        if what == "come" and may_come:
+        if what == "come" and self.at_once:
+            self.meet()
+        elif what == "come" and may_come:
             self.come(self.random.choice(may_come), group)
         elif what == "rows":
             self.rows(group, self.random.choice(["load", "store"]))
@@ -154,6 +161,13 @@ class Schedule:
             self.clocks.meet(number)
             self.reference.meet(number, [each for each, waits in here.items() if waits])
             here.clear()
+
+    def meet(self) -> None:
+        everyone = list(range(len(self.groups)))
+        for group in everyone:
+            self.reference.come(0, group)
+        self.reference.meet(0, everyone)
+        self.room.barrier(None)
 
     def access(self, among: list[int], kind: str) -> None:
         """One or two instances access a word each at once."""
@@ -214,11 +228,12 @@ class Schedule:
         return not races
 
 
-def test_random_schedules() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_random_schedules(at_once: bool) -> None:
     """Refused is what is not ordered, and nothing else."""
     found = {True: 0, False: 0}
     for seed in range(150):
-        schedule = Schedule(seed)
+        schedule = Schedule(seed, at_once=at_once)
         schedule.run(60)
         for races, count in schedule.found.items():
             found[races] += count

@@ -12,6 +12,7 @@ import pytest
 
 from quod.codegen.llvm import emitter as llvm
 from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx import inline
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
@@ -100,6 +101,33 @@ def in_turns(k: Builder, rounds: U32, y: Pointer[U32]) -> None:
             k.named_barrier_arrive(1, 128)
     k.barrier()
     y[k.global_id()] = room[0]
+
+
+def _halved(k: Builder, x: Value) -> Value:
+    """Some instances of a subgroup wait for others behind more places than the kernel has."""
+    with k.if_((k.local_id() & 1) == 0) as even:
+        half = x
+        for _ in range(8):
+            with k.range(0, half & 3, carry=half) as loop:
+                loop.next(loop.carried >> 1)
+            half = loop.results
+        even.give(half)
+    with even.otherwise():
+        even.give(x)
+    return even.results
+
+
+@kernel(workgroup=64)
+def calling(k: Builder, x: Pointer[U32]) -> None:
+    """Both roles call a function between barriers."""
+    room, local = k.shared(u32, 32), k.local_id()
+    with k.if_(k.subgroup_id() == 0) as first:
+        room[local] = k.call("halved", _halved, x[local])
+        k.named_barrier_arrive(1, 64)
+    with first.otherwise():
+        other = k.call("halved", _halved, x[local])
+        k.named_barrier(1, 64)
+        x[local] = other + room[k.lane_id() ^ 1]
 
 
 @pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
@@ -395,3 +423,16 @@ def test_what_is_uniform_in_a_workgroup_of_one_subgroup() -> None:
     interpret_ptx(ptx.emit(found, machine), 1, [y])
     assert (x == y).all()
     assert x[31] == 32
+
+
+def test_functions_between_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places in a function's text are none of the barriers, whose text is the kernel's."""
+    monkeypatch.setattr(inline, "INLINE_OPS", 0)
+    machine = ptx_machine(64)
+    made = calling.trace(machine)
+    text = ptx.emit(made, machine)
+    assert text.count("call (") == 2
+    found, expected = (np.arange(64, dtype=np.uint32) for _ in range(2))
+    interpret(made, 1, [expected])
+    interpret_ptx(text, 1, [found])
+    assert (found == expected).all()

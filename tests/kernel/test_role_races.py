@@ -2,60 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
-import numpy as np
 import pytest
 
-from quod.codegen.ptx import emitter as ptx
-from quod.codegen.ptx.interpreter import interpret_ptx
-from quod.codegen.ptx.machine import ptx_machine
-from quod.kernel import U32, Builder, Pointer, Value, kernel, u32
+from quod.kernel import Builder, Value, u32
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Kernel
+from tests.kernel.races import LANES, PAIR, Body, run
 from tests.kernel.refusals import line_of
-
-LANES = 96
-WORDS = 128
-MACHINE = ptx_machine(LANES, "sm_90")
-PAIR = 64
-
-Body = Callable[[Builder, Value, Value], None]
-
-
-def traced(body: Body) -> Kernel:
-    """A kernel of three subgroups with some words that are set."""
-
-    def made(k: Builder, x: Pointer[U32]) -> None:
-        room = k.shared(u32, WORDS)
-        room[k.local_id()] = k.local_id()
-        with k.if_(k.local_id() < WORDS - LANES):
-            room[k.local_id() + LANES] = k.local_id()
-        k.barrier()
-        body(k, room, x)
-
-    return kernel(made).trace(MACHINE)
-
-
-def run(body: Body, problem: str = "a barrier is needed between") -> None:
-    """In both interpreters; raises the problem if each of them finds it."""
-    made = traced(body)
-    found = []
-    for run_it in (
-        lambda: interpret(made, 1, [np.zeros(LANES, np.uint32)]),
-        lambda: interpret_ptx(ptx.emit(made, MACHINE), 1, [np.zeros(LANES, np.uint32)]),
-    ):
-        try:
-            run_it()
-        except InterpreterError as error:
-            found.append(error)
-    if found:
-        assert len(found) == 2, found[0]
-        assert all(re.search(problem, str(error)) for error in found), found
-        raise found[0]
-
 
 # --- races
 
@@ -220,7 +172,33 @@ def one_of_a_role(k: Builder, room: Value, x: Value) -> None:
         k.named_barrier(1, PAIR)  # here
 
 
-@pytest.mark.parametrize("body", [it_alone, one_of_a_role])
+def while_others_wait(k: Builder, room: Value, x: Value) -> None:
+    """The second subgroup waits where it has only arrived, and the third one is late."""
+    with k.if_(k.subgroup_id() == 0):
+        k.named_barrier(1, LANES)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(1, LANES)
+        k.named_barrier(1, LANES)  # here
+    with k.if_(k.subgroup_id() == 2):
+        k.named_barrier_arrive(1, LANES)
+
+
+def and_others_wait_elsewhere(k: Builder, room: Value, x: Value) -> None:
+    """That it comes again is the cause, and not that nobody can go on."""
+    with k.if_(k.subgroup_id() == 0):
+        k.named_barrier(2, LANES)
+    with k.if_(k.subgroup_id() == 1):
+        k.named_barrier_arrive(1, PAIR)
+        k.named_barrier(1, PAIR)  # here
+        k.named_barrier(2, LANES)
+    with k.if_(k.subgroup_id() == 2):
+        k.named_barrier(2, LANES)
+        k.named_barrier(1, PAIR)
+
+
+@pytest.mark.parametrize(
+    "body", [it_alone, one_of_a_role, while_others_wait, and_others_wait_elsewhere]
+)
 def test_who_may_come_again_too_early(body: Body) -> None:
     with pytest.raises(InterpreterError) as caught:
         run(body, "may come to .* again before the others")

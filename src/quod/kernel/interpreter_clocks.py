@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.kernel.interpreter_accesses import MANY
+from quod.kernel.interpreter_accesses import MANY, Accesses
 from quod.kernel.semantics import Array
 
 
@@ -101,39 +101,12 @@ class _Record:
         self._time[:, places] = 0
 
 
-class OrderedAccesses:
-    """The accesses of one workgroup whose subgroups meet at named barriers; see `Accesses`."""
+class OrderedAccesses(Accesses):
+    """The accesses of one workgroup whose subgroups meet at named barriers."""
 
     def __init__(self, clocks: Clocks, units: int) -> None:
+        super().__init__(*(_Record(clocks, units) for _ in range(4)))
         self._clocks = clocks
-        self._loads, self._stores, self._atomics = (_Record(clocks, units) for _ in range(3))
-
-    def stored(
-        self, places: Array, lanes: Array, *, by_itself: bool = False, atomically: bool = True
-    ) -> Array:
-        found = self._stores.unordered(places, lanes, by_itself=by_itself)
-        if atomically:
-            found |= self._atomics.unordered(places, lanes, by_itself=by_itself)
-        return found
-
-    def loaded(self, places: Array, lanes: Array) -> Array:
-        return self._loads.unordered(places, lanes)
-
-    def record_loads(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        self._loads.add(places, lanes, for_others=for_others)
-
-    def record_stores(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        self._stores.add(places, lanes, for_others=for_others)
-
-    def record_atomics(self, places: Array, lanes: Array) -> None:
-        self._atomics.add(places, lanes)
-
-    def record_products(self, places: Array, lanes: Array) -> None:
-        self._loads.add(places, lanes, for_others=True)
-
-    def forget_stores(self, places: slice | Array) -> None:
-        self._stores.forget(places)
-        self._atomics.forget(places)
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
         if not products_only:

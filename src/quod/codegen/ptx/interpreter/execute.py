@@ -389,7 +389,10 @@ class Run:
         for number in order:
             instruction, named = blocks[number].together, blocks[number].named
             if instruction is None or self._all_here(instruction, pending[number], named):
-                if self._meetings is None or self._meetings.may_go(number, pending):
+                # What follows is of places of the entry, as functions name no barriers.
+                if named is None or self._meetings is None:
+                    return number
+                if self._meetings.may_go(number, pending):
                     return number
         return order[0]
 

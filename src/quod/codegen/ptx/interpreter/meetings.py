@@ -41,6 +41,8 @@ class Meetings:
         named = self._places[at].named
         if named is None or at in self._free or not named.waits:
             return True
+        if (self._come.get(named.number, self._nobody) & pending[at]).any():
+            return True  # to be refused: they came before, and come again
         return bool(np.count_nonzero(self._here(named.number, pending)) >= named.count)
 
     def come(self, at: int, mask: Array, pending: Mapping[int, Array]) -> None:
@@ -60,10 +62,10 @@ class Meetings:
             self._memory.place(instruction.location).error, int(np.argmax(mask))
         )
         again = "may come to a barrier again before the others have"
-        if (before & mask).any():
+        waiting = self._waiting(named.number, pending)
+        if any((before & who).any() for who in (mask, *(pending[place] for place in waiting))):
             raise error(again)
         here = self._here(named.number, pending) | mask
-        waiting = self._waiting(named.number, pending)
         is_last = np.count_nonzero(here) == named.count
         knows = True
         # Who waits comes when the last one does: it has done nothing since it stands there.
