@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from quod.errors import DeviceError
+from quod.device.memory import OutOfMemory
+from quod.errors import DeviceError, InputError
 from quod.groth16.together import OneOfBatch
 from quod.service.errors import KeyInUseError
 from quod.service.keys import RegisteredCalculators, ResidentKeys
@@ -24,7 +25,7 @@ from quod.service.worker.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
 from quod.service.worker.worker import Worker
-from tests.groth16.test_many import Batches
+from tests.groth16.test_many import Batches, failing
 from tests.service.keys.conftest import BLS
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 from tests.service.worker.test_faults import Gate
@@ -59,6 +60,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Batches]]:
     found = batch_all(Groth16Loader)
     yield found
     assert not any(one.open for one in found)
+
+
+_ERRORS: dict[str, Exception] = {
+    "an illegal address": DeviceError("an illegal address"),
+    "no room": OutOfMemory("too little"),
+    # Of one of them, perhaps, but nobody knows of which.
+    "a value that is none": InputError("a value is none"),
+}
 
 
 class Held:
@@ -236,7 +245,7 @@ def test_all_that_nobody_wants_are_stopped(
     assert {bench.queue.job(job.id).state for job in jobs} == {JobState.CANCELLED}
 
 
-@pytest.mark.parametrize("where", ["start", "compute"])
+@pytest.mark.parametrize("where", ["start", *_ERRORS])
 def test_what_fails_together_is_made_again_one_by_one(
     tmp_path: Path, made: list[Batches], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -249,20 +258,18 @@ def test_what_fails_together_is_made_again_one_by_one(
         if where == "start":
             made[0].error = ValueError("nobody foresaw")
         else:
-            monkeypatch.setattr(OneOfBatch, "compute", _raise)
+            monkeypatch.setattr(OneOfBatch, "compute", failing(_ERRORS[where]))
         held.gate.open.set()
         held.succeeded(held.first, *jobs)
         for job in jobs:
             outcomes = [one.outcome for one in bench.queue.attempts(job.id)]
             assert outcomes == [Outcome.RELEASED, Outcome.SUCCEEDED]
         held.ended()
-        assert made[0].sizes == [_MOST] + [3] * (where == "compute")
+        assert made[0].sizes == [_MOST] + [3] * (where != "start")
+        # Three were short of memory at one time.
+        assert held.worker._permits.limit == (2 if where == "no room" else 4)
     finally:
         bench.close()
-
-
-def _raise(_: OneOfBatch) -> Any:
-    raise DeviceError("an illegal address")
 
 
 def test_a_key_that_is_suspended_or_not_wanted_any_more(
