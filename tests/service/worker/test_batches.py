@@ -18,7 +18,7 @@ from quod.service.errors import KeyInUseError
 from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import Job, JobState, Outcome
-from quod.service.worker import keeper
+from quod.service.worker import keeper, stages
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.processes import ProcessPool
@@ -133,8 +133,8 @@ def test_what_waits_is_proved_together(
     assert sum(finished) == _MOST + 4
     # Each has its own records and events, as if it had been alone.
     for job in jobs:
-        stages = [one.stage for one in bench.records if one.job == job.id]
-        assert stages == list(Stage)
+        passed = [one.stage for one in bench.records if one.job == job.id]
+        assert passed == list(Stage)
         [attempt] = bench.queue.attempts(job.id)
         assert attempt.outcome is Outcome.SUCCEEDED
         kinds = [event.kind for event in bench.queue.events(job.id)]
@@ -181,6 +181,27 @@ def test_each_has_its_own_end(
     assert held.pool.status()[0].state is not WorkerState.QUARANTINED
     assert _payloads(bench) == 0
     held.ended()
+
+
+def test_who_verifies_does_not_wait_for_who_does_not(
+    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proofs are made again, which takes long, behind the results of the others."""
+    again = Gate(monkeypatch, stages, "proved_again")
+    held = Held(bench, monkeypatch)
+    jobs = [bench.submit(body) for body in (_WRONG, WITNESS, _WRONG, WITNESS)]
+    held.wait(4)
+    held.gate.open.set()
+    assert again.reached.wait(SECONDS)
+    held.succeeded(held.first, jobs[1], jobs[3])
+    # It is dropped before it is made again.
+    bench.queue.cancel(jobs[2].id)
+    held.renew()
+    again.open.set()
+    assert bench.ended(jobs[0]).code == "INVALID_ARGUMENT"
+    held.ended()
+    assert made[0].sizes == [_MOST, _MOST]
+    assert not any(one.job == jobs[2].id for one in bench.records if one.stage is Stage.CHECK)
 
 
 def _payloads(bench: Bench) -> int:
