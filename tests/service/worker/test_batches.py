@@ -204,6 +204,28 @@ def test_who_verifies_does_not_wait_for_who_does_not(
     assert not any(one.job == jobs[2].id for one in bench.records if one.stage is Stage.CHECK)
 
 
+def test_an_end_that_cannot_be_told_is_not_that_of_others(
+    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of those in its group, nor of the worker that claimed it."""
+    monkeypatch.setattr(OwnJobs, "fail", failing(OSError("nobody foresaw")))
+    held = Held(bench, monkeypatch, memory_bytes=2 * _MOST * len(WITNESS))
+    other, *jobs = (bench.submit(body) for body in (_OTHER, WITNESS, WITNESS))
+    held.wait(3)
+    large = bench.submit(WITNESS + bytes(2 * _MOST * len(WITNESS)))
+    eventually(lambda: bench.queue.job(large.id).state is JobState.RUNNING)
+    held.gate.open.set()
+    held.succeeded(held.first, *jobs, bench.submit())
+    for job in jobs:
+        [attempt] = bench.queue.attempts(job.id)
+        assert attempt.outcome is Outcome.SUCCEEDED
+    assert held.worker.status().restarts == 0
+    # Their leases run out.
+    assert {bench.queue.job(job.id).state for job in (other, large)} == {JobState.RUNNING}
+    held.ended()
+    assert made[0].sizes == [_MOST, 2]
+
+
 def _payloads(bench: Bench) -> int:
     """Payloads that are kept, of jobs that have not ended."""
     bench.queue.sweep()

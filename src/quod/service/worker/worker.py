@@ -310,15 +310,24 @@ class Worker:
         self._end(work, proofs=1)
 
     def _failed(self, work: Work, error: BaseException) -> None:
+        """Ends a work. What cannot be told of it is no error of those that came with it."""
         keys = self._keys
         lost = keys is not None and keys.device.space.is_lost
         failure = failure_of(error, work.stage, device_is_lost=lost)
         if work.gone:
             failure = Failure(Fault.GONE, "", "")
+
+        def report() -> None:
+            try:
+                self._report(work, failure)
+            except LeaseLostError:
+                self._jobs.forget(work.lease)
+
         try:
-            self._tell(lambda: self._report(work, failure))
-        except LeaseLostError:
-            self._jobs.forget(work.lease)
+            self._tell(report)
+        except Exception:
+            # Its lease runs out.
+            _log.exception("the end of a failed proof could not be told")
         finally:
             self._end(work, failures=failure.fault not in (Fault.GONE, Fault.BUSY))
 
