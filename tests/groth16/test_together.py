@@ -128,6 +128,17 @@ def test_one_that_is_not_wanted_leaves_the_others(own: Made) -> None:
     assert not own.batches.open
 
 
+def test_what_ended_before_it_was_cancelled_wants_nothing(own: Made) -> None:
+    first, second = (pending(one) for one in own.key.begin_together(opened(own.witnesses[:2])))
+    cancellation = first._shared.batch.context.cancellation
+    first.close()
+    cancellation.check("the other")
+    second.cancel()
+    with pytest.raises(DeviceError):
+        cancellation.check("the last")
+    second.close()
+
+
 def test_an_error_is_that_of_all(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     own.batches.error = DeviceError("lost")
     found = own.key.begin_together(opened(own.witnesses[:2]))

@@ -24,7 +24,7 @@ from quod.formats import Witness, Zkey
 from quod.groth16 import prover
 from quod.groth16.host import HostKey
 from quod.groth16.proof import Proof
-from quod.groth16.resident import ResidentKey
+from quod.groth16.resident import MOST, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
 from quod.proving.busy import BusyMeter
@@ -54,15 +54,18 @@ class ProvingKey:
         allow_insecure: bool = False,
         memory_budget: int | None = None,
         lanes: int = 1,
+        together: int | None = None,
         devices: Sequence[DeviceChoice] | None = None,
     ) -> None:
         """Of a zkey whose points are below the modulus; see `from_zkey`.
 
         Of a device's own memory it takes `memory_budget` bytes at most, all of the device's budget
         unless it is given. `lanes` are the proofs that a GPU computes side by side, which pays for
-        small circuits; processors and WebGPU compute one at a time. With several `devices` in place
-        of one a proof is spread over these GPUs: each keeps its share of the bases, and takes
-        `memory_budget` at most.
+        small circuits; processors and WebGPU compute one at a time. Of a key so small that several
+        witnesses are worth proving together, up to `together` are (a power of two, and 32 at most):
+        as many as pay unless it is given, and none with 1, which takes no memory for them. With
+        several `devices` in place of one a proof is spread over these GPUs: each keeps its share of
+        the bases, and takes `memory_budget` at most.
         """
         timeline = or_null(timeline)
         instance("zkey", zkey, Zkey, "ProvingKey.from_zkey opens a file")
@@ -70,6 +73,7 @@ class ProvingKey:
         self._allow_insecure = flag("allow_insecure", allow_insecure)
         memory_budget = whole_number_or_none("memory_budget", memory_budget, 1)
         lanes = whole_number("lanes", lanes, 1, MOST_LANES)
+        together = whole_number_or_none("together", together, 1, MOST)
         several = (
             [] if devices is None else [resolve_device(own) for own in in_order("devices", devices)]
         )
@@ -120,7 +124,9 @@ class ProvingKey:
 
             self.host = resolve_device("cpu")
             self._warm_up = prepare_host(self)
-            self.resident = GpuKey(zkey, self.device, g1, g2, timeline, memory_budget, lanes)
+            self.resident = GpuKey(
+                zkey, self.device, g1, g2, timeline, memory_budget, lanes, together
+            )
 
     @classmethod
     def from_zkey(

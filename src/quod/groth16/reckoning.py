@@ -59,14 +59,15 @@ def host_parts(key: KeyCounts) -> dict[str, int]:
 
 
 def device_parts(
-    key: KeyCounts, device: AnyDevice, most: int, budget: int, lanes: int = 1
-) -> dict[str, int]:
+    key: KeyCounts, device: AnyDevice, most: int, budget: int, lanes: int = 1,
+    together: int | None = None,
+) -> dict[str, int]:  # fmt: skip
     """What a key is to be given of a device's own memory (`memory_budget` of `ProvingKey`).
 
     As much as makes proofs fast within `most` bytes; where bases would have to stay with the host
     for that, within `budget`. If that is not enough either, what it takes without their multiples.
     Of `lanes` each has vectors, witnesses and workspaces of its own. Where witnesses are worth
-    proving together, as many of them as there is room for within `most` bytes.
+    proving together, as many of them as there is room for within `most` bytes, up to `together`.
     """
     # Nothing of this is for devices that compute in host memory.
     from quod.groth16.gpu.bases import MsmMemory
@@ -92,7 +93,7 @@ def device_parts(
     parts["bases and sums"] = memory.nbytes(device) + more
     if not memory.streamed:
         left = most - sum(parts.values())
-        needed = _batch_bytes(key, device, memory, bases, element)
+        needed = _batch_bytes(key, device, memory, bases, element, together)
         if found := [nbytes for nbytes in needed if nbytes <= left]:
             parts["batches"] = max(found)
     return parts
@@ -112,14 +113,15 @@ def _lane_bytes(key: KeyCounts, element: int, batch: int = 1) -> int:
 
 
 def _batch_bytes(
-    key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element: int
-) -> list[int]:
+    key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element: int,
+    together: int | None,
+) -> list[int]:  # fmt: skip
     """What proofs of witnesses together take, in a lane of their own: of two, of four, and on."""
     from quod.groth16.gpu.batches import BATCHES, batch_size, batch_sizes
 
     witness = key.variables * element
     sizes = batch_sizes(
-        batch_size(device, key.domain, max(_lane_bytes(key, element, 2) // 2, witness))
+        batch_size(device, key.domain, max(_lane_bytes(key, element, 2) // 2, witness), together)
     )
     workspaces = memory.batch_workspaces(device, bases, sizes)
     return [

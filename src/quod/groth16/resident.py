@@ -19,6 +19,9 @@ from quod.proving.context import ProofContext, Tasks
 # Bases are kept without their points at infinity where so many are left out.
 _WORTH_GATHERING = 0.1
 
+MOST = 32
+"""Witnesses that are proved together: more would be waited for longer than they gain."""
+
 FindFinite = Callable[[Group, Words], NDArray[np.bool_]]
 """Which of some points are not infinity."""
 

@@ -181,6 +181,8 @@ class _Shared:
             self.batch.context.cancellation.cancel()
 
     def close(self, place: int) -> None:
+        # One that ended before it could be cancelled wants nothing either.
+        self.cancel(place)
         if self._is_last(self._open, place):
             self.batch.close()
 

@@ -360,6 +360,9 @@ def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> Non
     assert len(slots.slots._free) == key.in_progress
     with pytest.raises(InputError, match="lanes"):
         ProvingKey(zkey, device, lanes=0)
+    for together in (0, 33):
+        with pytest.raises(InputError, match="together"):
+            ProvingKey(zkey, device, together=together)
 
 
 @pytest.mark.parametrize("name", ["cuda"])

@@ -112,15 +112,19 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
         ProvingKey(zkey, device, memory_budget=1000)
 
 
+@pytest.mark.parametrize(("together", "most"), [(None, 32), (7, 4), (1, 1)])
 def test_what_small_proofs_take_together_is_reckoned_before_the_load(
-    repository: KeyRepository,
+    repository: KeyRepository, together: int | None, most: int
 ) -> None:
-    """A key has what was handed to it, and no more."""
-    device = Idle()
-    with ResidentKeys(repository, device, device_bytes=1 << 30) as keys:
-        needs = Groth16Loader(repository, device, 1 << 30).needs(repository.resolve("small"))
+    """A key has what was handed to it, and no more; nothing for what an operator does not want."""
+    device, key = Idle(), repository.resolve("small")
+    with ResidentKeys(repository, device, device_bytes=1 << 30, together=together) as keys:
+        needs = Groth16Loader(repository, device, 1 << 30, together=together).needs(key)
+        assert ("batches" in needs.ready) == (most > 1)
+        alone = Groth16Loader(repository, device, 1 << 30, together=1).needs(key)
+        assert alone.ready == {name: needs.ready[name] for name in needs.ready if name != "batches"}
         with keys.lease("small") as lease:
-            assert lease.value.most_together == 32
+            assert lease.value.most_together == most
             [use] = keys.status().keys
             # Tables and results are some more.
             assert 0 < device.memory.in_use < 1.05 * use.device_bytes
@@ -130,8 +134,10 @@ def test_what_small_proofs_take_together_is_reckoned_before_the_load(
 def test_a_small_key_has_two_lanes_where_there_is_room(
     repository: KeyRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def parts(_: object, __: object, most: int, budget: int, lanes: int = 1) -> dict[str, int]:
-        assert most == budget // 2
+    def parts(
+        _: object, __: object, most: int, budget: int, lanes: int = 1, together: int | None = None
+    ) -> dict[str, int]:
+        assert (most, together) == (budget // 2, None)
         return {"bases": 60} | ({"lanes": 50 * (lanes - 1)} if lanes > 1 else {})
 
     monkeypatch.setattr("quod.service.keys.loader.device_parts", parts)

@@ -10,11 +10,13 @@ import pytest
 
 from quod.errors import InputError
 from quod.service.errors import StoreInUseError
-from quod.service.keys import KeyRepository
-from quod.service.queue import Quota
+from quod.service.keys import KeyRepository, ResidentKeys
+from quod.service.queue import Limits, Quota, open_queue
 from quod.service.server.clients import hashed_token, is_hashed, new_token
 from quod.service.server.config import Config
+from quod.service.server.pools import make_pool
 from quod.service.server.settings import read_config
+from quod.service.worker.opening import opener
 from tests.service.server.conftest import Start
 
 HASH = hashed_token("a token of somebody's")
@@ -73,6 +75,26 @@ def test_what_comes_over_what(tmp_path: Path) -> None:
     assert (config.data, config.queue.jobs) == (Path("/flag"), 7)
     assert config.workers.warm == ("a:latest", "b:latest")
     assert read_config(None, {("data",): "d", ("keys",): "k"}, {}).listen.open == []
+
+
+@pytest.mark.parametrize(("field", "most"), [("lanes", 16), ("together", 32)])
+def test_what_workers_are_told_is_what_keys_take(tmp_path: Path, field: str, most: int) -> None:
+    """The bounds of the file are those of whoever opens keys."""
+    name = f"QUOD_SERVE_WORKERS__{field.upper()}"
+    assert getattr(read(tmp_path, WHOLE).workers, field) is None
+    repository = KeyRepository(tmp_path / "keys", create=True)
+    with open_queue(tmp_path / "queue", limits=Limits(ballast_bytes=4096)) as queue:
+        for count in (1, most):
+            config = read(tmp_path, WHOLE, environment={name: str(count)})
+            pool: Any = make_pool(config, queue, repository)
+            [worker] = pool._workers.values()
+            assert getattr(worker._settings, field) == count
+            assert opener(repository, worker._settings)().close() is None
+    for count in (0, most + 1):
+        with pytest.raises(InputError, match=f"workers.{field}: "):
+            read(tmp_path, WHOLE, environment={name: str(count)})
+        with pytest.raises(InputError, match=field):
+            ResidentKeys(repository, "cpu", **{field: count})  # type: ignore[arg-type]
 
 
 BAD = {

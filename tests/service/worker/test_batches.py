@@ -11,20 +11,21 @@ from typing import Any
 
 import pytest
 
-from quod.errors import DeviceError
+from quod.device.memory import OutOfMemory
+from quod.errors import DeviceError, InputError
 from quod.groth16.together import OneOfBatch
 from quod.service.errors import KeyInUseError
 from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import Job, JobState, Outcome
-from quod.service.worker import keeper
+from quod.service.worker import keeper, stages
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
 from quod.service.worker.worker import Worker
-from tests.groth16.test_many import Batches
+from tests.groth16.test_many import Batches, failing
 from tests.service.keys.conftest import BLS
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 from tests.service.worker.test_faults import Gate
@@ -59,6 +60,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Batches]]:
     found = batch_all(Groth16Loader)
     yield found
     assert not any(one.open for one in found)
+
+
+_ERRORS: dict[str, Exception] = {
+    "an illegal address": DeviceError("an illegal address"),
+    "no room": OutOfMemory("too little"),
+    # Of one of them, perhaps, but nobody knows of which.
+    "a value that is none": InputError("a value is none"),
+}
 
 
 class Held:
@@ -124,8 +133,8 @@ def test_what_waits_is_proved_together(
     assert sum(finished) == _MOST + 4
     # Each has its own records and events, as if it had been alone.
     for job in jobs:
-        stages = [one.stage for one in bench.records if one.job == job.id]
-        assert stages == list(Stage)
+        passed = [one.stage for one in bench.records if one.job == job.id]
+        assert passed == list(Stage)
         [attempt] = bench.queue.attempts(job.id)
         assert attempt.outcome is Outcome.SUCCEEDED
         kinds = [event.kind for event in bench.queue.events(job.id)]
@@ -172,6 +181,49 @@ def test_each_has_its_own_end(
     assert held.pool.status()[0].state is not WorkerState.QUARANTINED
     assert _payloads(bench) == 0
     held.ended()
+
+
+def test_who_verifies_does_not_wait_for_who_does_not(
+    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proofs are made again, which takes long, behind the results of the others."""
+    again = Gate(monkeypatch, stages, "proved_again")
+    held = Held(bench, monkeypatch)
+    jobs = [bench.submit(body) for body in (_WRONG, WITNESS, _WRONG, WITNESS)]
+    held.wait(4)
+    held.gate.open.set()
+    assert again.reached.wait(SECONDS)
+    held.succeeded(held.first, jobs[1], jobs[3])
+    # It is dropped before it is made again.
+    bench.queue.cancel(jobs[2].id)
+    held.renew()
+    again.open.set()
+    assert bench.ended(jobs[0]).code == "INVALID_ARGUMENT"
+    held.ended()
+    assert made[0].sizes == [_MOST, _MOST]
+    assert not any(one.job == jobs[2].id for one in bench.records if one.stage is Stage.CHECK)
+
+
+def test_an_end_that_cannot_be_told_is_not_that_of_others(
+    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of those in its group, nor of the worker that claimed it."""
+    monkeypatch.setattr(OwnJobs, "fail", failing(OSError("nobody foresaw")))
+    held = Held(bench, monkeypatch, memory_bytes=2 * _MOST * len(WITNESS))
+    other, *jobs = (bench.submit(body) for body in (_OTHER, WITNESS, WITNESS))
+    held.wait(3)
+    large = bench.submit(WITNESS + bytes(2 * _MOST * len(WITNESS)))
+    eventually(lambda: bench.queue.job(large.id).state is JobState.RUNNING)
+    held.gate.open.set()
+    held.succeeded(held.first, *jobs, bench.submit())
+    for job in jobs:
+        [attempt] = bench.queue.attempts(job.id)
+        assert attempt.outcome is Outcome.SUCCEEDED
+    assert held.worker.status().restarts == 0
+    # Their leases run out.
+    assert {bench.queue.job(job.id).state for job in (other, large)} == {JobState.RUNNING}
+    held.ended()
+    assert made[0].sizes == [_MOST, 2]
 
 
 def _payloads(bench: Bench) -> int:
@@ -236,7 +288,7 @@ def test_all_that_nobody_wants_are_stopped(
     assert {bench.queue.job(job.id).state for job in jobs} == {JobState.CANCELLED}
 
 
-@pytest.mark.parametrize("where", ["start", "compute"])
+@pytest.mark.parametrize("where", ["start", *_ERRORS])
 def test_what_fails_together_is_made_again_one_by_one(
     tmp_path: Path, made: list[Batches], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -249,20 +301,18 @@ def test_what_fails_together_is_made_again_one_by_one(
         if where == "start":
             made[0].error = ValueError("nobody foresaw")
         else:
-            monkeypatch.setattr(OneOfBatch, "compute", _raise)
+            monkeypatch.setattr(OneOfBatch, "compute", failing(_ERRORS[where]))
         held.gate.open.set()
         held.succeeded(held.first, *jobs)
         for job in jobs:
             outcomes = [one.outcome for one in bench.queue.attempts(job.id)]
             assert outcomes == [Outcome.RELEASED, Outcome.SUCCEEDED]
         held.ended()
-        assert made[0].sizes == [_MOST] + [3] * (where == "compute")
+        assert made[0].sizes == [_MOST] + [3] * (where != "start")
+        # Three were short of memory at one time.
+        assert held.worker._permits.limit == (2 if where == "no room" else 4)
     finally:
         bench.close()
-
-
-def _raise(_: OneOfBatch) -> Any:
-    raise DeviceError("an illegal address")
 
 
 def test_a_key_that_is_suspended_or_not_wanted_any_more(

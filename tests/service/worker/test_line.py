@@ -94,6 +94,22 @@ def test_permits_are_given_back_in_parts() -> None:
     assert permits.take_parts(0, 1) == 0
 
 
+def test_what_was_in_hand_at_one_time_halves_the_permits_once() -> None:
+    permits = Permits(12)
+    for _ in range(32):
+        permits.shrink(12)
+    assert permits.limit == 6
+    # What was claimed since then tells that it was not enough.
+    permits.shrink(6)
+    permits.shrink(12)
+    assert permits.limit == 3
+    permits.shrink(1)
+    assert permits.limit == 1
+    for _ in range(16):
+        permits.grow()
+    assert permits.limit == 2
+
+
 # --- the line
 
 

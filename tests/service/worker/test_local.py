@@ -213,8 +213,9 @@ def test_results_are_those_of_snarkjs() -> None:
 
 
 def test_wrong_settings(bench: Bench) -> None:
-    for bad in ({"ahead": 0}, {"lanes": 65}, {"memory_bytes": -1}, {"warm": "small"},
-                {"patience_seconds": 0}, {"device": ""}):  # fmt: skip
+    for bad in ({"ahead": 0}, {"lanes": 17}, {"memory_bytes": -1}, {"warm": "small"},
+                {"patience_seconds": 0}, {"device": ""}, {"together": 0}, {"together": 33},
+                {"together": True}):  # fmt: skip
         with pytest.raises(InputError):
             WorkerSettings(**bad)
     with pytest.raises(InputError, match="a pool needs a worker"):

@@ -20,12 +20,10 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.groth16.gpu.lanes import Lane, SumRecordings
 from quod.groth16.gpu.sums import FinishedPoints, GpuSums, UnderWay
+from quod.groth16.resident import MOST as MOST
 from quod.proving.context import ProofContext, Tasks
 from quod.proving.slots import Slots
 from quod.proving.upload import JointUploadBuffer
-
-MOST = 32
-"""Witnesses of a batch: more would be waited for longer than they gain."""
 
 # How often the domains of a batch fill what the device keeps resident at a time.
 _WAVES = 2
@@ -37,14 +35,16 @@ BATCHES = 3
 """Batches in progress: one computed, one copied, and one finished by the host, as long as that."""
 
 
-def batch_size(device: AnyDevice, domain: int, largest_vector: int) -> int:
-    """How many witnesses are worth proving together.
+def batch_size(
+    device: AnyDevice, domain: int, largest_vector: int, together: int | None = None
+) -> int:
+    """How many witnesses are worth proving together, up to `together` if it is given.
 
     Kernels have to reach the vectors of all, of which the largest has so many bytes a witness.
     """
     filling = _WAVES * device.resident_lanes // domain
     reached = device.largest_buffer // largest_vector
-    return _power_of_two(max(1, min(filling, reached, MOST)))
+    return _power_of_two(max(1, min(filling, reached, together or MOST)))
 
 
 def _power_of_two(most: int) -> int:

@@ -48,14 +48,15 @@ class GpuKey:
 
     All memory is taken when the key is opened, at most `memory_budget` bytes of the device's.
     DeviceError if there is too little. Up to `lanes` proofs are computed at a time: one on a device
-    that works in the order of its submissions, or where memory is short for more.
+    that works in the order of its submissions, or where memory is short for more. Batches are of up
+    to `together` witnesses, if it is given.
     """
 
     peak_bytes = 0
 
     def __init__(
         self, zkey: Zkey, device: AnyDevice, g1: Group, g2: Group, timeline: Timeline,
-        memory_budget: int | None = None, lanes: int = 1,
+        memory_budget: int | None = None, lanes: int = 1, together: int | None = None,
     ) -> None:  # fmt: skip
         self._zkey, self._device = zkey, device
         self._budget = budget = min(device.memory_budget, memory_budget or device.memory_budget)
@@ -79,7 +80,7 @@ class GpuKey:
             first = Lane(quotient, KeyMsms(device, bases, memory))
             self._lanes = [first, *(first.beside() for _ in range(lanes - 1))]
             largest = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
-            self._batch = batch_size(device, zkey.domain_size, largest)
+            self._batch = batch_size(device, zkey.domain_size, largest, together)
         with timeline.stage("transforms"):
             self._copiers = Copiers()
             # Chunks of bases that pass through belong to a slot.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.formats import Zkey
@@ -33,8 +34,9 @@ class Groth16Loader:
         device: AnyDevice,
         device_bytes: int,
         lanes: int | None = None,
+        together: int | None = None,
     ) -> None:
-        self._repository, self._lanes = repository, lanes
+        self._repository, self._lanes, self._together = repository, lanes, together
         self._device = device
         self._device_bytes = device_bytes
 
@@ -49,9 +51,12 @@ class Groth16Loader:
             return Needs(held, host_parts(counts), Tier.HOST)
         budget = self._device_bytes
         lanes = self._lanes_of(record.domain)
-        ready = device_parts(counts, self._device, budget // _SHARE, budget, lanes)
+        parts = partial(
+            device_parts, counts, self._device, budget // _SHARE, budget, together=self._together
+        )
+        ready = parts(lanes=lanes)
         if self._lanes is None and lanes > 1 and sum(ready.values()) > budget:
-            ready = device_parts(counts, self._device, budget // _SHARE, budget)
+            ready = parts()
         return Needs(held, ready, Tier.DEVICE)
 
     def read(self, key: str, stop: Callable[[], None]) -> Zkey:
@@ -70,8 +75,9 @@ class Groth16Loader:
         # Whether it may be used was decided when it was registered.
         lanes = self._lanes_of(held.domain_size) if _LANES in needs.ready else 1
         ready = ProvingKey(
-            held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes
-        )
+            held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes,
+            together=self._together,
+        )  # fmt: skip
         try:
             stop()
             # Else the first proof would wait for it, and the first ones that come together.

@@ -10,6 +10,7 @@ from quod.device.protocol import in_host_memory
 from quod.formats import Zkey
 from quod.groth16 import ProvingKey
 from quod.groth16.keys import MOST_LANES
+from quod.groth16.resident import MOST
 from quod.service.keys.cache import KeyCache
 from quod.service.keys.leases import CacheStatus, Lease
 from quod.service.keys.loader import Groth16Loader
@@ -29,7 +30,8 @@ class ResidentKeys:
     `host_bytes` are for keys in host memory (half of the machine's unless given), `device_bytes`
     for those in a device's own (its memory budget). On a device that computes in host memory only
     the first counts. On a GPU up to `lanes` proofs with a small key
-    are computed side by side: two unless given, where one would leave half of it idle. A name means
+    are computed side by side: two unless given, where one would leave half of it idle; of one so
+    small that several are worth computing together up to `together`, 32 unless given. A name means
     what it points to when it is leased.
     """
 
@@ -41,6 +43,7 @@ class ResidentKeys:
         host_bytes: int | None = None,
         device_bytes: int | None = None,
         lanes: int | None = None,
+        together: int | None = None,
     ) -> None:
         remedy = "KeyRepository(folder) opens one"
         self.repository = instance("repository", repository, KeyRepository, remedy)
@@ -54,7 +57,8 @@ class ResidentKeys:
         elif own is None:
             own = self.device.memory_budget
         lanes = whole_number_or_none("lanes", lanes, 1, MOST_LANES)
-        loader = Groth16Loader(repository, self.device, own, lanes)
+        together = whole_number_or_none("together", together, 1, MOST)
+        loader = Groth16Loader(repository, self.device, own, lanes, together)
         budgets = {Tier.HOST: host, Tier.DEVICE: own}
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)
 

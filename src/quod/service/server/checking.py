@@ -50,6 +50,7 @@ def check(config: Config) -> Iterator[KeyCost]:
         with ResidentKeys(
             repository, device, host_bytes=config.workers.host_bytes,
             device_bytes=config.workers.device_bytes, lanes=config.workers.lanes,
+            together=config.workers.together,
         ) as keys:  # fmt: skip
             for key in listed:
                 yield _cost(repository, keys, device, key, key.identity in warm, config)
@@ -66,7 +67,9 @@ def _cost(
     try:
         if not problem:
             budget = keys.status().budgets[Tier.DEVICE]
-            loader = Groth16Loader(repository, keys.device, budget, config.workers.lanes)
+            loader = Groth16Loader(
+                repository, keys.device, budget, config.workers.lanes, config.workers.together
+            )
             needs = loader.needs(key.identity)
             host, own = needs.bytes(Tier.HOST), needs.bytes(Tier.DEVICE)
             if load:

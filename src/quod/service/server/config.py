@@ -130,7 +130,8 @@ class Workers(_Section):
     memory_bytes: Positive | None = None
     ahead: Annotated[int, Field(ge=1, le=64)] = 2
     checks: Annotated[int, Field(ge=1, le=64)] = 2
-    lanes: Annotated[int, Field(ge=1, le=64)] | None = None
+    lanes: Annotated[int, Field(ge=1, le=16)] | None = None
+    together: Annotated[int, Field(ge=1, le=32)] | None = None
     patience_seconds: Seconds = 900.0
 
 

@@ -6,7 +6,6 @@ step holds back those before it, and in the end the claims.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -17,8 +16,6 @@ from quod.service.worker.work import Work
 
 # How often a step that waits to begin looks whether what it waits for has been given up.
 _LOOK_SECONDS = 0.5
-
-_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -40,7 +37,10 @@ class Step:
 
 
 class Line:
-    """All of the steps. What a step raises goes to `failed`, which ends the works of the group."""
+    """All of the steps.
+
+    What a step raises goes to `failed`, which ends the works of the group, and raises nothing.
+    """
 
     def __init__(
         self, steps: Sequence[Step], failed: Callable[[Work, BaseException], None]
@@ -80,7 +80,8 @@ class Line:
                 step.do(group)
             except BaseException as error:
                 for work in group:
-                    self._fail(work, error)
+                    if not work.ended:
+                        self._failed(work, error)
             group = [work for work in group if not work.ended]
             if group and at + 1 < len(self._steps):
                 self._queues[at + 1].put(group)
@@ -90,13 +91,6 @@ class Line:
                 began.leave(group)
             # Work that has ended must not live on until the next one comes.
             del group
-
-    def _fail(self, work: Work, error: BaseException) -> None:
-        if not work.ended:
-            try:
-                self._failed(work, error)
-            except Exception:
-                _log.exception("the end of a failed proof could not be told")
 
     def close(self) -> None:
         """Does what there is, then ends the threads."""

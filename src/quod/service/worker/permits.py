@@ -52,10 +52,13 @@ class Permits:
             self._held -= parts
             self._changed.notify_all()
 
-    def shrink(self) -> None:
-        """Halves how many there are: memory was short."""
+    def shrink(self, limit: int) -> None:
+        """Halves how many there were, `limit`, when what was short of memory was claimed.
+
+        All that fails of what was in hand at one time halves them once.
+        """
         with self._changed:
-            self._limit, self._good = max(1, self._limit // 2), 0
+            self._limit, self._good = min(self._limit, max(1, limit // 2)), 0
 
     def grow(self) -> None:
         """A proof went well."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from quod.device.backends import backend_of
 from quod.errors import InputError
+from quod.groth16.keys import MOST_LANES
+from quod.groth16.resident import MOST
 from quod.service.keys.loader import DEFAULT_LANES
 from quod.service.queue.checks import checked_list, checked_name, checked_seconds
 from quod.validation import instance, whole_number, whole_number_or_none
@@ -25,9 +27,11 @@ class WorkerSettings:
     them in host memory: a quarter of the machine's unless given. `warm` are the keys that are
     loaded before it is ready. Of partitions that are not on the device yet up to `ahead` are in
     hand, and `checks` threads check proofs. `lanes` small proofs are computed side by side on a
-    GPU: two unless given, where one would leave half of it idle. A stage that takes longer than
-    `patience_seconds` is taken for hung: its lease is not renewed any more. A proof that does not
-    verify is made again by the processor, to tell who is to blame, up to `arbiter_constraints`.
+    GPU: two unless given, where one would leave half of it idle. Of partitions of one key that is
+    smaller still up to `together` are proved together (a power of two), 32 unless given; with 1
+    none are, and no memory is taken for them. A stage that takes longer than `patience_seconds` is
+    taken for hung: its lease is not renewed any more. A proof that does not verify is made again by
+    the processor, to tell who is to blame, up to `arbiter_constraints`.
     """
 
     device: str = "cpu"
@@ -38,6 +42,7 @@ class WorkerSettings:
     ahead: int = 2
     checks: int = 2
     lanes: int | None = None
+    together: int | None = None
     patience_seconds: float = 900.0
     arbiter_constraints: int = 1 << 22
 
@@ -49,10 +54,11 @@ class WorkerSettings:
             checked_name("a key", key)
         for name in ("ahead", "checks"):
             self.__dict__[name] = whole_number(name, getattr(self, name), 1, _MOST_THREADS)
-        lanes = whole_number_or_none("lanes", self.lanes, 1, _MOST_THREADS)
+        lanes = whole_number_or_none("lanes", self.lanes, 1, MOST_LANES)
+        together = whole_number_or_none("together", self.together, 1, MOST)
         checked_seconds("patience_seconds", self.patience_seconds)
         constraints = whole_number("arbiter_constraints", self.arbiter_constraints, 0)
-        self.__dict__.update(lanes=lanes, arbiter_constraints=constraints)
+        self.__dict__.update(lanes=lanes, together=together, arbiter_constraints=constraints)
 
     @property
     def most_lanes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from quod.errors import TryAgainError, VerificationError
@@ -168,23 +168,29 @@ class Stages:
         self.computed(work)
 
     def check_group(self, group: Group) -> None:
-        """The verifier's answers, and the results to the queue."""
+        """The verifier's answers, and the results to the queue.
+
+        Those that verify do not wait until the others were made again.
+        """
         self._each(_enter(Stage.CHECK), self.check)(group)
-        self._hand_in([work for work in group if not work.ended])
+        self._hand_in([work for work in group if work.result is not None])
+        for work in group:
+            if not work.ended:
+                self._attempt(work, self.check_again)
+                self._hand_in([work] if work.result is not None else [])
 
     def check(self, work: Work) -> None:
-        """The verifier's answer, and the result."""
+        """The verifier's answer, and the result if it is that the proof holds."""
         assert work.pending is not None
         assert work.proof is not None
-        proof, public = work.proof, work.pending.public
-        # The host goes on with a proof when the device has ended.
-        _, since = work.pending.spans.get("compute", (0, time.perf_counter_ns()))
-        with self._stage(work, Stage.CHECK, since):
-            try:
-                work.pending.check(proof)
-            except VerificationError:
-                proof, public = self._again(work)
-        work.result = result_bytes(proof, public)
+        with suppress(VerificationError), self._stage(work, Stage.CHECK, _computed_at(work)):
+            work.pending.check(work.proof)
+            work.result = result_bytes(work.proof, work.pending.public)
+
+    def check_again(self, work: Work) -> None:
+        """The result where the verifier's answer was no."""
+        with self._stage(work, Stage.CHECK, _computed_at(work)):
+            work.result = result_bytes(*self._again(work))
 
     def _hand_in(self, left: list[Work]) -> None:
         """Results to the queue, which is told again of those that it could not take."""
@@ -231,6 +237,13 @@ class Stages:
                 (begin + to_wall) / 1e9, (end + to_wall) / 1e9, payload,
             )
         )  # fmt: skip
+
+
+def _computed_at(work: Work) -> int:
+    """When the device had ended, from where on the host goes on with a proof."""
+    assert work.pending is not None
+    _, end = work.pending.spans.get("compute", (0, time.perf_counter_ns()))
+    return end
 
 
 def _enter(stage: Stage) -> Callable[[Work], None]:

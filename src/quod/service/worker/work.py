@@ -29,13 +29,13 @@ class Work:
 
     `entered` is when it came to its stage, by the monotonic clock; `told` the stage that the queue
     was told of, and `renewed` when. `reserved` bytes of the budget are its own; `part` is what it
-    is given of a permit, and `permitted` what it has of one; `together` says that it was begun with
-    others. `result` is what it came to, and `buffer` what its witness is read into, if that is no
-    memory of its own: one of `buffers`.
+    is given of a permit, of `limit` that there were, and `permitted` what it has of one; `together`
+    says that it was begun with others. `result` is what it came to, and `buffer` what its witness
+    is read into, if that is no memory of its own: one of `buffers`.
     """
 
-    def __init__(self, lease: Lease, part: int = WHOLE) -> None:
-        self.lease, self.part, self.permitted = lease, part, 0
+    def __init__(self, lease: Lease, part: int = WHOLE, limit: int = 1) -> None:
+        self.lease, self.part, self.limit, self.permitted = lease, part, limit, 0
         self.stage = Stage.WITNESS
         self.entered = self.renewed = time.monotonic()
         self.told: Stage | None = None

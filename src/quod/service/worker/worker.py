@@ -235,7 +235,8 @@ class Worker:
             if self._claiming:
                 leases = self._jobs.claim(keys=only, most=count, wait=wait)
                 parts = self._parts(keys) if leases and part == WHOLE else {}
-                works = [Work(lease, parts.get(lease.key, part)) for lease in leases]
+                limit = self._permits.limit
+                works = [Work(lease, parts.get(lease.key, part), limit) for lease in leases]
         except TryAgainError as error:
             _log.warning("nothing could be claimed: %s", error)
             time.sleep(_CLAIM_SECONDS)
@@ -309,15 +310,24 @@ class Worker:
         self._end(work, proofs=1)
 
     def _failed(self, work: Work, error: BaseException) -> None:
+        """Ends a work. What cannot be told of it is no error of those that came with it."""
         keys = self._keys
         lost = keys is not None and keys.device.space.is_lost
         failure = failure_of(error, work.stage, device_is_lost=lost)
         if work.gone:
             failure = Failure(Fault.GONE, "", "")
+
+        def report() -> None:
+            try:
+                self._report(work, failure)
+            except LeaseLostError:
+                self._jobs.forget(work.lease)
+
         try:
-            self._tell(lambda: self._report(work, failure))
-        except LeaseLostError:
-            self._jobs.forget(work.lease)
+            self._tell(report)
+        except Exception:
+            # Its lease runs out.
+            _log.exception("the end of a failed proof could not be told")
         finally:
             self._end(work, failures=failure.fault not in (Fault.GONE, Fault.BUSY))
 
@@ -341,8 +351,10 @@ class Worker:
                 jobs.release(lease)
         else:
             if fault is Fault.MEMORY:
-                self._permits.shrink()
-            if work.together and fault is not Fault.REQUEST:
+                self._permits.shrink(work.limit)
+            # What is computed is that of all, and so is its error.
+            of_all = fault is not Fault.REQUEST or work.stage is Stage.PROVE
+            if work.together and of_all:
                 # Whichever of them is to blame: each is begun alone the next time.
                 _log.warning("a proof that was made with others is made again: %s", failure.message)
                 jobs.release(lease)
