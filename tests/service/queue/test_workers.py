@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,52 @@ class Chooser:
     def took(self, worker: str, keys: Collection[str]) -> None:
         assert worker == "w"
         self.taken.append(set(keys))
+
+
+def test_what_is_known_to_be_in_vain_is_not_asked_for(
+    on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once all of the work is given out, a claim waits for new work before it looks."""
+    with open_queue(**on_sqlite.arguments) as queue:
+        asked: list[str] = []
+        do = queue._writer.do
+
+        def counted(kind: str, argument: Any) -> Any:
+            asked.append(kind)
+            return do(kind, argument)
+
+        monkeypatch.setattr(queue._writer, "do", counted)
+
+        def looks(**given: Any) -> tuple[int, int]:
+            """How often the queue was asked before the time was over, and what it gave."""
+            asked.clear()
+            found = queue.claim("w", wait=0.02, **given)
+            return asked.count("claim"), len(found)
+
+        job = submitted(queue)
+        submitted(queue)
+        [lease] = queue.claim("w", wait=60)
+        # As much as was asked for: there may be more, and there is.
+        assert looks(most=2) == (1, 1)
+        # Not before the time is over.
+        assert looks(most=2) == (1, 0)
+        # Of some keys only: others may be left.
+        submitted(queue, key="other")
+        assert looks(most=2, keys=["k"]) == (2, 0)
+        assert looks(most=2, keys=["k"]) == (2, 0)
+        assert looks(most=2) == (1, 1)
+        # What comes back is new work.
+        queue.fail(lease, "C", "once more", retry=True)
+        [again] = queue.claim("w", most=2, wait=60)
+        assert (again.job, again.attempt) == (job.id, 2)
+        # Of those that are chosen, likewise.
+        submitted(queue)
+        submitted(queue, key="other")
+        chooser = Chooser("other")
+        assert looks(most=9, chooser=chooser) == (1, 1)
+        assert looks(most=9, chooser=chooser) == (2, 0)
+        assert looks(most=9, chooser=Chooser()) == (1, 1)
+        assert looks(most=9, chooser=Chooser()) == (1, 0)
 
 
 def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:

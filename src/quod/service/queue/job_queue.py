@@ -26,7 +26,7 @@ from quod.service.queue.checks import (
 from quod.service.queue.clock import Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
-from quod.service.queue.operations.claim import KeyChooser, Request, claim
+from quod.service.queue.operations.claim import Claimed, KeyChooser, Request, claim
 from quod.service.queue.operations.keys import resume, suspend
 from quod.service.queue.operations.payloads import MOST_ROW_BYTES, read_payload, row_of
 from quod.service.queue.operations.rows import number_of
@@ -94,11 +94,14 @@ class JobQueue:
     ) -> None:
         self._store, self._spool, self._rules = store, spool, rules
         self._closing, self._closed = threading.Lock(), False
+        # How often there was new work, and how often when the last of it had been claimed.
+        self._news, self._emptied = 0, -1
         operations: dict[str, Operation] = {
             kind: lambda tx, arguments, work=work: work(tx, rules, arguments)  # type: ignore[misc]
             for kind, work in _OPERATIONS.items()
         }
         self._writer = Writer(store, spool, operations)
+        store.signals.subscribe(WORK, self._note_work)
         self._sweeper = Sweeper(store, spool, rules, self._writer)
         try:
             self._sweeper.begin(sweep_seconds)
@@ -264,13 +267,15 @@ class JobQueue:
         woken = threading.Event()
         unsubscribe = self._store.signals.subscribe(WORK, woken.set)
         try:
+            # What is known to be in vain is not asked for while others wait for the writer.
+            leases = [] if self._news == self._emptied else self._claim(request)
             while True:
-                leases = self._claim(request)
                 left = limit - self._rules.clock.steady()
                 if leases or left <= 0:
                     return leases
                 woken.wait(min(left, LOOK_AGAIN_SECONDS))
                 woken.clear()
+                leases = self._claim(request)
         finally:
             unsubscribe()
 
@@ -429,8 +434,15 @@ class JobQueue:
         return self._store.read(partial(_job_and_events, job, client, after, most))
 
     def _claim(self, request: Request) -> list[Lease]:
-        leases: list[Lease] = self._writer.do("claim", request)
-        return leases
+        news = self._news
+        claimed: Claimed = self._writer.do("claim", request)
+        if claimed.all:
+            self._emptied = news
+        return claimed.leases
+
+    def _note_work(self) -> None:
+        # Those who call have taken turns: the writer, and whoever hears of other servers.
+        self._news += 1
 
     def _settle(self, report: Report) -> Job:
         return _or_raise(self._writer.do("settle", report))

@@ -53,12 +53,20 @@ class Request:
     chooser: KeyChooser | None = None
 
 
-def claim(tx: Transaction, rules: Rules, requests: Sequence[Request]) -> list[list[Lease]]:
+@dataclass(frozen=True)
+class Claimed:
+    """What a worker is given; whether nothing is left, for any worker."""
+
+    leases: list[Lease]
+    all: bool
+
+
+def claim(tx: Transaction, rules: Rules, requests: Sequence[Request]) -> list[Claimed]:
     """Leases for each of the workers, as many as there are."""
     return [_claim(tx, rules, request) for request in requests]
 
 
-def _claim(tx: Transaction, rules: Rules, request: Request) -> list[Lease]:
+def _claim(tx: Transaction, rules: Rules, request: Request) -> Claimed:
     leases: list[Lease] = []
     keys: Sequence[str] | None = request.keys
     chooser = request.chooser
@@ -73,7 +81,7 @@ def _claim(tx: Transaction, rules: Rules, request: Request) -> list[Lease]:
         leases += _lease(tx, rules, request.worker, parts)
     if chooser is not None and leases:
         chooser.took(request.worker, {lease.key for lease in leases})
-    return leases
+    return Claimed(leases, keys is None and len(leases) < request.most)
 
 
 def _waiting_keys(tx: Transaction) -> list[str]:
