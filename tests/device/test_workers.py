@@ -78,7 +78,7 @@ def test_helpers_that_come_late_keep_nothing_alive() -> None:
     assert [each() for each in gone] == 100 * [None]
     # Nor do they have more before them than they would come in time for.
     assert pool._tasks is not None
-    assert pool._tasks.qsize() <= 2
+    assert pool._tasks.qsize() <= 4 * 2
     go.set()
     occupied.join()
     pool.close()
@@ -99,7 +99,7 @@ def test_where_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None
     assert entry.begun == 10
     with pytest.raises(RuntimeError, match="can't start"):
         pool.run(job_of(_Entry(), 10, 2), 2)
-    assert wait_until(lambda: workers() == before)
+    assert wait_until(lambda: workers() <= before, 10)
     monkeypatch.undo()
     pool.run(job_of(entry, 10, 2), 2)
     assert entry.begun == 20

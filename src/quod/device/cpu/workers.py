@@ -30,6 +30,8 @@ _CHUNKS_PER_WORKER = 64
 _CHUNK_SECONDS = 0.02
 _CHUNK_GROUPS_AT_FIRST = 32
 _PAST_THE_END = 1 << 62
+# With so many before each worker it comes late, and is not asked to help.
+_JOBS_AHEAD = 4
 
 
 class Job:
@@ -172,7 +174,7 @@ class WorkerPool:
         try:
             if helpers:
                 with suppress(RuntimeError, MemoryError):
-                    self._give(job, helpers, self.threads)
+                    self._give(job, helpers, _JOBS_AHEAD * self.threads)
             job.run_share()
         finally:
             # After an error too: others may be at work.
