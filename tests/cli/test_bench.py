@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -101,6 +102,60 @@ def test_what_is_read_is_warmed_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
     case = harness.Case({}, lambda: next(figures), unit="G/s", reads=True)
     [row] = measure([case], plan=harness.Plan(repeats=3, warm_up=0.004))
     assert row.median == 51
+
+
+@pytest.mark.parametrize(
+    ("first", "peers_first", "repeats", "order"),
+    [
+        (20.0, None, 1, "a"),
+        (20.0, None, 2, "aa"),
+        (19.0, None, 1, "a" + 4 * "a" + "a"),
+        (25.0, 1.0, 1, "ab" + "b"),
+        (1.0, 25.0, 1, "ab" + 4 * "a" + "a"),
+        (25.0, 25.0, 1, "ab"),
+        (25.0, 25.0, 3, "abababab"[:6]),
+    ],
+)
+def test_a_long_first_run_counts(
+    nap: Callable[[float], None], first: float, peers_first: float | None, repeats: int, order: str
+) -> None:
+    """Nor is anything warmed up then; each side is looked at for itself."""
+    ran: list[str] = []
+    left = {"a": [first], "b": [peers_first or 0.0]}
+
+    def run(side: str) -> None:
+        ran.append(side)
+        nap(left[side].pop() if left[side] else 1.0)
+
+    peers = {} if peers_first is None else {"other": lambda: run("b")}
+    case = harness.Case({}, lambda: run("a"), peers=peers)
+    plan = harness.Plan(repeats=repeats, seconds=0.0, warm_up=4.0)
+    [row] = measure([case], "other" if peers else None, plan)
+    assert "".join(ran) == order
+    assert row.repeats == repeats
+    ours = [first] if first >= plan.long else []
+    assert row.median == pytest.approx(median([*ours, *(repeats - len(ours)) * [1.0]]))
+
+
+def test_what_a_peer_says_of_itself_may_be_long_too(nap: Callable[[float], None]) -> None:
+    said = iter([30.0, 1.0])
+    case = harness.Case({}, lambda: nap(1.0), peers={"b": lambda: harness.Seconds(next(said))})
+    [row] = measure([case], "b", harness.Plan(repeats=1, seconds=0.0))
+    assert (row.peer_median, next(said)) == (30.0, 1.0)
+
+
+def test_what_is_read_in_a_long_run_is_as_what_is_read_in_a_short_one(
+    nap: Callable[[float], None],
+) -> None:
+    figures = iter([0.5, 1.0, 50.0, 51.0, 52.0])
+
+    def read() -> float:
+        nap(25.0)
+        return next(figures)
+
+    case = harness.Case({}, read, unit="G/s", reads=True)
+    [row] = measure([case], plan=harness.Plan(repeats=3, warm_up=4.0))
+    assert (row.median, row.repeats) == (51, 3)
 
 
 def test_gpus_are_warmed_up() -> None:

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.device import Buffer, Cancellation, CpuDevice, open_device
-from quod.device.cpu.workers import RoomyThread
 from quod.device.event import Completion, Event
 from quod.device.protocol import AnyDevice
 from quod.device.recording import Dependencies, Mark, Recording
+from quod.device.roomy_thread import RoomyThread
 from quod.device.stream import IdleStream, RecordingStream, SubmittedStream
 from quod.device.thread_stream import run_in_thread
 from quod.device.timeline import Timeline

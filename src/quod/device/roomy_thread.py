@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 
 # A kernel's shared memory is on the worker's stack, up to 4 MiB; untouched pages cost nothing. By
@@ -10,6 +11,16 @@ import threading
 STACK_BYTES = 16 << 20
 
 _stack_size_lock = threading.Lock()
+
+
+def _forget_starts() -> None:
+    """A forked process has none of the threads that were starting others."""
+    global _stack_size_lock
+    _stack_size_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_starts)
 
 
 class RoomyThread(threading.Thread):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -298,6 +299,26 @@ def test_what_comes_while_the_device_computes_is_gathered() -> None:
     )
     turns.wait("behind what is lost", lambda: 1).join(60)
     assert turns.ended[2:] == ["alone", "behind what is lost"]
+
+
+def test_nothing_of_sums_that_failed_is_kept() -> None:
+    class Known:
+        """What frames of an error know."""
+
+    turns, known = Turns(), Known()
+    error = DeviceError("lost")
+    error.known, gone = known, weakref.ref(known)  # type: ignore[attr-defined]
+    before = turns.begin()
+    turns.begin().fail(error)
+    del error, known
+    assert gone() is None
+    # Those that go on are waited for still.
+    alone = turns.wait("alone", lambda: 1)
+    alone.join(0.02)
+    assert alone.is_alive()
+    before.set(None)
+    alone.join(60)
+    assert turns.ended == ["alone"]
 
 
 def test_memory_that_others_take() -> None:

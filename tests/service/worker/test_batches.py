@@ -146,14 +146,14 @@ def test_what_waits_is_proved_together(
 def test_one_job_waits_for_no_other(
     bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits: list[bool] = []
-    monkeypatch.setattr(Batches, "wait", lambda _, *, alone: waits.append(alone))
+    waits: list[int] = []
+    monkeypatch.setattr(Batches, "wait", lambda _, waiting: waits.append(waiting()))
     pool = bench.pool(WorkerSettings(warm=("small",)))
     for _ in range(3):
         job = bench.submit()
         assert bench.ended(job).state is JobState.SUCCEEDED
         bench.check_results(job)
-    assert waits == [True] * 3
+    assert waits == [1] * 3
     assert made[0].sizes == [_MOST]
     eventually(lambda: pool.status()[0].proofs == 3)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from quod.service.worker.line import Line, Step
 from quod.service.worker.permits import WHOLE, Permits
+from quod.service.worker.stages import Stages
 from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
 from tests.service.worker.conftest import SECONDS, eventually
@@ -160,6 +162,48 @@ def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
     assert counts == [(1, 5), (2, 2), (1, 1)]
     assert done == ["abc", "x"]
     assert failed == [("y", "ValueError")]
+
+
+@pytest.mark.parametrize("lease", [{"token": 2}, {"attempt": 2, "token": 2}])
+def test_what_goes_with_none_waits_for_no_company(lease: dict[str, int]) -> None:
+    """What the device computes may hang, and be given up."""
+    asked: list[str] = []
+    done: list[str] = []
+
+    def together(first: Work, _: Callable[[], int]) -> int:
+        asked.append(first.lease.job)
+        return 9
+
+    own, failed = line(
+        Step("begin", lambda _: None, 1, 9, together),
+        Step("done", lambda group: done.append(names(group)), 1, 1),
+    )
+    for one in (work("a", **lease), work("b")):
+        own.put(one)
+    own.close()
+    assert (asked, done, failed) == (["b"], ["a", "b"], [])
+
+
+def test_a_turn_is_not_waited_for_longer_than_the_work_is_wanted() -> None:
+    first = work("a")
+    looked = threading.Semaphore(0)
+
+    def wait_for_turn(waiting: Callable[[], int]) -> None:
+        end = time.monotonic() + SECONDS
+        while waiting() < 3 and time.monotonic() < end:
+            looked.release()
+
+    first.key = SimpleNamespace(value=SimpleNamespace(wait_for_turn=wait_for_turn, most_together=3))
+    stages: Any = Stages.__new__(Stages)
+    own, failed = line(
+        Step("begin", lambda _: None, 1, 9, stages._turn), Step("done", lambda _: None, 1, 1)
+    )
+    own.put(first)
+    for _ in range(2):
+        assert looked.acquire(timeout=SECONDS)
+    first.give_up()
+    own.close()
+    assert failed == [("a", "GoneError")]
 
 
 def test_what_was_tried_before_is_alone() -> None:

@@ -80,7 +80,8 @@ class Plan:
     """How to measure: at least `repeats` times and `seconds` seconds for each side of a case.
 
     Before that each side runs once, and ours for `warm_up` seconds. A first run that takes as long
-    as `long` counts, and then nothing is warmed up: what it compiles is little of it.
+    as `long` counts, and then nothing is warmed up: what it compiles is little of it. What a case
+    reads is no time of that kind.
     """
 
     repeats: int = 5
@@ -163,7 +164,7 @@ def measure(
             rows.append(replace(before, sources=sources_digest()))
             unchanged(case)
             continue
-        if not times:
+        if case.reads or not times:
             warm_up(case.run, plan.warm_up)
         theirs: list[float] = []
         if case.reads:

@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 from quod.device.cancellation import Cancellation
 from quod.device.roomy_thread import RoomyThread
@@ -29,14 +30,16 @@ _CHUNKS_PER_WORKER = 64
 _CHUNK_SECONDS = 0.02
 _CHUNK_GROUPS_AT_FIRST = 32
 _PAST_THE_END = 1 << 62
+# With so many before each worker it comes late, and is not asked to help.
+_JOBS_AHEAD = 4
 
 
 class Job:
     """One launch, from when workers may take workgroups of it until the last one is done.
 
     `expected_seconds` is the time that all workers together are thought to need, if that is known.
-    Keeps `arguments`, and with them the memory that workers write, alive as long as it is known to
-    a worker.
+    Keeps `arguments`, and with them the memory that workers write, alive until it is over: workers
+    that come late may know of it long after.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Job:
     ) -> None:  # fmt: skip
         self._entry = entry
         self._slots = slots
-        self._arguments = arguments
+        self._arguments: object | None = arguments
         self._groups = groups
         chunk = groups // (_CHUNKS_PER_WORKER * workers)
         if expected_seconds is None:
@@ -77,6 +80,9 @@ class Job:
                 ctypes.addressof(self._slots), ctypes.addressof(self._counter), self._groups,
                 self._chunk,
             )  # fmt: skip
+        except BaseException as failure:  # known before anyone hears that the job is over
+            self.fail(failure)
+            raise
         finally:
             with self._lock:
                 self.seconds += time.perf_counter() - begin
@@ -91,15 +97,18 @@ class Job:
             self._close_if_idle()
 
     def fail(self, failure: BaseException) -> None:
-        """Cancels the job: a worker could not take its share."""
-        self.failure = failure
+        """Cancels the job, unless it is over: a worker could not take its share."""
+        with self._lock:
+            if self._closed:
+                return
+            self.failure = failure
         self.cancel()
 
     def _close_if_idle(self) -> None:
         # A worker comes back only when no workgroup is left to take: if no other is at work, all
         # are done, whether or not every worker had woken up by then.
         if self._active == 0 and not self._closed:
-            self._closed = True
+            self._closed, self._arguments = True, None
             self._done.release()
 
     def wait(self, timeout: float = -1) -> bool:
@@ -157,17 +166,19 @@ class WorkerPool:
     def help(self, job: Job, helpers: int, cancellation: Cancellation | None = None) -> None:
         """Does a job in this thread, where another one may stop it, with so many of the pool.
 
-        Where they do not come in time, this thread has done all of it.
+        Where they do not come in time, or cannot be started, this thread has done all of it.
         """
         self._wait_for_abandoned()
         if cancellation is not None:
             cancellation.begin(job)
         try:
             if helpers:
-                self._give(job, helpers)
+                with suppress(RuntimeError, MemoryError):
+                    self._give(job, helpers, _JOBS_AHEAD * self.threads)
             job.run_share()
-            job.wait()
         finally:
+            # After an error too: others may be at work.
+            job.wait()
             if cancellation is not None:
                 cancellation.end(job)
         if job.failure is not None:
@@ -180,10 +191,16 @@ class WorkerPool:
             with self._lock:
                 self._abandoned = [old for old in self._abandoned if not old.wait(0)]
 
-    def _give(self, job: Job, workers: int) -> None:
-        tasks = self._started()
-        for _ in range(workers):
-            tasks.put(job)
+    def _give(self, job: Job, workers: int, most_waiting: int | None = None) -> None:
+        """Asks for so many, but for none who would find `most_waiting` others before the job."""
+        tasks: queue.SimpleQueue[Job | None] | None = None
+        # Threads of a pool that was closed meanwhile may end before they come to it.
+        while tasks is None or tasks is not self._tasks:
+            tasks = self._started()
+            if most_waiting is not None:
+                workers = min(workers, most_waiting - tasks.qsize())
+            for _ in range(workers):
+                tasks.put(job)
 
     def _started(self) -> queue.SimpleQueue[Job | None]:
         tasks = self._tasks
@@ -198,10 +215,14 @@ class WorkerPool:
 
     def _start(self) -> None:
         tasks: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        for index in range(self.threads):
-            name = f"quod-worker-{index}"
-            # Daemons: a process that ends does not wait for them.
-            RoomyThread(target=_work, args=(tasks,), name=name, daemon=True).start()
+        try:
+            for index in range(self.threads):
+                name = f"quod-worker-{index}"
+                # Daemons: a process that ends does not wait for them.
+                RoomyThread(target=_work, args=(tasks,), name=name, daemon=True).start()
+        except BaseException:
+            _stop(tasks, self.threads)
+            raise
         if self._process != os.getpid():
             # Nor does what they were left with.
             self._abandoned = []
@@ -212,9 +233,9 @@ class WorkerPool:
     def close(self) -> None:
         """Ends the threads; they are started again when there is more to do."""
         with self._lock:
-            if self._finalizer is not None:
-                self._finalizer()
-            self._tasks = self._finalizer = None
+            finalizer, self._tasks, self._finalizer = self._finalizer, None, None
+            if finalizer is not None:
+                finalizer()
 
 
 def _work(tasks: queue.SimpleQueue[Job | None]) -> None:

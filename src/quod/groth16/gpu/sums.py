@@ -83,15 +83,24 @@ class UnderWay:
 
     def add(self, sums: GpuSums) -> GpuSums:
         """Notes sums that have begun."""
+        running = sums.running
         with self._lock:
-            self._running = [one for one in self._running if not _is_over(one)]
-            self._running.append(sums.running)
+            self._running = [*self._left(), running]
+        # An error knows all that its sums had, which must not live on until the next ones come.
+        running.then(self._forget)
         return sums
+
+    def _left(self) -> list[Outcome[None]]:
+        return [one for one in self._running if not _is_over(one)]
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._running = self._left()
 
     def wait(self, timeout: float) -> bool:
         """Whether there are none any more; looks at all once, and waits up to so many seconds."""
         with self._lock:
-            running = [one for one in self._running if not _is_over(one)]
+            running = self._left()
         return all(one.wait(timeout) for one in running)
 
 

@@ -26,7 +26,7 @@ class Step:
     waits until the device can take a work, told how many would be begun with it, itself among them,
     and says how many may be. It begins nothing that the step behind it has no thread for: what is
     begun holds memory of the device, for which the steps behind may wait. What was tried before is
-    begun once nothing else is, and nothing beside it.
+    begun once nothing else is, and nothing beside it; `together` is not asked about it.
     """
 
     name: str
@@ -104,7 +104,12 @@ class Line:
 def _gathered(
     first: Work, source: Waiting, together: Callable[[Work, Callable[[], int]], int]
 ) -> Group:
-    """A work with those like it that wait when the device can take them."""
+    """A work with those like it that wait when the device can take them.
+
+    What goes with none has no company to wait for.
+    """
+    if not first.goes_with(first):
+        return [first]
     most = together(first, lambda: 1 + source.count_like(first))
     return [first, *source.more_like(first, most - 1)]
 

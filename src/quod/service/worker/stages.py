@@ -107,10 +107,18 @@ class Stages:
         self.together[work.lease.key] = work.key.value.most_together
 
     def _turn(self, work: Work, waiting: Callable[[], int]) -> int:
-        """Waits until the device can take what waits with a work; how many of that are begun."""
+        """Waits until the device can take what waits with a work; how many of that are begun.
+
+        Not longer than anybody wants the work: what the device computes may hang.
+        """
         assert work.key is not None
         key = work.key.value
-        key.wait_for_turn(waiting)
+
+        def wanted() -> int:
+            work.check()
+            return waiting()
+
+        key.wait_for_turn(wanted)
         return key.most_together
 
     def begin_group(self, group: Group) -> None:
