@@ -263,12 +263,16 @@ def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> N
     words = ["bench", "setup", "--power", "3", "--repeats", "1", "--seconds", "0", "--json", "-q"]
     assert entry.run(words) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["parameters"]["what"] for row in rows] == ["setup", "contribute", "verify"]
+    assert [row["parameters"]["what"] for row in rows] == [
+        "setup", "memory", "contribute", "verify",
+    ]  # fmt: skip
+    assert 30 < rows[1]["median"] < 3000
+    assert rows[1]["unit"] == "MB"
     assert entry.run([*words, "--step", "verify", "--step", "setup"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["parameters"]["what"] for row in rows] == ["verify", "setup"]
     assert entry.run([*words, "--step", "nothing"]) == 2
-    assert "a step is one of setup, contribute, verify" in capsys.readouterr().err
+    assert "a step is one of setup, memory, contribute, verify" in capsys.readouterr().err
     assert all(row["parameters"]["power"] == 3 and row["median"] > 0 for row in rows)
 
 

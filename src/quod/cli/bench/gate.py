@@ -26,7 +26,7 @@ _WHAT = "a baseline"
 
 # What units count, before the slash: of some less is better, of others more.
 _LESS = {"s", "ms", "us", "ns", "clocks", "bytes", "MB", "gas", "refusals"}
-_MORE = {"G", "GB", "1", "%"}
+_MORE = {"G", "GB", "1", "%", "proofs"}
 
 _COLUMNS = ("subject", "parameters", "device", "baseline", "median", "unit", "change", "verdict")
 

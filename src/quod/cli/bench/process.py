@@ -87,7 +87,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         )
         yield Case(
             {"what": "prove, peak memory", **circuit},
-            lambda: _peak_bytes(*prove) / 1e6,
+            lambda: peak_bytes(*prove) / 1e6,
             unit="MB",
             reads=True,
         )
@@ -211,7 +211,7 @@ _CACHES = (
 )  # fmt: skip
 
 
-def _peak_bytes(*arguments: str) -> int:
+def peak_bytes(*arguments: str) -> int:
     """The peak resident memory of a Python process, run to its end."""
     relay = [sys.executable, "-S", "-c", _PEAK, sys.executable, *arguments]
     return int(_run(relay, arguments, None))

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.peers import IN_PROCESS, NO_SNARKJS, SnarkjsCalls
+from quod.cli.bench.process import peak_bytes
 
 _SEED = 1
 
 
-STEPS = ("setup", "contribute", "verify")
+STEPS = ("setup", "memory", "contribute", "verify")
+"""`memory` is what a process of `quod groth16 setup` has resident at most."""
 
 
 def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) -> Iterator[Case]:
@@ -34,7 +36,7 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
                 public_inputs=chain.public, private_inputs=0, a=a, b=b, c=c,
             )  # fmt: skip
             write_known_powers(ptau, curve, power, _SEED, device=device)
-            if set(steps) - {"setup"}:
+            if set(steps) & {"contribute", "verify"}:
                 new_key(r1cs, ptau, init, device=device)
             if "verify" in steps:
                 contribute(init, last, device=device)
@@ -53,14 +55,29 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
             }  # fmt: skip
             try:
                 for what in steps:
+                    parameters: dict[str, Parameter] = {
+                        "what": what,
+                        "curve": curve,
+                        "power": power,
+                    }
+                    if what == "memory":
+                        files = str(r1cs), str(ptau), str(ours)
+                        yield Case(parameters, partial(_peak, *files, device), "MB", reads=True)
+                        continue
                     own, name, arguments = rows[what]
                     yield _case(
-                        {"what": what, "curve": curve, "power": power},
-                        partial(own, device=device), snarkjs, f"zKey.{name}", arguments, absent,
+                        parameters, partial(own, device=device), snarkjs, f"zKey.{name}",
+                        arguments, absent,
                     )  # fmt: skip
             finally:
                 if snarkjs is not None:
                     snarkjs.close()
+
+
+def _peak(r1cs: str, ptau: str, zkey: str, device: str) -> float:
+    """Megabytes."""
+    words = ["groth16", "setup", r1cs, ptau, zkey, "--device", device, "--quiet"]
+    return peak_bytes("-m", "quod", *words) / 1e6
 
 
 def _case(

@@ -395,7 +395,7 @@ def setup(
         typer.Option(metavar="P", min=2, max=24, help="A domain of 2^P; may be repeated."),
     ] = None,
     steps: Annotated[
-        list[str] | None, typer.Option("--step", help="setup, contribute or verify.")
+        list[str] | None, typer.Option("--step", help="setup, memory, contribute or verify.")
     ] = None,
     curve: Curve = "bn254",
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quod.codegen.llvm.body import BodyEmitter
 from quod.codegen.llvm.settled import settled
@@ -45,13 +45,8 @@ def of_lane0(body: BodyEmitter, index: Value) -> str:
 def _operands(body: BodyEmitter, value: Value) -> Sequence[Value]:
     """Those of which lane 0 has what makes up its own; none where that is taken from the vector."""
     op = value.op
-    if op is None or not body.is_varying(value):
-        return ()
-    if op.name in _ARITHMETIC:
-        return op.operands
-    # By an amount that is known: of others no stride is.
-    is_shift = op.name == "shl" and isinstance(op.operands[1].constant, int)
-    return op.operands[:1] if is_shift or (op.name == "convert" and _is_widened(op)) else ()
+    rule = None if op is None or not body.is_varying(value) else _OPERANDS.get(op.name)
+    return () if op is None or rule is None else rule(op)
 
 
 def _made_of_lane0(body: BodyEmitter, value: Value) -> str:
@@ -73,7 +68,23 @@ def _made_of_lane0(body: BodyEmitter, value: Value) -> str:
     return body.fresh(f"{op.name} {kind} {own[0]}, {own[1]}")
 
 
-_ARITHMETIC = ("add", "sub", "mul")
+def _all(op: Op) -> Sequence[Value]:
+    return op.operands
+
+
+def _shifted(op: Op) -> Sequence[Value]:
+    """By an amount that is known: of others no stride is."""
+    return op.operands[:1] if isinstance(op.operands[1].constant, int) else ()
+
+
+def _widened(op: Op) -> Sequence[Value]:
+    return op.operands[:1] if _is_widened(op) else ()
+
+
+_OPERANDS: dict[str, Callable[[Op], Sequence[Value]]] = {
+    "add": _all, "sub": _all, "mul": _all, "shl": _shifted, "convert": _widened,
+}  # fmt: skip
+"""Of ops whose result of one lane follows from the operands of that lane, those operands."""
 
 
 def _is_widened(op: Op) -> bool:
