@@ -121,7 +121,8 @@ CPU: Commands = {
             "--against",
             "snarkjs",
             *_TWICE,
-        ]
+        ],
+        ["--power", "22", "--step", "memory", *_ONCE],
     ],
     "gemm": [
         [*_kinds("nn", "nt", "tn"), *_shapes("1024"), *_ON_ONE_THREAD],
