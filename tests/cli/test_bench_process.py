@@ -136,21 +136,21 @@ def test_a_key_or_a_chain(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_memory_of_a_child_is_read() -> None:
-    small = process._peak_bytes("-c", "pass")
-    large = process._peak_bytes("-c", "x = bytearray(b'1') * 100_000_000")
+    small = process.peak_bytes("-c", "pass")
+    large = process.peak_bytes("-c", "x = bytearray(b'1') * 100_000_000")
     assert 1e6 < small < 1e8 < large < small + 2e8
 
 
 def test_what_this_process_holds_does_not_count() -> None:
     held = bytearray(b"1") * 200_000_000
-    assert process._peak_bytes("-c", "pass") < 1e8 < len(held)
+    assert process.peak_bytes("-c", "pass") < 1e8 < len(held)
 
 
 def test_a_process_that_fails_is_an_error() -> None:
     with pytest.raises(QuodError, match=r"python -c raise SystemExit\(3\) failed \(3\)"):
         process.run_python("-c", "raise SystemExit(3)")
     with pytest.raises(QuodError, match=r"failed \(3\)"):
-        process._peak_bytes("-c", "raise SystemExit(3)")
+        process.peak_bytes("-c", "raise SystemExit(3)")
 
 
 def test_a_figure_that_is_read_is_not_timed() -> None:
