@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -365,7 +366,10 @@ def job_of(entry: _Entry, groups: int, workers: int) -> Job:
     return Job(entry, (ctypes.c_uint64 * 1)(), (), groups, workers)
 
 
-def test_a_job_can_be_cancelled_before_during_and_after() -> None:
+@pytest.mark.parametrize("way", [WorkerPool.run, WorkerPool.help])
+def test_a_job_can_be_cancelled_before_during_and_after(
+    way: Callable[[WorkerPool, Job, int, Cancellation], None],
+) -> None:
     pool = WorkerPool(2)
     for when in ("before", "during", "after"):
         cancellation = Cancellation()
@@ -373,7 +377,7 @@ def test_a_job_can_be_cancelled_before_during_and_after() -> None:
         job = job_of(entry, 100, 2)
         if when == "before":
             cancellation.cancel()
-        pool.run(job, 2, cancellation)
+        way(pool, job, 2, cancellation)
         if when == "after":
             cancellation.cancel()
         assert job.wait(0)
@@ -466,67 +470,28 @@ def test_pieces_are_short() -> None:
     assert taken == [32, 7812, 7812, 7812, 20, 1, 1]
 
 
+@contextmanager
+def occupied(pool: WorkerPool, count: int) -> Iterator[None]:
+    """So many workers of a pool are at work in the body, all of it."""
+    go = threading.Event()
+    blocked = _Entry(go.wait)
+    thread = threading.Thread(target=pool.run, args=(job_of(blocked, count, count), count))
+    thread.start()
+    try:
+        assert wait_until(lambda: blocked.begun == count)
+        yield
+        assert thread.is_alive()
+    finally:
+        go.set()
+        thread.join()
+
+
 def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:
     pool = WorkerPool(2)
-    go = threading.Event()
-    blocked = _Entry(go.wait)
-    occupied = threading.Thread(target=pool.run, args=(job_of(blocked, 1, 1), 1))
-    occupied.start()
-    assert wait_until(lambda: blocked.begun == 1)
-    quick = _Entry()
-    pool.run(job_of(quick, 4, 2), 2)
-    assert quick.begun == 4
-    assert occupied.is_alive()
-    go.set()
-    occupied.join()
-    pool.close()
-
-
-def test_helpers_that_do_not_come_are_not_waited_for() -> None:
-    """The calling thread does it all then; one that has come is waited for."""
-    pool = WorkerPool(1)
-    go = threading.Event()
-    blocked = _Entry(go.wait)
-    occupied = threading.Thread(target=pool.run, args=(job_of(blocked, 1, 1), 1))
-    occupied.start()
-    assert wait_until(lambda: blocked.begun == 1)
-    quick = _Entry()
-    pool.help(job_of(quick, 4, 2), 1)
-    assert quick.begun == 4
-    assert occupied.is_alive()
-    go.set()
-    occupied.join()
-    came = threading.Barrier(2)
-    both = _Entry(lambda: came.wait(60))
-    pool.help(job_of(both, 2, 2), 1)
-    assert both.begun == 2
-    pool.close()
-
-
-def test_a_job_that_is_helped_with_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = WorkerPool(2)
-    for when in ("before", "during", "after"):
-        cancellation = Cancellation()
-        entry = _Entry(cancellation.cancel if when == "during" else lambda: None)
-        job = job_of(entry, 100, 3)
-        if when == "before":
-            cancellation.cancel()
-        pool.help(job, 2, cancellation)
-        if when == "after":
-            cancellation.cancel()
-        assert job.cancelled == (when != "after")
-        assert (entry.begun == 100) == (when == "after")
-    run_share = Job.run_share
-
-    def fails_on_workers(job: Job) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            raise MemoryError
-        assert wait_until(lambda: job.failure is not None)
-        run_share(job)
-
-    monkeypatch.setattr(Job, "run_share", fails_on_workers)
-    with pytest.raises(MemoryError):
-        pool.help(job_of(_Entry(), 10, 2), 1)
+    with occupied(pool, 1):
+        quick = _Entry()
+        pool.run(job_of(quick, 4, 2), 2)
+        assert quick.begun == 4
     pool.close()
 
 

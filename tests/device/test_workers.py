@@ -15,7 +15,7 @@ import pytest
 from quod.device import roomy_thread
 from quod.device.cpu.workers import Job, WorkerPool
 from quod.device.roomy_thread import RoomyThread
-from tests.device.test_launch import _Entry, job_of, wait_until, workers
+from tests.device.test_launch import _Entry, job_of, occupied, wait_until, workers
 
 
 class _Watched(Job):
@@ -60,27 +60,50 @@ def test_a_share_that_fails_is_told_and_nobody_is_at_work_then(fails: str) -> No
     pool.close()
 
 
+def test_helpers_that_do_not_come_are_not_waited_for() -> None:
+    """The calling thread does it all then; one that has come is waited for."""
+    pool = WorkerPool(1)
+    with occupied(pool, 1):
+        quick = _Entry()
+        pool.help(job_of(quick, 4, 2), 1)
+        assert quick.begun == 4
+    came = threading.Barrier(2)
+    both = _Entry(lambda: came.wait(60))
+    pool.help(job_of(both, 2, 2), 1)
+    assert both.begun == 2
+    pool.close()
+
+
+def test_helpers_that_cannot_take_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, run_share = WorkerPool(2), Job.run_share
+
+    def fails_on_workers(job: Job) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError
+        assert wait_until(lambda: job.failure is not None)
+        run_share(job)
+
+    monkeypatch.setattr(Job, "run_share", fails_on_workers)
+    with pytest.raises(MemoryError):
+        pool.help(job_of(_Entry(), 10, 2), 1)
+    pool.close()
+
+
 def test_helpers_that_come_late_keep_nothing_alive() -> None:
     pool = WorkerPool(2)
-    go = threading.Event()
-    blocked = _Entry(go.wait)
-    occupied = threading.Thread(target=pool.run, args=(job_of(blocked, 2, 2), 2))
-    occupied.start()
-    assert wait_until(lambda: blocked.begun == 2)
-    gone = []
-    for _ in range(100):
-        memory = np.zeros(8)
-        gone.append(weakref.ref(memory))
-        quick = _Entry()
-        pool.help(Job(quick, (ctypes.c_uint64 * 1)(), (memory,), 4, 3), 2)
-        assert quick.begun == 4
-    del memory
-    assert [each() for each in gone] == 100 * [None]
-    # Nor do they have more before them than they would come in time for.
-    assert pool._tasks is not None
-    assert pool._tasks.qsize() <= 4 * 2
-    go.set()
-    occupied.join()
+    with occupied(pool, 2):
+        gone = []
+        for _ in range(100):
+            memory = np.zeros(8)
+            gone.append(weakref.ref(memory))
+            quick = _Entry()
+            pool.help(Job(quick, (ctypes.c_uint64 * 1)(), (memory,), 4, 3), 2)
+            assert quick.begun == 4
+        del memory
+        assert [each() for each in gone] == 100 * [None]
+        # Nor do they have more before them than they would come in time for.
+        assert pool._tasks is not None
+        assert pool._tasks.qsize() <= 4 * 2
     pool.close()
 
 
