@@ -26,6 +26,7 @@ from beside_torch import replayed, torch_with_gpu
 from quod.cli.bench.tensor_operations import attention_of_torch
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
+from quod.device.recorder import recorder_of
 from quod.kernel import f16
 from quod.tensor import attention, attention_backward, attention_gradients
 from quod.tensor.attention_kernel import ATTENTION, AttentionForm
@@ -98,26 +99,25 @@ def gradient_variants(size: int, *, causal: bool) -> list[Pair]:
     others = [WarpgroupGradientPlan(size, *each) for each in ((2, 128, 2), (2, 64, 2), (1, 64, 4))]
     return [
         (first, usual), *((other, usual) for other in (usual, *others) if other != first),
-        *((first, other) for other in others[1:]), (cores, cores),
+        *((first, other) for other in others[1:]), (others[1], others[1]), (cores, cores),
     ]  # fmt: skip
 
 
 def backward(device: AnyDevice, shape: Shape, plans: Pair, *, causal: bool) -> Callable[[], float]:
-    """Calls of the gradients, each of which waits."""
+    """A submission of some calls of the gradients, one after the other; gives seconds of one."""
     vars(attention_gradients)["plan_gradients"] = lambda *given, **_: plans[given[3] - 1]
     q, k, v, slopes, y, *out = given(device, shape, 8)
     sums = device.upload(np.zeros(shape[:3], np.float32))
     attention(device, q, k, v, causal=causal, log_sums=sums, out=y)
 
-    def run() -> float:
-        begin = perf_counter()
+    def launch(recording: Any) -> None:
         attention_backward(
-            device, slopes, q, k, v, y, sums, causal=causal, out=(out[0], out[1], out[2])
-        )
-        return perf_counter() - begin
+            recorder_of(device, recording), slopes, q, k, v, y, sums, causal=causal,
+            out=(out[0], out[1], out[2]),
+        )  # fmt: skip
+        recording.event("call")
 
-    run()
-    return run
+    return replayed(device, launch, _CALLS)
 
 
 def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] | None:
