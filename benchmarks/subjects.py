@@ -259,6 +259,7 @@ CUDA: Commands = {
         ["--domain", "27", *_ONCE],
         ["--domain", "27", "--bits", "90", "--proofs", "3", *_ONCE],
         ["--domain", "26", "--streamed", "40", *_ONCE],
+        ["--domain", "26", "--cupti", *_ONCE],
     ],
 }
 """Sizes that take long are commands of their own, the longest last: what a run within a given time

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from quod.cli import entry
-from quod.cli.bench.cupti import KernelRecorder, load_cupti
+from quod.cli.bench.cupti import KernelRecorder, Ran, load_cupti
 from quod.errors import DeviceError, InputError
 
 
 class FakeCupti:
-    """Fills a buffer when it is flushed; `records` are of kind, begin and end."""
+    """Fills a buffer when it is flushed; `records` are of kind, kind of copy, begin and end."""
 
-    def __init__(self, *records: tuple[int, int, int]) -> None:
-        self.records, self.enabled = records, 0
+    def __init__(self, *records: tuple[int, int, int, int]) -> None:
+        self.records, self.enabled = records, set[int]()
         self.status = 0
         self.at = 0
         self.last = 0
@@ -28,11 +28,12 @@ class FakeCupti:
         return self.status
 
     def cuptiActivityEnable(self, kind: int) -> int:
-        self.enabled = kind
+        assert kind not in self.enabled
+        self.enabled.add(kind)
         return 0
 
     def cuptiActivityDisable(self, kind: int) -> int:
-        assert self.enabled == kind == 10
+        self.enabled.remove(kind)
         return 0
 
     def cuptiGetTimestamp(self, out: Any) -> int:
@@ -46,7 +47,7 @@ class FakeCupti:
             self.request(ctypes.pointer(buffer), ctypes.pointer(size), ctypes.pointer(most))
             assert buffer.value is not None
             assert (buffer.value % 8, most.value) == (0, 0)
-            data = b"".join(struct.pack("<I12xQQ8x", *one) for one in some)
+            data = b"".join(struct.pack("<IB11xQQ8x", *one) for one in some)
             assert len(data) <= size.value
             ctypes.memmove(buffer.value, data, len(data))
             self.at, self.last = buffer.value, buffer.value + len(data)
@@ -60,18 +61,33 @@ class FakeCupti:
         return 0
 
 
-def test_kernels_are_told_by_the_wall_clock() -> None:
-    # Other records than those of kernels are in the buffers too.
-    fake = FakeCupti((10, 100, 200), (1, 5, 6), (10, 150, 900))
+def test_kernels_and_copies_are_told_by_the_wall_clock() -> None:
+    # Copies within a device and other records are in the buffers too.
+    fake = FakeCupti(
+        (10, 0, 100, 200), (1, 8, 5, 6), (10, 0, 150, 900), (1, 1, 50, 120), (2, 1, 7, 8),
+        (1, 2, 800, 1000),
+    )  # fmt: skip
     recorder = KernelRecorder(fake, lambda: 5_000_001_000)
     for _ in range(2):
         recorder.begin()
-        found = recorder.end()
-        assert found == [
-            (pytest.approx(5 + 1e-7), pytest.approx(5 + 2e-7)),
-            (pytest.approx(5 + 1.5e-7), pytest.approx(5 + 9e-7)),
-        ]  # fmt: skip
+        assert fake.enabled == {1, 10}
+        ran = recorder.end()
+        assert fake.enabled == set()
+        for found, wanted in (
+            (ran.kernels, [(100, 200), (150, 900)]), (ran.copies, [(50, 120), (800, 1000)]),
+        ):  # fmt: skip
+            assert found == [
+                (pytest.approx(5 + 1e-9 * begin), pytest.approx(5 + 1e-9 * end))
+                for begin, end in wanted
+            ]
     assert recorder._buffers == {}
+
+
+def test_what_is_not_hidden() -> None:
+    kernels, copies = [(2.0, 4.0), (3.0, 5.0), (8.0, 9.0)], [(1.0, 3.0), (4.5, 6.0), (5.5, 7.0)]
+    assert Ran(kernels, copies).not_hidden == pytest.approx(3.0)
+    assert Ran([], copies).not_hidden == pytest.approx(4.5)
+    assert Ran(kernels, []).not_hidden == 0
 
 
 def test_what_cupti_refuses_is_told() -> None:
@@ -92,5 +108,6 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_it_is_about_cuda(capsys: pytest.CaptureFixture[str]) -> None:
-    assert entry.run(["bench", "serve-pipeline", "--cupti"]) == 2
+    for subject in ("serve-pipeline", "porep-like"):
+        assert entry.run(["bench", subject, "--cupti"]) == 2
     assert "kernels of CUDA" in capsys.readouterr().err

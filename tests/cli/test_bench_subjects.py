@@ -200,6 +200,8 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         (["porep-like", "--bits", "100"], 2, "Usage"),
         (["porep-like", "--timeline", "a.png"], 2, "draws what --streamed measures"),
         (["porep-like", "--streamed", "40", "--plan"], 2, "a key that stays whole"),
+        (["porep-like", "--streamed", "40", "--cupti"], 2, "a key that stays whole"),
+        (["porep-like", "--plan", "--cupti"], 2, "runs nothing"),
         (["porep-like", "--streamed", "40", "--domain", "9"], 3, "computes in host memory"),
     ],
 )

@@ -1,7 +1,8 @@
-"""When kernels ran on NVIDIA GPUs, as NVIDIA's CUPTI tells: what a busy share is compared with.
+"""When NVIDIA GPUs computed and copied, as NVIDIA's CUPTI tells: for busy shares and hidden copies.
 
-The activity records of CUPTI are read as its documentation lays them out: a kernel's has its kind
-in the first four bytes, and begin and end, nanoseconds by CUPTI's clock, at bytes 16 and 24.
+The activity records of CUPTI are read as its documentation lays them out: the kind of a record is
+in the first four bytes; a kernel and a copy have begin and end, nanoseconds by CUPTI's clock, at
+bytes 16 and 24, and a copy has from where to where in byte 4.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from typer import BadParameter
+
+from quod.device.intervals import union
 from quod.errors import DeviceError, InputError
+from quod.frozen import frozen
 
 # CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: kernels that run side by side stay so.
 _KERNELS = 10
+# CUPTI_ACTIVITY_KIND_MEMCPY, and of its kinds those from the host and to it.
+_COPIES, _WITH_HOST = 1, (1, 2)
 _FLUSH_ALL = 1
 _BUFFER_BYTES = 8 << 20
 _ALIGNMENT = 8
-_BEGIN, _END = 16, 24
+_COPY_KIND, _BEGIN, _END = 4, 16, 24
 _PLACES = (
     "nvidia/*/lib/libcupti.so.*", "/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.*",
     "/usr/local/cuda*/lib64/libcupti.so.*",
@@ -58,14 +65,40 @@ def load_cupti() -> Any:
     )
 
 
+@frozen
+class Ran:
+    """Begin and end of each kernel, and of each copy from or to the host, in seconds by the wall
+    clock."""
+
+    kernels: list[Interval]
+    copies: list[Interval]
+
+    @property
+    def not_hidden(self) -> float:
+        """Seconds in which something was copied from or to the host and nothing computed."""
+        return _sum(union(self.kernels + self.copies)) - _sum(union(self.kernels))
+
+
+def _sum(intervals: list[Interval]) -> float:
+    return sum(end - begin for begin, end in intervals)
+
+
+def recorder_of(device: str, *, processes: bool = False) -> KernelRecorder:
+    """What records the kernels of a device; a usage error for those that it does not see."""
+    if processes or device.partition(":")[0] != "cuda":
+        raise BadParameter("--cupti records kernels of CUDA in this process, not --process")
+    return KernelRecorder(load_cupti())
+
+
 class KernelRecorder:
-    """Records when kernels of this process run, from `begin` to `end`. One at a time."""
+    """Records when kernels of this process run, and what is copied from and to the host, from
+    `begin` to `end`. One at a time."""
 
     def __init__(self, library: Any, clock: Callable[[], int] = time.time_ns) -> None:
         self._library, self._clock = library, clock
         self._lock = threading.Lock()
         self._buffers: dict[int, Any] = {}
-        self._found: list[tuple[int, int]] = []
+        self._found: dict[int, list[tuple[int, int]]] = {_KERNELS: [], _COPIES: []}
         # As long as the library may call them.
         self._callbacks = _Request(self._request), _Complete(self._complete)
         self._call("cuptiActivityRegisterCallbacks", *self._callbacks)
@@ -73,18 +106,25 @@ class KernelRecorder:
     def begin(self) -> None:
         """From now on."""
         with self._lock:
-            self._found.clear()
-        self._call("cuptiActivityEnable", _KERNELS)
+            for found in self._found.values():
+                found.clear()
+        for kind in self._found:
+            self._call("cuptiActivityEnable", kind)
 
-    def end(self) -> list[Interval]:
-        """Begin and end of each kernel since, in seconds by the wall clock."""
+    def end(self) -> Ran:
+        """What ran since."""
         self._call("cuptiActivityFlushAll", _FLUSH_ALL)
-        self._call("cuptiActivityDisable", _KERNELS)
+        for kind in self._found:
+            self._call("cuptiActivityDisable", kind)
         own = ctypes.c_uint64()
         self._call("cuptiGetTimestamp", ctypes.byref(own))
         to_wall = self._clock() - own.value
         with self._lock:
-            return [((begin + to_wall) / 1e9, (end + to_wall) / 1e9) for begin, end in self._found]
+            kernels, copies = (
+                [((begin + to_wall) / 1e9, (end + to_wall) / 1e9) for begin, end in found]
+                for found in self._found.values()
+            )
+        return Ran(kernels, copies)
 
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
@@ -102,15 +142,21 @@ class KernelRecorder:
 
     def _complete(self, _: Any, __: int, buffer: int, ___: int, valid: int) -> None:
         record = ctypes.c_void_p()
-        found: list[tuple[int, int]] = []
+        found: dict[int, list[tuple[int, int]]] = {kind: [] for kind in self._found}
         # Ends with a status that says that there are no more.
         while valid and not self._library.cuptiActivityGetNextRecord(
             ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
         ):
             address = record.value or 0
-            if ctypes.c_uint32.from_address(address).value == _KERNELS:
+            kind = ctypes.c_uint32.from_address(address).value
+            if kind == _KERNELS or (kind == _COPIES and _with_host(address)):
                 begin = ctypes.c_uint64.from_address(address + _BEGIN).value
-                found.append((begin, ctypes.c_uint64.from_address(address + _END).value))
+                found[kind].append((begin, ctypes.c_uint64.from_address(address + _END).value))
         with self._lock:
-            self._found += found
+            for kind, some in found.items():
+                self._found[kind] += some
             self._buffers.pop(buffer, None)
+
+
+def _with_host(address: int) -> bool:
+    return ctypes.c_uint8.from_address(address + _COPY_KIND).value in _WITH_HOST

@@ -6,14 +6,16 @@ computes there. Proofs are verified before they are given out, as all are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.terminal import note, show, show_json, show_table
 
 if TYPE_CHECKING:
+    from quod.cli.bench.cupti import KernelRecorder
     from quod.device.timeline import Timeline
     from quod.formats import Witness
     from quod.groth16 import ProvingKey
@@ -33,9 +35,11 @@ _BUDGET = int(0.92 * (139 << 30))
 
 
 def cases(
-    device: str, log2_domain: int, bits: int, proofs: int, *, pageable: bool, quiet: bool
-) -> Iterator[Case]:
-    """One proof, and `proofs` in a row, each."""
+    device: str, log2_domain: int, bits: int, proofs: int, *, pageable: bool, quiet: bool,
+    recorder: KernelRecorder | None = None,
+) -> Iterator[Case]:  # fmt: skip
+    """One proof, and `proofs` in a row, each; with a `recorder` which share of these the copies
+    take beside which nothing is computed."""
     from quod.device import open_device
     from quod.device.timeline import Timeline
     from quod.groth16 import ProvingKey
@@ -71,12 +75,16 @@ def cases(
             partial(key.prove, witnesses[0]),
             traced=lambda timeline: _traced(key, witnesses[0], timeline, quiet=quiet),
         )
+        job = partial(_in_a_row, key, [witnesses[i % 2] for i in range(proofs)])
         yield Case(
             {"what": "partitions of one job", "proofs": proofs, **shape},
-            partial(_in_a_row, key, [witnesses[i % 2] for i in range(proofs)]),
-            unit="s/proof",
-            operations=proofs,
-        )
+            job, unit="s/proof", operations=proofs,
+        )  # fmt: skip
+        if recorder is not None:
+            yield Case(
+                {"what": "copies that are not hidden", "proofs": proofs, **shape},
+                partial(_not_hidden, job, recorder), unit="%", reads=True,
+            )  # fmt: skip
     finally:
         key.close()
 
@@ -84,6 +92,15 @@ def cases(
 def _in_a_row(key: ProvingKey | PartitionKey, witnesses: list[Witness]) -> None:
     for _ in key.prove_many(witnesses):
         pass
+
+
+def _not_hidden(job: Callable[[], None], recorder: KernelRecorder) -> float:
+    """Percent of a job's time: the first upload, beside which there is nothing, is in it."""
+    recorder.begin()
+    begin = perf_counter()
+    job()
+    took = perf_counter() - begin
+    return 100 * recorder.end().not_hidden / took
 
 
 def _traced(

@@ -16,9 +16,7 @@ from statistics import median, quantiles
 from time import perf_counter, perf_counter_ns, time, time_ns
 from typing import Any
 
-from typer import BadParameter
-
-from quod.cli.bench.cupti import KernelRecorder, load_cupti
+from quod.cli.bench.cupti import KernelRecorder
 from quod.cli.bench.harness import Case, Parameter
 from quod.device import open_device
 from quod.device.intervals import union
@@ -64,13 +62,6 @@ def cases(
             yield from made.alone(seconds)
             for count in lanes:
                 yield from made.serving(count, ProcessPool if processes else LocalPool, recorder)
-
-
-def recorder_of(device: str, *, processes: bool) -> KernelRecorder:
-    """What records the kernels of a device; a usage error for those that it does not see."""
-    if processes or device.partition(":")[0] != "cuda":
-        raise BadParameter("--cupti records kernels of CUDA in this process, not --process")
-    return KernelRecorder(load_cupti())
 
 
 class _Made:
@@ -235,7 +226,7 @@ class _Load:
             self._recorder.begin()
         times = sorted(job.ended or 0.0 for job in self._ended(self._submit(count)))
         begin, end = times[_FIRST - 1], times[-_FIRST]
-        kernels = [] if self._recorder is None else self._recorder.end()
+        kernels = [] if self._recorder is None else self._recorder.end().kernels
         ran = union((max(first, begin), min(last, end)) for first, last in kernels
                     if first < end and last > begin)  # fmt: skip
         use = device_use(list(self._records), begin, end)

@@ -31,7 +31,8 @@ def serve_pipeline(
     ] = False,
 ) -> None:
     """A worker of the service under constant load, beside the same proofs in a loop."""
-    from quod.cli.bench.serve_pipeline import cases, recorder_of
+    from quod.cli.bench.cupti import recorder_of
+    from quod.cli.bench.serve_pipeline import cases
 
     recorder = recorder_of(settings.device, processes=processes) if cupti else None
 

@@ -312,6 +312,9 @@ def porep_like(
         Path | None,
         typer.Option(metavar="FILE", help="With --streamed: draw copies and sums of each way."),
     ] = None,
+    cupti: Annotated[
+        bool, typer.Option("--cupti", help="In a row: how long copies and no kernels run.")
+    ] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only print what the memory of an H200 goes to.")
     ] = False,
@@ -322,6 +325,8 @@ def porep_like(
     if plan:
         if streamed is not None:
             raise typer.BadParameter("--plan is of a key that stays whole; leave out --streamed")
+        if cupti:
+            raise typer.BadParameter("--plan runs nothing that --cupti could record")
         if settings.gate is not None:
             raise typer.BadParameter("--plan measures nothing that --gate could compare")
         porep.plan(domain, bits, as_json=settings.as_json)
@@ -329,15 +334,20 @@ def porep_like(
     if streamed is not None:
         from quod.cli.bench.streamed import cases
 
+        if cupti:
+            raise typer.BadParameter("--cupti is of a key that stays whole; leave out --streamed")
         check_outputs([timeline] if timeline else [], [])
         found = cases(settings.device, domain, bits, streamed / 100, timeline, quiet=settings.quiet)
         settings.measure("porep-like", found, warm_up=0.0)
         return
     if timeline is not None:
         raise typer.BadParameter("--timeline draws what --streamed measures")
+    from quod.cli.bench.cupti import recorder_of
+
     found = porep.cases(
-        settings.device, domain, bits, proofs, pageable=pageable, quiet=settings.quiet
-    )
+        settings.device, domain, bits, proofs, pageable=pageable, quiet=settings.quiet,
+        recorder=recorder_of(settings.device) if cupti else None,
+    )  # fmt: skip
     settings.measure("porep-like", found, warm_up=0.0)
 
 
