@@ -252,6 +252,7 @@ CUDA: Commands = {
     ],
     "serve-pipeline": [
         *(["--constraints", "16000", "--lanes", f"{n}", *_LOADED] for n in (1, 2, 3)),
+        *(["--constraints", "16000", "--process", "--workers", f"{n}", *_LOADED] for n in (1, 3)),
         ["--constraints", "1000000", *_LOADED],
     ],
     "porep-like": [

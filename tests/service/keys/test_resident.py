@@ -106,6 +106,11 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
             keys.lease("small")
         assert list(caught.value.parts) == list(needs.ready)
         assert keys.status().budgets[Tier.DEVICE] == 100
+    # What is not told is shared with others of the device, and of the machine.
+    with ResidentKeys(repository, device, of_device=4, of_host=2) as keys:
+        found, machine = keys.status().budgets, ResidentKeys(repository).status().budgets
+        assert found[Tier.DEVICE] == device.memory_budget // 4
+        assert found[Tier.HOST] == machine[Tier.HOST] // 2
     # The key takes no more of the device than it is told.
     zkey = Zkey.open(BN254 / "circuit.zkey")
     with pytest.raises(DeviceError, match="left for them"):
@@ -165,6 +170,9 @@ def test_wrong_arguments(repository: KeyRepository) -> None:
         ResidentKeys(repository.path)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="host_bytes"):
         ResidentKeys(repository, host_bytes=-1)
+    for name in ("of_host", "of_device"):
+        with pytest.raises(InputError, match=f"{name} must be a whole number from 1 on"):
+            ResidentKeys(repository, **{name: 0})
     with ResidentKeys(repository) as keys:
         for bad in ("small", 7):
             with pytest.raises(InputError, match="list"):

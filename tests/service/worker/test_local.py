@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 
+from quod.device.emulated.device import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.formats import Witness
 from quod.frozen import replace
 from quod.groth16 import ProvingKey, VerifyingKey
 from quod.service.errors import KeyInUseError, NotFoundError, UnavailableError
+from quod.service.keys.needs import Tier
 from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
 from quod.service.worker.local import LocalPool
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.result import read_result, result_bytes
-from quod.service.worker.settings import WorkerSettings
+from quod.service.worker.settings import WorkerSettings, sharing
 from tests.service.keys.conftest import BLS, BN254
 from tests.service.keys.test_resident import MEMBERSHIP
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
@@ -122,6 +124,21 @@ def test_work_waits_for_memory(bench: Bench) -> None:
     bench.pool(WorkerSettings(memory_bytes=len(WITNESS) * 3 // 2))
     jobs = [bench.submit() for _ in range(6)]
     assert {bench.ended(job).state for job in jobs} == {JobState.SUCCEEDED}
+
+
+def test_workers_of_one_device_share_its_memory(bench: Bench) -> None:
+    names = ("cuda", "cuda:0", "cuda:1", "emulated", "cpu")
+    given = [WorkerSettings(name, ahead=3) for name in names]
+    assert [one.of_device for one in sharing(given)] == [2, 2, 1, 1, 1]
+    assert {one.of_host for one in sharing(given)} == {5}
+    assert [replace(one, of_device=1, of_host=1) for one in sharing(given)] == given
+    alone, half = WorkerSettings(), WorkerSettings(of_host=2)
+    assert half.work_bytes == alone.work_bytes // 2
+    assert WorkerSettings(memory_bytes=7, of_host=2).work_bytes == 7
+    pool = bench.pool(WorkerSettings("emulated"), WorkerSettings("emulated", device_bytes=1 << 20))
+    eventually(lambda: pool.ready)
+    first, second = (one.keys.budgets[Tier.DEVICE] for one in pool.status())
+    assert (first, second) == (EmulatedDevice().memory_budget // 2, 1 << 20)
 
 
 def test_operators_load_evict_and_drain(bench: Bench) -> None:

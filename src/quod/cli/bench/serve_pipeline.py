@@ -49,9 +49,9 @@ _PATIENCE = 600.0
 
 def cases(
     device: str, curve: str, sizes: Sequence[int], lanes: Sequence[int | None], folder: Path,
-    processes: bool, seconds: float, recorder: KernelRecorder | None = None,
+    processes: bool, seconds: float, recorder: KernelRecorder | None = None, *, workers: int = 1,
 ) -> Iterator[Case]:  # fmt: skip
-    """Of each size the loop, `prove_many`, and a worker for each number of lanes.
+    """Of each size the loop, `prove_many`, and a worker, or several, for each number of lanes.
 
     A reading takes about `seconds`. With a `recorder` the busy share is also what CUPTI tells, of a
     worker of this process.
@@ -61,7 +61,8 @@ def cases(
             made = _Made(Path(own), device, curve, constraints)
             yield from made.alone(seconds)
             for count in lanes:
-                yield from made.serving(count, ProcessPool if processes else LocalPool, recorder)
+                pool = ProcessPool if processes else LocalPool
+                yield from made.serving(count, pool, recorder, workers)
 
 
 class _Made:
@@ -119,18 +120,20 @@ class _Made:
 
     def serving(
         self, lanes: int | None, pool: type[LocalPool | ProcessPool],
-        recorder: KernelRecorder | None = None,
+        recorder: KernelRecorder | None = None, workers: int = 1,
     ) -> Iterator[Case]:  # fmt: skip
-        """A worker, under load and with one job at a time."""
+        """Workers of the device, under load and with one job at a time."""
         more: dict[str, Parameter] = {"lanes": lanes or "default", "process": pool is ProcessPool}
+        if workers > 1:
+            more["workers"] = workers
         settings = WorkerSettings(
             self._device, warm=(self._identity,), lanes=lanes, ahead=4, checks=4
         )
         with ExitStack() as opened:
             queue = opened.enter_context(open_queue(self._folder / "queue", limits=_LIMITS))
-            workers = pool(queue, self._repository, [settings])
-            opened.callback(workers.close)
-            load = _Load(queue, workers, self._identity, self._folder, recorder)
+            started = pool(queue, self._repository, [settings] * workers)
+            opened.callback(started.close)
+            load = _Load(queue, started, self._identity, self._folder, recorder)
             figures = {
                 "worker": "ms/proof", "busy": "%", "gap, median": "us", "together": "proofs",
             }  # fmt: skip
@@ -256,8 +259,11 @@ class _Load:
 
 def _together(records: Sequence[StageRecord]) -> float:
     """How many proofs are computed by the same launches, and so begin at one time: the mean."""
-    begins = sorted(one.begin for one in records if one.stage is Stage.PROVE)
-    groups = 1 + sum(later - earlier > _AT_ONCE for earlier, later in pairwise(begins))
+    begins = sorted((one.worker, one.begin) for one in records if one.stage is Stage.PROVE)
+    groups = 1 + sum(
+        other != worker or later - earlier > _AT_ONCE
+        for (worker, earlier), (other, later) in pairwise(begins)
+    )
     return len(begins) / groups
 
 

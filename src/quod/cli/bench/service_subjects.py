@@ -22,6 +22,9 @@ def serve_pipeline(
     processes: Annotated[
         bool, typer.Option("--process", help="Have the worker in a process of its own.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, max=16, help="Of the device, each with a share of its memory.")
+    ] = 1,
     folder: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
@@ -39,7 +42,8 @@ def serve_pipeline(
     where = folder or Path(tempfile.gettempdir())
     sizes = constraints or [16_000, 1_000_000]
     found = cases(
-        settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds, recorder
+        settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds,
+        recorder, workers=workers,
     )  # fmt: skip
     settings.measure("serve-pipeline", found, warm_up=0.0)
 

@@ -18,7 +18,7 @@ from quod.service.keys.names import is_identity
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import KeyRepository
 from quod.service.queue.checks import checked_list
-from quod.validation import instance, whole_number_or_none
+from quod.validation import instance, whole_number, whole_number_or_none
 
 # Of the machine's memory; proofs and witnesses need the rest.
 _HOST_SHARE = 0.5
@@ -28,7 +28,8 @@ class ResidentKeys:
     """Keys by name or identity, in memory within budgets; see `KeyCache` for what its calls do.
 
     `host_bytes` are for keys in host memory (half of the machine's unless given), `device_bytes`
-    for those in a device's own (its memory budget). On a device that computes in host memory only
+    for those in a device's own (its memory budget); what is not given is divided by how many such
+    objects are `of_host` and `of_device`. On a device that computes in host memory only
     the first counts. On a GPU up to `lanes` proofs with a small key
     are computed side by side: two unless given, where one would leave half of it idle; of one so
     small that several are worth computing together up to `together`, 32 unless given. A name means
@@ -44,18 +45,23 @@ class ResidentKeys:
         device_bytes: int | None = None,
         lanes: int | None = None,
         together: int | None = None,
+        of_host: int = 1,
+        of_device: int = 1,
     ) -> None:
         remedy = "KeyRepository(folder) opens one"
         self.repository = instance("repository", repository, KeyRepository, remedy)
         host = whole_number_or_none("host_bytes", host_bytes, 0)
         own = whole_number_or_none("device_bytes", device_bytes, 0)
+        of_host = whole_number("of_host", of_host, 1)
+        of_device = whole_number("of_device", of_device, 1)
         self.device = resolve_device(device)
         if host is None:
             host = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _HOST_SHARE)
+            host //= of_host
         if in_host_memory(self.device):
             own = 0
         elif own is None:
-            own = self.device.memory_budget
+            own = self.device.memory_budget // of_device
         lanes = whole_number_or_none("lanes", lanes, 1, MOST_LANES)
         together = whole_number_or_none("together", together, 1, MOST)
         loader = Groth16Loader(repository, self.device, own, lanes, together)

@@ -13,6 +13,9 @@ from quod.service.keys.needs import Tier
 from quod.service.keys.repository import ListedKey
 from quod.service.server.config import Config
 from quod.service.server.listening import check_listen
+from quod.service.server.pools import worker_settings
+from quod.service.worker.opening import opener
+from quod.service.worker.settings import sharing
 
 
 @frozen
@@ -45,13 +48,9 @@ def check(config: Config) -> Iterator[KeyCost]:
     repository = KeyRepository(config.keys_folder)
     warm = {repository.resolve(name) for name in config.workers.warm}
     listed = repository.listing()
-    here = config.workers.devices if config.workers.ray is None else ()
-    for device in dict.fromkeys(here):
-        with ResidentKeys(
-            repository, device, host_bytes=config.workers.host_bytes,
-            device_bytes=config.workers.device_bytes, lanes=config.workers.lanes,
-            together=config.workers.together,
-        ) as keys:  # fmt: skip
+    here = sharing(worker_settings(config)) if config.workers.ray is None else []
+    for device, settings in {one.device: one for one in here}.items():
+        with opener(repository, settings)() as keys:
             for key in listed:
                 yield _cost(repository, keys, device, key, key.identity in warm, config)
 

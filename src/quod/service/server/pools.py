@@ -8,11 +8,15 @@ from quod.service.server.config import Config
 from quod.service.worker import LocalPool, ProcessPool, WorkerPool, WorkerSettings
 
 
+def worker_settings(config: Config) -> list[WorkerSettings]:
+    """Those of each of the devices."""
+    given = config.workers.model_dump(exclude={"devices", "processes", "ray"})
+    return [WorkerSettings(device=device, **given) for device in config.workers.devices]
+
+
 def make_pool(config: Config, queue: JobQueue, repository: KeyRepository) -> WorkerPool:
     """A worker for each device; not started yet."""
-    own = config.workers
-    given = own.model_dump(exclude={"devices", "processes", "ray"})
-    settings = [WorkerSettings(device=device, **given) for device in own.devices]
+    own, settings = config.workers, worker_settings(config)
     if own.ray is not None:
         from quod.service.worker.cluster.pool import RayPool
 

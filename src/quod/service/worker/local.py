@@ -9,7 +9,7 @@ from quod.service.queue import JobQueue
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.members import Members
 from quod.service.worker.opening import opener
-from quod.service.worker.settings import WorkerSettings, worker_names
+from quod.service.worker.settings import WorkerSettings, sharing
 from quod.service.worker.worker import Worker
 
 
@@ -20,7 +20,7 @@ class LocalPool(Members[Worker]):
         self, queue: JobQueue, repository: KeyRepository,
         workers: Sequence[WorkerSettings] = (WorkerSettings(),),
     ) -> None:  # fmt: skip
-        worker_names(workers)
+        workers = sharing(workers)
         warm = [key for one in workers for key in one.warm]
         calculate = RegisteredCalculators(repository, warm=warm)
         super().__init__(

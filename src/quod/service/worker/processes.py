@@ -9,7 +9,7 @@ from quod.service.queue import JobQueue
 from quod.service.queue.checks import checked_list
 from quod.service.worker.members import Members
 from quod.service.worker.process.supervisor import CHILD, Supervisor
-from quod.service.worker.settings import WorkerSettings
+from quod.service.worker.settings import WorkerSettings, sharing
 from quod.validation import instance
 
 
@@ -28,7 +28,7 @@ class ProcessPool(Members[Supervisor]):
         for word in checked_list("the command", command):
             instance("a word of the command", word, str, "give a program and its arguments")
         super().__init__(
-            queue, repository, workers,
+            queue, repository, sharing(workers),
             lambda name, settings: Supervisor(
                 name, queue, repository, settings, self._tell, self._placement, command
             ),
