@@ -222,6 +222,13 @@ _row(
 )  # fmt: skip
 _row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
 _row(
+    "registers", "->",
+    "Gives each instance of its warpgroups, of four subgroups, `count` registers from here on: 24 "
+    "to 256, a multiple of 8. Those of all together are at most what the workgroup began with. "
+    "Machines that cannot move registers do nothing.",
+    effect="write", type_rule="registers", capability=Capability.NAMED_BARRIERS,
+)  # fmt: skip
+_row(
     "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
 )  # fmt: skip
 _row(
