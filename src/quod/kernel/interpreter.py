@@ -61,7 +61,7 @@ def interpret(
             kernel.location,
         )
     groups_at_once = -(-groups_at_once // kernel.cluster) * kernel.cluster
-    roles = find_roles(kernel).parts() if has_roles(kernel) else None
+    roles = find_roles(kernel) if has_roles(kernel) else None
     if roles is not None:
         groups_at_once = 1
     buffers: list[Buffer] = []

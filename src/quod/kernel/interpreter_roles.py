@@ -16,6 +16,7 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_run import Mask, Run
 from quod.kernel.ir import Kernel, Op
+from quod.kernel.roles import Roles
 from quod.kernel.semantics import Array
 from quod.kernel.types import pointer, u64
 
@@ -62,10 +63,10 @@ def count_mbarriers(kernel: Kernel) -> int:
 class Parts:
     """The parts of a workgroup while they run."""
 
-    def __init__(self, run: Run, lanes: list[Array], mbarriers: int) -> None:
-        self._run = run
+    def __init__(self, run: Run, roles: Roles, mbarriers: int) -> None:
+        self._run, self.first_instance = run, roles.first_instance
         self.clocks = Clocks(run.lanes, run.subgroup_size, mbarriers)
-        self._parts = [_Part(Mask(own)) for own in lanes]
+        self._parts = [_Part(Mask(own)) for own in roles.parts()]
         self._back = threading.Semaphore(0)
         self._here: dict[int, Array] = {}
         self._met: dict[int, int] = {}

@@ -35,18 +35,21 @@ _PATTERN = 8 * LINE
 
 @frozen(eq=False)
 class _Crowd:
-    """Instances of one workgroup that come to an op together: all of them, or those of a role."""
+    """Instances of one workgroup that come to an op together: all of them, or a part of those of a
+    role, of which `first` does what is done once."""
 
     group: int
     lanes: slice | Array
     first: int
+    has_first: bool = True
 
 
 def _crowds(op: Op, run: Run, mask: Mask) -> list[_Crowd]:
     """Those who are here, of each workgroup."""
     check_together(op, run, mask)
     if run.parts is not None:
-        return [_Crowd(0, mask.lanes, int(mask.lanes[0]))] if mask.any else []
+        first = run.parts.first_instance(op)
+        return [_Crowd(0, mask.lanes, first, bool(mask.bits[first]))] if mask.any else []
     groups = np.flatnonzero(mask.bits.reshape(-1, run.width)[:, 0]).tolist()
     return [
         _Crowd(group, slice(group * run.width, (group + 1) * run.width), group * run.width)
@@ -123,12 +126,15 @@ def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: _Cr
     return found
 
 
-def _of_crowds(op: Op, act: Callable[[Frame, Run, _Crowd], None]) -> Step:
-    """A step that is done once for those who are here of each workgroup."""
+def _of_crowds(
+    op: Op, act: Callable[[Frame, Run, _Crowd], None], *, by_first: bool = True
+) -> Step:
+    """A step that is done once for those who are here of each workgroup, `by_first` of them."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         for crowd in _crowds(op, run, mask):
-            act(frame, run, crowd)
+            if crowd.has_first or not by_first:
+                act(frame, run, crowd)
 
     return step
 
@@ -194,7 +200,7 @@ def mbarrier_arrive(op: Op, operands: list[int], results: list[int]) -> Step:
         _arrive(op, run, barrier, crowd, lanes)
         barrier.missing -= come
 
-    return _of_crowds(op, act)
+    return _of_crowds(op, act, by_first=False)
 
 
 def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
@@ -228,14 +234,14 @@ def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
             copy.arrive()
         barrier.copies.clear()
 
-    return _of_crowds(op, act)
+    return _of_crowds(op, act, by_first=False)
 
 
 def copy_tile(op: Op, operands: list[int], results: list[int]) -> Step:
     lines, multicast = int(op.attributes["lines"]), bool(op.attributes["multicast"])
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        crowds = _crowds(op, run, mask)
+        crowds = [crowd for crowd in _crowds(op, run, mask) if crowd.has_first]
         here = {crowd.group for crowd in crowds}
         for crowd in crowds:
             group = crowd.group
@@ -499,9 +505,9 @@ def mma_wait(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def registers(op: Op, operands: list[int], results: list[int]) -> Step:
-    """How many there are the verifier knows; those of a warpgroup come together."""
+    """Whether there are as many the verifier has counted."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        _warpgroups(op, run, mask)
+        check_together(op, run, mask)
 
     return step

@@ -28,6 +28,7 @@ def check_roles(kernel: Kernel, roles: Roles) -> None:
     As many arrive at the mbarriers of an array as a phase of one waits for; products and registers
     are of whole warpgroups; each instance is given registers once, at most as many as there are.
     """
+    parts = roles.parts()
     for op, lanes in roles.come.items():
         if op.name == "cluster_barrier":
             raise VerificationFailure(
@@ -44,6 +45,13 @@ def check_roles(kernel: Kernel, roles: Roles) -> None:
             raise VerificationFailure(
                 f"{op.name} is of whole warpgroups, {WARPGROUP} instances each, of which only some "
                 "come here",
+                op.location,
+            )
+        multiplies = op.definition.capability is Capability.WARPGROUPS
+        if multiplies and not all(_are_whole(lanes & part) for part in parts):
+            raise VerificationFailure(
+                f"{op.name} is of warpgroups, and subgroups of one have roles of their own "
+                "elsewhere; let a warpgroup that multiplies have one role",
                 op.location,
             )
     _check_mbarriers(kernel, roles)

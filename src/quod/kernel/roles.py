@@ -102,6 +102,10 @@ class Roles:
             found = [half for part in found for half in (part & side, part & ~side) if half.any()]
         return found
 
+    def first_instance(self, op: Op) -> int:
+        """The first instance of those that come to an op of a role."""
+        return int(np.argmax(self.come[op]))
+
     def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
         """Follows a region, for the instances that may come; gives whether it has ops of roles."""
         has = False
