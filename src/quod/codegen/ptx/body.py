@@ -59,6 +59,9 @@ class Module(Protocol):
     def has_roles(self) -> bool:
         """Whether subgroups of the kernel go their own ways."""
 
+    def makes_roles(self, op: Op) -> bool:
+        """Whether it is a branch of which each warp takes one side."""
+
     def first_instance(self, op: Op) -> int:
         """The first instance of those that come to an op together."""
 

@@ -99,6 +99,10 @@ class ModuleEmitter:
     def has_roles(self) -> bool:
         return self._roles is not None
 
+    def makes_roles(self, op: Op) -> bool:
+        """Whether it is a branch of which each warp takes one side."""
+        return self._roles is not None and op in self._roles.branches
+
     def first_instance(self, op: Op) -> int:
         """The first instance of those that come to an op together."""
         return 0 if self._roles is None else self._roles.first_instance(op)

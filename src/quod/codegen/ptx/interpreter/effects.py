@@ -28,6 +28,9 @@ class Run(Protocol):
     def wait_for_launches(self) -> None:
         """Instances wait for the launches before this one."""
 
+    def move_registers(self, instruction: Instruction, count: int, mask: Array) -> None:
+        """Instances have so many registers from here on."""
+
     def touched(self, numbers: Array, mask: Array) -> Array:
         """Which warps or workgroups, by the number of each lane's, have a lane in a mask."""
 

@@ -33,6 +33,7 @@ from quod.codegen.ptx.interpreter.instructions import COMPUTING, elements
 from quod.codegen.ptx.interpreter.meetings import Meetings
 from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, Memory, global_address, shared_layout
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
+from quod.codegen.ptx.interpreter.registers import Registers
 from quod.codegen.ptx.interpreter.together import TOGETHER, NamedBarrier
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_clocks import Clocks
@@ -281,6 +282,7 @@ class Run:
             buffers, shared_bytes, program.granule, first, count, width, program.private_bytes,
             clocks,
         )  # fmt: skip
+        self.registers = Registers(program.module.entry, self.memory, self._size)
         self._templates = templates
         self._meetings = (
             None if clocks is None else Meetings(program.entry.blocks, self.memory, clocks)
@@ -307,6 +309,10 @@ class Run:
         """Instances wait for the launches before this one."""
         if self._waiting is not None:
             self._waiting()
+
+    def move_registers(self, instruction: Instruction, count: int, mask: Array) -> None:
+        """Instances have so many registers from here on."""
+        self.registers.move(instruction, count, mask)
 
     def touched(self, numbers: Array, mask: Array) -> Array:
         """Which of the warps or workgroups, by the number of each lane's, have a lane in a mask."""
@@ -487,3 +493,4 @@ def interpret_ptx(
                 for slot in entry.slots.words.get(parameter.name, {}).values():
                     frame[slot] = np.repeat(value, lanes)
             run.run(entry, frame, np.ones(lanes, np.bool_))
+            run.registers.check()
