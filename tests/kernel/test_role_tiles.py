@@ -22,6 +22,7 @@ from quod.kernel.parse import parse
 from quod.kernel.text import to_text
 from quod.kernel.verify import verify
 from tests.conftest import open_for_test
+from tests.device.kernels import in_roles
 from tests.kernel.refusals import line_of
 from tests.support.ptx_assembler import assemble, opcodes, sass
 
@@ -63,9 +64,7 @@ class Ring:
         k.mbarrier_expect(self.full, stage, (self.rows + COLUMNS) * 4 * WORDS)
         start = (step * DEPTH, 0, 0)
         at = (self.full, stage)
-        k.copy_tile(
-            self.room_a, stage * (self.rows * WORDS), at, self.arrays[0], start, self.rows
-        )
+        k.copy_tile(self.room_a, stage * (self.rows * WORDS), at, self.arrays[0], start, self.rows)
         k.copy_tile(self.room_b, stage * (COLUMNS * WORDS), at, self.arrays[1], start, COLUMNS)
 
     def await_free(self, step: Value) -> None:
@@ -218,13 +217,12 @@ def consume(k: Builder, ring: Ring, step: Value) -> None:
     ring.release(step)
 
 
-def in_roles(
+def divided(
     k: Builder, ring: Ring, consumer: Callable[[Value], None],
     producer: Callable[[Builder, Ring], None] = produce,
 ) -> None:  # fmt: skip
-    with k.if_(k.subgroup_id() < 4) as first:
-        with k.if_(k.subgroup_id() == 0):
-            producer(k, ring)
+    with k.if_(k.subgroup_id() < 4) as first, k.if_(k.subgroup_id() == 0):
+        producer(k, ring)
     with first.otherwise(), k.range(0, ring.steps) as loop:
         consumer(loop.index)
 
@@ -358,7 +356,7 @@ def nobody_waits(k: Builder, ring: Ring, c: Value) -> None:
         k.mma_wait(0, ring.multiply(step, k.constant(0, u32), zeros(k)))
         ring.release(step)
 
-    in_roles(k, ring, consumer)
+    divided(k, ring, consumer)
 
 
 def one_waits(k: Builder, ring: Ring, c: Value) -> None:
@@ -372,7 +370,7 @@ def one_waits(k: Builder, ring: Ring, c: Value) -> None:
         k.mma_wait(0, ring.multiply(step, k.constant(0, u32), zeros(k)))
         ring.release(step)
 
-    in_roles(k, ring, consumer)
+    divided(k, ring, consumer)
 
 
 def never_free(k: Builder, ring: Ring, c: Value) -> None:
@@ -382,7 +380,7 @@ def never_free(k: Builder, ring: Ring, c: Value) -> None:
                 ring.await_free(loop.index)
             ring.copy(loop.index)
 
-    in_roles(k, ring, lambda step: consume(k, ring, step), producer)
+    divided(k, ring, lambda step: consume(k, ring, step), producer)
 
 
 def released_too_early(k: Builder, ring: Ring, c: Value) -> None:
@@ -392,7 +390,7 @@ def released_too_early(k: Builder, ring: Ring, c: Value) -> None:
         ring.release(step)
         k.mma_wait(0, sums)
 
-    in_roles(k, ring, consumer)
+    divided(k, ring, consumer)
 
 
 def released_before(k: Builder, ring: Ring, c: Value) -> None:
@@ -401,7 +399,7 @@ def released_before(k: Builder, ring: Ring, c: Value) -> None:
         ring.release(step)
         k.mma_wait(0, ring.multiply(step, k.constant(0, u32), zeros(k)))
 
-    in_roles(k, ring, consumer)
+    divided(k, ring, consumer)
 
 
 def seen_too_late(k: Builder, ring: Ring, c: Value) -> None:
@@ -414,7 +412,7 @@ def seen_too_late(k: Builder, ring: Ring, c: Value) -> None:
             ring.await_full(step)
             ring.release(step)
 
-    in_roles(k, ring, consumer)
+    divided(k, ring, consumer)
 
 
 def the_other_phase(k: Builder, ring: Ring, c: Value) -> None:
@@ -423,11 +421,11 @@ def the_other_phase(k: Builder, ring: Ring, c: Value) -> None:
             k.mbarrier_wait(ring.free, ring.stage(loop.index), loop.index >> 1)
             ring.copy(loop.index)
 
-    in_roles(k, ring, lambda step: consume(k, ring, step), producer)
+    divided(k, ring, lambda step: consume(k, ring, step), producer)
 
 
 def a_round_more(k: Builder, ring: Ring, c: Value) -> None:
-    in_roles(k, ring, lambda step: consume(k, ring, step))
+    divided(k, ring, lambda step: consume(k, ring, step))
     with k.if_(k.subgroup_id() >= 4):
         ring.await_full(ring.steps)
 
@@ -437,7 +435,7 @@ def arrives_twice(k: Builder, ring: Ring, c: Value) -> None:
         consume(k, ring, step)
         ring.release(step)
 
-    in_roles(k, ring, consumer)
+    divided(k, ring, consumer)
 
 
 def one_arrives_twice(k: Builder, ring: Ring, c: Value) -> None:
@@ -450,7 +448,7 @@ def one_arrives_twice(k: Builder, ring: Ring, c: Value) -> None:
         with one.otherwise(), k.if_(step > 100):
             ring.release(step)
 
-    in_roles(k, ring, consumer)
+    divided(k, ring, consumer)
 
 
 def expected_twice(k: Builder, ring: Ring, c: Value) -> None:
@@ -459,7 +457,7 @@ def expected_twice(k: Builder, ring: Ring, c: Value) -> None:
             k.mbarrier_expect(ring.full, ring.stage(loop.index), 16)
             ring.copy(loop.index)
 
-    in_roles(k, ring, lambda step: consume(k, ring, step), producer)
+    divided(k, ring, lambda step: consume(k, ring, step), producer)
 
 
 def run(made: Kernel, steps: int = 5) -> None:
@@ -536,25 +534,11 @@ def test_what_an_mbarrier_tells() -> None:
 # --- registers
 
 
-@kernel(workgroup=LANES)
-def given(k: Builder, x: Pointer[U32]) -> None:
-    """Roles that only have registers of their own, and meet at a named barrier."""
-    room, local = k.shared(u32, 128), k.local_id()
-    with k.if_(k.subgroup_id() < 4) as one:
-        k.registers(24)
-        room[local] = local * 3
-        k.named_barrier_arrive(1, LANES)
-    with one.otherwise():
-        k.registers(240)
-        k.named_barrier(1, LANES)
-        x[local - 128] = room[local & 127] + local
-
-
 @pytest.mark.parametrize("name", ["emulated", "emulated:ptx", "cuda"])
 def test_registers_change_no_result(name: str) -> None:
     with open_for_test(name) as opened:
         x = np.zeros(256, np.uint32)
-        opened.launch(opened.compile(given), 1, x)
+        opened.launch(opened.compile(in_roles), 1, x)
     local = np.arange(128, LANES)
     assert np.array_equal(x, local % 128 * 3 + local)
 
@@ -562,7 +546,7 @@ def test_registers_change_no_result(name: str) -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a", "sm_100a", "sm_120", "sm_120a"])
 def test_where_registers_move(arch: str) -> None:
     machine = ptx_machine(LANES, arch)
-    module = ptx.translate(given.trace(machine), machine)
+    module = ptx.translate(in_roles.trace(machine), machine)
     moves = arch.endswith("a")
     assert module.moves_registers == moves
     assert ("setmaxnreg" in module.text) == moves
@@ -581,14 +565,14 @@ def test_where_registers_move(arch: str) -> None:
     ],
 )
 def test_what_texts_may_not_ask(old: str, new: str, message: str) -> None:
-    text = ptx.emit(given.trace(MACHINE), MACHINE)
+    text = ptx.emit(in_roles.trace(MACHINE), MACHINE)
     assert text.count(old) == 1
     with pytest.raises(InterpreterError, match=message):
         interpret_ptx(text.replace(old, new), 1, [np.zeros(256, np.uint32)])
 
 
 def test_warps_come_together_for_registers() -> None:
-    text = ptx.emit(given.trace(MACHINE), MACHINE)
+    text = ptx.emit(in_roles.trace(MACHINE), MACHINE)
     for old, new in (
         ("%r2, 4;", "%r2, 3;"), ("%r1, 128;", "%r1, 96;"), ("%r1, 127;", "%r1, 31;"),
         ("u32 240;", "u32 176;"),

@@ -116,7 +116,11 @@ class TileBuilder(MemoryBuilder):
         self._mbarrier("mbarrier_wait", pointer, index, phase)
 
     def _mbarrier(
-        self, name: str, pointer: Value, *operands: Operand, attributes: dict[str, Any] | None = None
+        self,
+        name: str,
+        pointer: Value,
+        *operands: Operand,
+        attributes: dict[str, Any] | None = None,
     ) -> None:
         check_value(pointer, name)
         numbers = [self.operand(item, types.u32) for item in operands]

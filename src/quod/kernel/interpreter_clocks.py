@@ -26,7 +26,9 @@ class Clocks:
 
     def __init__(self, lanes: int, subgroup_size: int, mbarriers: int = 0) -> None:
         self.subgroup_of = np.arange(lanes) // subgroup_size
-        self._free = iter(range(int(self.subgroup_of[-1]) + 1, self.subgroup_of[-1] + 1 + mbarriers))
+        self._free = iter(
+            range(int(self.subgroup_of[-1]) + 1, self.subgroup_of[-1] + 1 + mbarriers)
+        )
         count = int(self.subgroup_of[-1]) + 1 + mbarriers
         self.now = np.ones(count, np.int32)
         self.known = np.zeros((count, count), np.int32)

@@ -126,9 +126,7 @@ def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: _Cr
     return found
 
 
-def _of_crowds(
-    op: Op, act: Callable[[Frame, Run, _Crowd], None], *, by_first: bool = True
-) -> Step:
+def _of_crowds(op: Op, act: Callable[[Frame, Run, _Crowd], None], *, by_first: bool = True) -> Step:
     """A step that is done once for those who are here of each workgroup, `by_first` of them."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:

@@ -45,6 +45,6 @@ class Registers:
                 f"waits for ever: instances have {total.max()} registers in all, and there are "
                 f"{self._first} for each of {self._width}"
             )
-        parts = self._of[:: _WARPGROUP].repeat(_WARPGROUP)
+        parts = self._of[::_WARPGROUP].repeat(_WARPGROUP)
         if len(parts) != len(self._of) or (parts != self._of).any():
             raise self._last.error("is of whole warpgroups, of which some warps have not come")
