@@ -89,7 +89,7 @@ class Ring:
         return sums
 
     def store(self, c: Value, group: Value, sums: tuple[Value, ...]) -> None:
-        k, local = self.k, self.k.local_id()
+        local = self.k.local_id()
         row = group * ROWS + (local >> 5 & 3) * 16 + (local >> 2 & 7)
         for at, value in enumerate(sums):
             below, column = at // 2 % 2 * 8, at // 4 * 8 + at % 2
@@ -527,7 +527,7 @@ def test_what_an_mbarrier_tells() -> None:
     machine = ptx_machine(64, "sm_90a")
     interpret(kernel(workgroup=64)(told).trace(machine), 1, [x])
     assert (x == (np.arange(32) ^ 1) + 5).all()
-    with pytest.raises(InterpreterError, match="loads from the shared memory .* what"):
+    with pytest.raises(InterpreterError, match=r"loads from the shared memory .* what"):
         interpret(kernel(workgroup=64)(untold).trace(machine), 1, [x])
 
 

@@ -106,9 +106,10 @@ def _copy_tile(body: BodyEmitter, op: Op) -> None:
         everyone = body.shared_result("h", "mov.b16", str((1 << body.module.kernel.cluster) - 1))
         mask = f", {everyone}"
     target, barrier = (address_of(body, *place).text() for place in ((shared, to), (bars, bar)))
+    source = f"[{body.get(tensor_map)}, {{{start}}}]"
     body.line(
-        f"{_first(body, op)} cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx"
-        f"::bytes{many} {target}, [{body.get(tensor_map)}, {{{start}}}], {barrier}{mask};"
+        f"{_first(body, op)} cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier"
+        f"::complete_tx::bytes{many} {target}, {source}, {barrier}{mask};"
     )
 
 
