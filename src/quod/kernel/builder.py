@@ -16,8 +16,8 @@ from quod.kernel.errors import TraceError, an, current_location
 from quod.kernel.ir import Location
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import NUMPY_TYPES, OPS
-from quod.kernel.registers import REGISTER_COUNTS
 from quod.kernel.simplify import fold
+from quod.kernel.tile_ops import REGISTER_COUNTS
 from quod.kernel.tracer import FunctionBody, Tracer
 from quod.kernel.types import Space, Type
 from quod.kernel.value import Operand, Value

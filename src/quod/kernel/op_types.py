@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from quod.kernel import types
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Function, Op
-from quod.kernel.registers import REGISTER_COUNTS
-from quod.kernel.tile_ops import IN_TILES, MBARRIER_COUNTS, SHORT
+from quod.kernel.tile_ops import IN_TILES, MBARRIER_COUNTS, REGISTER_COUNTS, SHORT
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 

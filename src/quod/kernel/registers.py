@@ -6,8 +6,7 @@ capability.
 
 from __future__ import annotations
 
-REGISTER_COUNTS = range(24, 257, 8)
-"""How many registers an instance may be given."""
+from quod.kernel.tile_ops import REGISTER_COUNTS
 
 _OF_MULTIPROCESSOR = 1 << 16
 

@@ -32,6 +32,9 @@ CLUSTERS = (1, 2, 4, 8)
 MBARRIER_COUNTS = range(1, 1 << 20)
 """How many arrivals a phase of an mbarrier may have."""
 
+REGISTER_COUNTS = range(24, 257, 8)
+"""How many registers an instance of a role may be given."""
+
 SUBGROUP = 32
 """Instances of a subgroup, where tiles are multiplied."""
 
