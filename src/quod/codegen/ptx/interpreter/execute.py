@@ -7,7 +7,7 @@ meet again behind them. Lanes that wait for others (a barrier, a shuffle) let th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ from quod.codegen.ptx.interpreter.meetings import Meetings
 from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, Memory, global_address, shared_layout
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
 from quod.codegen.ptx.interpreter.registers import Registers
+from quod.codegen.ptx.interpreter.tiles import Poll, Tiles, copy_tile, mbarrier, products
 from quod.codegen.ptx.interpreter.together import TOGETHER, NamedBarrier
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_clocks import Clocks
@@ -56,6 +57,8 @@ class Block:
     leaves: Instruction | None = None
     named: NamedBarrier | None = None
     """The same, if it names a barrier."""
+    poll: Poll | None = None
+    """What the instruction that begins it asks of an mbarrier, if it is one that does."""
     target: int = _END
     predicate: int | None = None
     negated: bool = False
@@ -98,7 +101,10 @@ class Program:
         self.granule = _granule(self.module)
         self._functions: dict[str, Decoded] = {}
         self.entry = self._decode(self.module.entry)
-        self.has_named_barriers = any(block.named for block in self.entry.blocks)
+        opcodes = [each.opcode[:2] for each in self.module.entry.instructions]
+        self.has_tiles = any(opcode[0] in ("mbarrier", "wgmma") for opcode in opcodes)
+        self.mbarriers = opcodes.count(("mbarrier", "init"))
+        self.has_roles = self.has_tiles or any(block.named for block in self.entry.blocks)
 
     def function(self, name: str) -> Decoded | None:
         """A device function, decoded when it is first called."""
@@ -113,9 +119,10 @@ class Program:
     def _blocks(self, routine: Routine, slots: Slots) -> list[Block]:
         begins = {0, *routine.labels.values(), len(routine.instructions)}
         for number, instruction in enumerate(routine.instructions):
-            if instruction.opcode[0] in ("bra", "ret", "exit"):
+            name = instruction.opcode[0]
+            if name in ("bra", "ret", "exit"):
                 begins.add(number + 1)
-            elif instruction.opcode[0] in TOGETHER:
+            elif name in (*TOGETHER, "wgmma") or instruction.opcode[1:2] == ("try_wait",):
                 begins.add(number)
         order = sorted(begins)
         numbers = {begin: number for number, begin in enumerate(order)}
@@ -128,7 +135,7 @@ class Program:
                 if name in ("bra", "ret", "exit"):
                     self._leave(block, instruction, operands, routine, numbers)
                     continue
-                if name in TOGETHER:
+                if name in TOGETHER or name == "wgmma":
                     named = NamedBarrier.of(instruction)
                     if named is not None and routine is not self.module.entry:
                         raise instruction.error("names a barrier in a function")
@@ -136,6 +143,10 @@ class Program:
                         raise instruction.error("stands under a predicate, and waits for all")
                     block.together = instruction
                     block.named = named
+                if name in ("mbarrier", "wgmma") and routine is not self.module.entry:
+                    raise instruction.error("is of roles, and stands in a function")
+                if name == "mbarrier":
+                    block.poll = Poll.of(instruction, operands) or block.poll
                 code = self._code(instruction, operands, routine)
                 block.alone.append(code.alone)
                 block.masked.append(code.masked)
@@ -173,6 +184,12 @@ class Program:
             code = effect(functools.partial(_trap, instruction))
         elif name in COMPUTING:
             code = COMPUTING[name](instruction, operands)
+        elif name == "mbarrier":
+            code = mbarrier(instruction, operands)
+        elif instruction.opcode[:3] == ("cp", "async", "bulk"):
+            code = copy_tile(instruction, operands)
+        elif name == "wgmma":
+            code = products(instruction, operands)
         elif name in EFFECTS:
             code = EFFECTS[name](instruction, operands)
         elif name in TOGETHER:
@@ -269,7 +286,7 @@ class Run:
     def __init__(
         self, program: Program, first: int, count: int, groups: int, buffers: dict[int, Buffer],
         shared_bytes: int, templates: dict[int, list[Any]], limit: int,
-        waiting: Callable[[], None] | None,
+        waiting: Callable[[], None] | None, addresses: Mapping[int, int],
     ) -> None:  # fmt: skip
         self._entry = program.entry
         self._waiting = waiting
@@ -277,11 +294,14 @@ class Run:
         self._size = width * count
         self._count = count
         self.live = np.ones(self._size, np.bool_)
-        clocks = Clocks(width, 32) if program.has_named_barriers else None
+        clocks = Clocks(width, 32, program.mbarriers) if program.has_roles else None
         self.memory = Memory(
             buffers, shared_bytes, program.granule, first, count, width, program.private_bytes,
             clocks,
         )  # fmt: skip
+        self.tiles: Any = None
+        if clocks is not None and program.has_tiles:
+            self.tiles = Tiles(self.memory, clocks, self._size, addresses)
         self.registers = Registers(program.module.entry, self.memory, self._size)
         self._templates = templates
         self._meetings = (
@@ -302,7 +322,7 @@ class Run:
         }  # fmt: skip
         for name, value in (("nctaid.x", groups), ("ntid.x", width)):
             self._special[f"%{name}"] = np.full(self._size, value, np.uint32)
-        for name in ("%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z"):
+        for name in ("%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z", "%cluster_ctarank"):
             self._special[name] = np.zeros(self._size, np.uint32)
 
     def wait_for_launches(self) -> None:
@@ -345,9 +365,19 @@ class Run:
         # Registers of lanes that have left a function hold its results; those of an entry nothing.
         kept = False
         while pending:
-            number = next(iter(pending)) if len(pending) == 1 else self._next(blocks, pending)
+            if len(pending) == 1:
+                number = next(iter(pending))
+            else:
+                number = self._next(blocks, pending, frame)
             mask = pending.pop(number)
             block = blocks[number]
+            if block.poll is not None:
+                ready = self.tiles.over(block.poll, frame, mask)
+                if not ready.any():
+                    raise self.tiles.never(block.poll, frame, mask)
+                if (mask & ~ready).any():
+                    pending[number] = mask & ~ready
+                mask = ready
             if block.named is not None:
                 assert self._meetings is not None
                 self._meetings.come(number, mask, pending)
@@ -389,10 +419,13 @@ class Run:
                 f"{decoded.routine.name} ends without a ret", decoded.routine.location
             )
 
-    def _next(self, blocks: list[Block], pending: dict[int, Array]) -> int:
-        """The first place in the text whose lanes need not wait for others."""
+    def _next(self, blocks: list[Block], pending: dict[int, Array], frame: Frame) -> int:
+        """The first place in the text whose lanes, or some of them, need not wait for others."""
         order = sorted(pending)
         for number in order:
+            poll = blocks[number].poll
+            if poll is not None and not self.tiles.over(poll, frame, pending[number]).any():
+                continue
             instruction, named = blocks[number].together, blocks[number].named
             if instruction is None or self._all_here(instruction, pending[number], named):
                 # What follows is of places of the entry, as functions name no barriers.
@@ -409,6 +442,8 @@ class Run:
             instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode
         )
         numbers = self.warps if of_warp else self.groups
+        if instruction.opcode[0] == "wgmma":
+            numbers = self.warps // 4
         return not (missing & self.touched(numbers, mask)[numbers]).any()
 
     def _check_uniform(self, instruction: Instruction, going: Array, staying: Array) -> None:
@@ -432,7 +467,7 @@ def _program(text: str) -> Program:
 def interpret_ptx(
     text: str, groups: int, arguments: Sequence[Argument], *, dynamic_shared: int = 0,
     groups_at_once: int = 1, block_limit: int = 1 << 28,
-    waiting: Callable[[], None] | None = None,
+    waiting: Callable[[], None] | None = None, addresses: Mapping[int, int] | None = None,
 ) -> None:  # fmt: skip
     """Runs `groups` workgroups of the one entry of a PTX text.
 
@@ -444,11 +479,11 @@ def interpret_ptx(
 
     With `groups_at_once` so many workgroups run in step, which is faster. It suits kernels whose
     workgroups do not wait for one another. `waiting` is called wherever instances wait for the
-    launches before this one.
+    launches before this one. `addresses` are those of arguments' memory that tensor maps say.
     """
     program = _program(text)
     entry = program.entry
-    if program.has_named_barriers:
+    if program.has_roles:
         groups_at_once = 1
     location, declared = entry.routine.location, entry.routine.parameters
     if len(arguments) != len(declared):
@@ -485,7 +520,7 @@ def interpret_ptx(
                 templates = {}
             run = Run(
                 program, first, count, groups, buffers, program.shared_bytes + dynamic_shared,
-                templates, block_limit, waiting,
+                templates, block_limit, waiting, addresses or {},
             )  # fmt: skip
             frame = run.frame(entry)
             lanes = len(run.live)
@@ -494,3 +529,5 @@ def interpret_ptx(
                     frame[slot] = np.repeat(value, lanes)
             run.run(entry, frame, np.ones(lanes, np.bool_))
             run.registers.check()
+            if run.tiles is not None:
+                run.tiles.check()

@@ -209,6 +209,8 @@ class _Parser:
         if size is None:
             raise self._error("the entry has no .maxntid, which says how many instances run", line)
         routine.workgroup_size = self._number(size[1], line)
+        if ".reqnctapercluster" in directives:
+            raise self._error("clusters of workgroups are not known here", line)
         resident = re.search(r"\.minnctapersm\s+(\d+)", directives)
         routine.resident = self._number(resident[1], line) if resident else 0
         self._entry = routine
