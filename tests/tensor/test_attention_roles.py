@@ -54,6 +54,14 @@ def test_two_runs(tiling: Any, by_roles: None) -> None:
         assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_its_text_computes_the_same(by_roles: None, causal: bool) -> None:
+    case = made(f16, 100, 70, 64, (2, 1), 1, causal=causal)
+    with EmulatedDevice() as traced, EmulatedDevice(executor="ptx", tiles=True) as text:
+        for first, second in zip(run(traced, case), run(text, case), strict=True):
+            assert first.tobytes() == second.tobytes()
+
+
 @pytest.mark.parametrize(
     ("of", "name", "instead", "message"),
     [
