@@ -357,7 +357,7 @@ def copy_tile(instruction: Instruction, operands: Operands) -> Code:
     return effect(act)
 
 
-_FACTORS = {
+_FACTORS: dict[tuple[str, ...], tuple[str, str]] = {
     ("f32", "f16", "f16"): ("f16", "f16"), ("f32", "bf16", "bf16"): ("bf16", "bf16"),
     ("f32", "tf32", "tf32"): ("tf32", "tf32"), ("s32", "s8", "s8"): ("i8", "i8"),
     **{("f32", a, b): (a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")},
@@ -401,11 +401,11 @@ def _product(
         else [operands.source(first, "b64")]
     )
     right, kept = operands.source(second, "b64"), operands.source(keeps, "pred")
-    signs, turned = (rest[:2], rest[2:]) if factors[0] != "i8" else (["1", "1"], rest)
+    signs, turns = (rest[:2], rest[2:]) if factors[0] != "i8" else (["1", "1"], rest)
     wanted = 0 if depth != 16 else 1 if in_registers else 2
-    if signs != ["1", "1"] or len(turned) != wanted or not set(turned) <= {"0", "1"}:
+    if signs != ["1", "1"] or len(turns) != wanted or not set(turns) <= {"0", "1"}:
         raise instruction.error("has other immediates than are known here")
-    turned_a, turned_b = ["0", "0", *turned][-2:]
+    turned_a, turned_b = ["0", "0", *turns][-2:]
     number = np.arange(len(sums))[:, None]
     row, column = _ROW + 8 * (number // 2 % 2), 8 * (number // 4) + 2 * _PART + number % 2
     seen = np.int32 if factors[0] == "i8" else np.float32
@@ -413,7 +413,9 @@ def _product(
     def first_factor(run: Run, frame: Frame, warpgroup: int, lanes: slice) -> Array:
         if not in_registers:
             descriptor = frame[left[0]][lanes]
-            return run.tiles.matrix(instruction, warpgroup, descriptor, 64, turned_a == "1")
+            turned = turned_a == "1"
+            found: Array = run.tiles.matrix(instruction, warpgroup, descriptor, 64, turned)
+            return found
         halves = np.empty((64, 16), np.uint16)
         for at, slot in enumerate(left):
             words = np.ascontiguousarray(frame[slot][lanes]).view(np.uint16).reshape(-1, 2)
