@@ -19,8 +19,6 @@ from quod.kernel.semantics import Array
 from quod.kernel.tile_ops import WARPGROUP
 from quod.kernel.value import Value
 
-_ARRIVALS = ("mbarrier_expect", "mbarrier_arrive")
-
 
 def check_roles(kernel: Kernel, roles: Roles) -> None:
     """VerificationFailure for what a role asks that its instances do not suffice for.
@@ -80,7 +78,7 @@ def _check_mbarriers(kernel: Kernel, roles: Roles) -> None:
             )
     arrivals: dict[Value, list[tuple[Op, Array]]] = {}
     for op, array in _at_mbarriers(roles):
-        if op.name not in _ARRIVALS:
+        if not op.definition.arrives:
             continue
         lanes, others = roles.come[op], arrivals.setdefault(array, [])
         same = [it for it in others if it[0].name == op.name and np.array_equal(it[1], lanes)]
@@ -107,7 +105,7 @@ def _check_mbarriers(kernel: Kernel, roles: Roles) -> None:
 def _at_mbarriers(roles: Roles) -> Iterator[tuple[Op, Value]]:
     """The ops of mbarriers, with the arrays that these are in where those can be told."""
     for op in roles.come:
-        if op.name in (*_ARRIVALS, "mbarrier_init"):
+        if op.definition.arrives or op.name == "mbarrier_init":
             array = op.operands[0]
             while array.op is not None and array.op.definition.derives_pointer:
                 array = array.op.operands[0]
@@ -116,7 +114,7 @@ def _at_mbarriers(roles: Roles) -> Iterator[tuple[Op, Value]]:
 
 
 def _arrivals(kernel: Kernel, op: Op, lanes: Array) -> int:
-    return 1 if op.name == "mbarrier_expect" else int(lanes.sum()) // kernel.subgroup_size
+    return 1 if op.definition.arrives == "one" else int(lanes.sum()) // kernel.subgroup_size
 
 
 def _check_registers(kernel: Kernel, roles: Roles) -> None:

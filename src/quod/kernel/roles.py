@@ -23,7 +23,6 @@ NAMED_BARRIERS = range(1, 16)
 """Their numbers: 0 is the barrier of the whole workgroup."""
 
 _IN_ROLES = (Capability.NAMED_BARRIERS, Capability.TILE_COPIES, Capability.WARPGROUPS)
-_MAKE_ROLES = ("named_barrier", "named_barrier_arrive", "mbarrier_arrive", "registers")
 
 
 @frozen(eq=False)
@@ -53,7 +52,7 @@ def is_waiting(op: Op) -> bool:
 
 def has_roles(kernel: Kernel) -> bool:
     """Whether subgroups of a kernel may go their own ways."""
-    return any(op.name in _MAKE_ROLES for op in _ops(kernel))
+    return any(op.definition.makes_roles for op in _ops(kernel))
 
 
 def is_of_role(op: Op) -> bool:

@@ -68,13 +68,13 @@ def define_tile_ops() -> None:
     row(
         "mbarrier_expect", "ptr<T,shared> I u32 ->",
         "Says how many bytes come in this phase of the mbarrier pointer[index]: one arrival.",
-        type_rule="with_mbarrier", T=(types.u64,), I=(types.u32,),
+        type_rule="with_mbarrier", arrives="one", T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_arrive", "ptr<T,shared> I ->",
         "Each subgroup arrives once at the mbarrier pointer[index]: what it did before comes "
         "before what those do that have waited for the phase.",
-        type_rule="with_mbarrier", T=(types.u64,), I=(types.u32,),
+        type_rule="with_mbarrier", arrives="each", makes_roles=True, T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_wait", "ptr<T,shared> I u32 ->",
