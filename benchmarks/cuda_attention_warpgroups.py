@@ -47,6 +47,7 @@ def variants(size: int) -> list[WarpgroupPlan]:
     }[size]
     plain = [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others)]
     roles = [RolePlan(size, 2, keys) for keys in (128, 112, 144, 160)]
+    roles.append(RolePlan(size, 2, 128, turns=False))
     return [*plain, *roles, RolePlan(size, 2, 192 if size == 64 else 176, (24, 240))]
 
 

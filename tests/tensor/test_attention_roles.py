@@ -11,6 +11,7 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import QuodError
+from quod.frozen import replace
 from quod.kernel import bf16, f16
 from quod.kernel.types import Type
 from quod.tensor.attention_kernel import AttentionForm
@@ -46,6 +47,16 @@ def test_long_heads(tiling: Any, by_roles: None, element: Type, causal: bool) ->
 def test_every_edge(tiling: Any, by_roles: None, causal: bool) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 31), (130, 65), (200, 3)):
         check(tiling, made(f16, queries, keys, 64, (2, 2), 1, causal=causal), f16)
+
+
+def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = made(f16, 70, 130, 64, (2, 1), 1, causal=True)
+    found = run(tiling, case)
+    monkeypatch.setattr(
+        "quod.tensor.attention_call.plan_attention", lambda *_, **__: replace(SHORT, turns=False)
+    )
+    for first, second in zip(found, run(tiling, case), strict=True):
+        assert first.tobytes() == second.tobytes()
 
 
 def test_two_runs(tiling: Any, by_roles: None) -> None:

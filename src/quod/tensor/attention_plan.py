@@ -127,12 +127,13 @@ class WarpgroupPlan:
 
 @frozen
 class RolePlan(WarpgroupPlan):
-    """The same with a warpgroup more, which only copies; the others, two, take turns.
+    """The same with a warpgroup more, which only copies; the others, two, may take `turns`.
 
     `registers` are those of an instance that copies and of one that multiplies.
     """
 
     registers: tuple[int, int] = (40, 232)
+    turns: bool = True
 
     @property
     def lanes(self) -> int:

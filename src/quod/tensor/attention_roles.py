@@ -47,6 +47,7 @@ class RoleAttention(WarpgroupAttention):
     def _bring(self, tiles: Value) -> None:
         """Copies queries, and keys and values as they are needed: values a tile later."""
         k = self._k
+        self._acquire()
         self._queries.copy(self._first, 0)
         self._bring_tile(self._keys, k.constant(0, u32))
         with k.range(1, tiles) as loop:
@@ -65,8 +66,9 @@ class RoleAttention(WarpgroupAttention):
         k = self._k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         last = tiles - 1
-        with k.if_(k.subgroup_id() >= 2 * _IN_A_WARPGROUP), k.if_(last > 0):
-            self._arrive(0)
+        if self._plan.turns:
+            with k.if_(k.subgroup_id() >= 2 * _IN_A_WARPGROUP), k.if_(last > 0):
+                self._arrive(0)
         self._queries.wait(0, 0)
         first = k.constant(0, u32)
         logits = k.mma_wait(0, self._products(first))
@@ -86,10 +88,12 @@ class RoleAttention(WarpgroupAttention):
         k = self._k
         with k.range(begin, end, carry=carried) as loop:
             (words, tops, totals, sums), step = loop.carried, loop.index
-            self._await_turn()
+            if self._plan.turns:
+                self._await_turn()
             logits = self._products(step)
             sums = self._add(step - 1, words, sums)
-            self._pass_turn(step, last)
+            if self._plan.turns:
+                self._pass_turn(step, last)
             logits = k.mma_wait(1, logits)
             self._keys.release(step & (STAGES - 1))
             words, after, scales = self._weighed(

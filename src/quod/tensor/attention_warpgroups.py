@@ -117,9 +117,9 @@ class WarpgroupAttention:
         self._k, self._element, self._plan, self._factor = k, element, plan, factor
         self._first, self._seen, self._count = first, seen, count
         rows, keys = plan.tile
-        of_q, of_keys, of_values = heads
-        for head in heads:
-            k.tensor_map_acquire(head.array.tensor_map)
+        of_q, of_keys, of_values = self._heads = heads
+        if not self.readers:
+            self._acquire()
         self._queries = HeadTiles(k, plan.size, of_q, rows, 1)
         self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, self.readers)
         self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.readers)
@@ -127,6 +127,11 @@ class WarpgroupAttention:
         self._own = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
         self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         """The first of this instance's two queries; the other is eight further."""
+
+    def _acquire(self) -> None:
+        """Makes the tensor maps known to those who copy."""
+        for head in self._heads:
+            self._k.tensor_map_acquire(head.array.tensor_map)
 
     def _warpgroup(self) -> Value:
         """The number of this instance's warpgroup among those that have queries."""
