@@ -93,7 +93,16 @@ def test_text_and_assembler() -> None:
     # Linked code moves no registers; nothing else is left out.
     assert set(re.findall(r"C75\d\d", log)) == {"C7504"}
     assert opcodes(sass(cubin))["HGMMA"] == DEPTH // 16
-    assert re.search(r"@%p\d+ mbarrier.arrive.shared::cta.b64 _, ", module.text)
+    lines = module.text.splitlines()
+    arrivals = [number for number, line in enumerate(lines) if " mbarrier.arrive." in line]
+    assert len(arrivals) == 2
+    for number in arrivals:
+        assert lines[number].startswith("  @%p")
+        # What the others of the warp did is told too.
+        before = (line.strip() for line in reversed(lines[:number]))
+        assert next(line for line in before if line[:3] not in ("mov", "set")) == (
+            "bar.warp.sync 0xffffffff;"
+        )
 
 
 def test_mbarriers_are_known_after_a_barrier() -> None:
