@@ -57,7 +57,10 @@ def test_without_an_assembler(
 def test_what_a_linker_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
     """Registers that roles give up and get are none that a kernel linked with others has."""
     name = f"{kernels.__file__}:in_roles"
-    for arch, said in (("sm_90a", "moves no registers between roles"), ("sm_80", "leaves room for")):
+    for arch, said in (
+        ("sm_90a", "moves no registers between roles"),
+        ("sm_80", "leaves room for"),
+    ):
         assert entry.run(["kernel", "analyze", name, "--arch", arch]) == 0
         assert said in capsys.readouterr().out
 
