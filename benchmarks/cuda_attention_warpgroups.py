@@ -24,7 +24,12 @@ from quod.device.discovery import open_device
 from quod.device.tensor_map import TiledMemory
 from quod.kernel import f16
 from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import WARPGROUP_PLANS, WarpgroupPlan, heads_together
+from quod.tensor.attention_plan import (
+    WARPGROUP_PLANS,
+    RolePlan,
+    WarpgroupPlan,
+    heads_together,
+)
 from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.rows import LOG2_E
 
@@ -40,7 +45,10 @@ def variants(size: int) -> list[WarpgroupPlan]:
         64: ((2, 96), (2, 64), (3, 96), (3, 64)),
         128: ((2, 112), (2, 80), (2, 64), (1, 96)),
     }[size]
-    return [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others)]
+    plain = [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others)]
+    roles = [RolePlan(size, 2, keys) for keys in (128, 112, 144, 160)]
+    roles.append(RolePlan(size, 2, 128, turns=False))
+    return [*plain, *roles, RolePlan(size, 2, 192 if size == 64 else 176, (24, 240))]
 
 
 def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Callable[[], float]:

@@ -16,6 +16,7 @@ from quod.device.backends import backend, backends
 from quod.device.cpu.device import STRATEGIES, CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.stream import SubmittedStream
 from tests.support.browser import Browser, why_no_browser
@@ -52,8 +53,13 @@ os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 @pytest.fixture(scope="module", params=["emulated", "cuda"])
 def tiling(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A device whose kernels copy tiles and multiply them by warpgroups."""
-    with open_for_test(request.param) as device:
+    """A device whose kernels copy tiles and multiply them by warpgroups.
+
+    By the name ``emulated:ptx`` one runs texts, without clusters.
+    """
+    name = request.param
+    texts = EmulatedDevice(executor="ptx", tiles=True) if name == "emulated:ptx" else None
+    with texts or open_for_test(name) as device:
         if not device.machine(128).has("warpgroups"):
             pytest.skip("this GPU has no warpgroups")
         yield device

@@ -8,6 +8,7 @@ import pytest
 
 from quod.cli import entry, kernel_report
 from quod.codegen.ptx.assembler import AssemblerMissing
+from tests.device import kernels
 
 
 def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,6 +52,17 @@ def test_without_an_assembler(
     assert "registers" not in out
     assert entry.run(["kernel", "analyze", "examples.saxpy", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["assembled"] is None
+
+
+def test_what_a_linker_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Registers that roles give up and get are none that a kernel linked with others has."""
+    name = f"{kernels.__file__}:in_roles"
+    for arch, said in (
+        ("sm_90a", "moves no registers between roles"),
+        ("sm_80", "leaves room for"),
+    ):
+        assert entry.run(["kernel", "analyze", name, "--arch", arch]) == 0
+        assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

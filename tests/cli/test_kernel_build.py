@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from quod.cli import entry, kernel_build
+from quod.codegen.ptx import emitter
 from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assembler_version
 from quod.codegen.ptx.machine import architecture_of, ptx_machine
 from quod.device import sources
@@ -23,6 +24,7 @@ from quod.errors import InputError, KernelError, OutputError
 from quod.kernel import U32, Builder, Pointer, kernel, registry, types
 from quod.kernel.examples import saxpy
 from quod.kernel.registry import kernels
+from tests.device.kernels import in_roles
 
 try:
     assembler_version()
@@ -82,6 +84,22 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
         assert taken.facts.entry == "quod_saxpy"
         assert shipped.traced(saxpy, ptx_machine(64, arch), {}) is None
     assert not [path for path in tmp_path.iterdir() if path.name not in ("kernels", "cache")]
+
+
+def test_registers_move_in_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linkers leave out what moves them, so that the driver is given the text."""
+    row = registry.RegisteredKernel("tests.in_roles", in_roles, {})
+    monkeypatch.setitem(registry._registered, row.name, row)
+    out = tmp_path / "kernels"
+    words = ["--kernel", "tests.in_roles", "--arch", "sm_90a", "--arch", "sm_80", "-o", str(out)]
+    assert entry.run([*BUILD, *words]) == 0
+    for arch, moves in (("sm_90a", True), ("sm_80", False)):
+        machine = ptx_machine(384, arch)
+        text = emitter.emit(in_roles.trace(machine), machine)
+        code = PrebuiltKernels(out, arch).code_of(text_digest(text))
+        assert code is not None
+        assert (code == text.encode() + b"\0") == moves
+        assert code.startswith(b"\x7fELF") != moves
 
 
 def test_no_one_else_may_write_it(tmp_path: Path) -> None:

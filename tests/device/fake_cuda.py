@@ -397,11 +397,16 @@ class FakeCuda:
     # --- code
 
     def _cuLinkCreate(self, count: int, options: Sequence[Any], values: Sequence[Any]) -> Any:
+        log = self._log_of(count, options, values)
+        return self._keep(FakeLink(log, len(log)), real.CUlinkState)
+
+    @staticmethod
+    def _log_of(count: int, options: Sequence[Any], values: Sequence[Any]) -> Any:
         assert count == len(options) == len(values)
         given = {option.name: value for option, value in zip(options, values, strict=True)}
         log = given["CU_JIT_ERROR_LOG_BUFFER"]
         assert given["CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES"] == len(log)
-        return self._keep(FakeLink(log, len(log)), real.CUlinkState)
+        return log
 
     def _cuLinkAddData(
         self, state: Any, kind: Any, data: bytes, size: int, name: bytes, count: int,
@@ -428,9 +433,18 @@ class FakeCuda:
         self._drop(state)
 
     def _cuModuleLoadData(self, image: bytes) -> Any:
-        if not image.startswith(b"CUBIN"):
+        if image.startswith(b"CUBIN"):
+            return self._keep(image[5:].decode(), real.CUmodule)
+        # Text is read to a zero.
+        if b".entry" not in image or image[-1:] != b"\0":
             raise Refusal("CUDA_ERROR_INVALID_IMAGE")
-        return self._keep(image[5:].decode(), real.CUmodule)
+        return self._keep(image[:-1].decode(), real.CUmodule)
+
+    def _cuModuleLoadDataEx(
+        self, image: bytes, count: int, options: Sequence[Any], values: Sequence[Any]
+    ) -> Any:
+        self._log_of(count, options, values)
+        return self._cuModuleLoadData(image)
 
     def _cuModuleUnload(self, module: Any) -> None:
         self._drop(module)
@@ -621,8 +635,8 @@ _RESULTS = dict.fromkeys(
         "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
         "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuMemAlloc",
         "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuEventElapsedTime",
-        "cuLinkCreate", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncGetAttribute",
-        "cuPointerGetAttribute", "cuCtxGetCurrent", "cuDeviceCanAccessPeer",
+        "cuLinkCreate", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleGetFunction",
+        "cuFuncGetAttribute", "cuPointerGetAttribute", "cuCtxGetCurrent", "cuDeviceCanAccessPeer",
         "cuGraphCreate", "cuGraphAddEmptyNode", "cuGraphAddKernelNode", "cuGraphAddMemcpyNode",
         "cuGraphAddMemsetNode", "cuGraphInstantiate",
     ),

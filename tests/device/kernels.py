@@ -29,6 +29,20 @@ def raise_to(k: Builder, n: U32, a: Pointer[U32], *, amount: int) -> None:
         a[i] = a[i] + amount
 
 
+@kernel(workgroup=384)
+def in_roles(k: Builder, out: Pointer[U32]) -> None:
+    """A warpgroup with few registers tells two others, which have the rest, what to store."""
+    room, local = k.shared(u32, 128), k.local_id()
+    with k.if_(k.subgroup_id() < 4) as one:
+        k.registers(24)
+        room[local] = local * 3
+        k.named_barrier_arrive(1, 384)
+    with one.otherwise():
+        k.registers(240)
+        k.named_barrier(1, 384)
+        out[local - 128] = room[local & 127] + local
+
+
 @kernel
 def spin(k: Builder, rounds: U32, out: Pointer[U32]) -> None:
     """Takes about two nanoseconds a round, and stores something that depends on all of them."""

@@ -171,3 +171,28 @@ def test_closing_drops_what_is_not_assembled_yet(
     for kernel in found:
         with pytest.raises(DeviceError, match="the device was closed; open it again"):
             kernel.load()
+
+
+def test_registers_move_in_what_the_driver_loads_itself(tmp_path: Path) -> None:
+    """Linked code would leave them where they are."""
+    local = np.arange(128, 384)
+    for loads in (1, 0):
+        driver = FakeCuda()
+        device = gpu_of(driver, tmp_path)
+        out = np.zeros(256, np.uint32)
+        device.launch(device.compile(kernels.in_roles), 1, out)
+        assert np.array_equal(out, local % 128 * 3 + local)
+        assert driver.calls["cuLinkCreate"] == 0
+        # Once beside the caller, which the next process has in the driver's cache.
+        assert driver.calls["cuModuleLoadDataEx"] == loads
+        assert driver.calls["cuModuleLoadData"] == 1
+        assert driver.calls["cuModuleUnload"] == loads
+
+
+def test_a_text_that_the_driver_does_not_load(tmp_path: Path) -> None:
+    driver = FakeCuda()
+    device = gpu_of(driver, tmp_path)
+    driver.fail("cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX")
+    refused = device.compile(kernels.in_roles)
+    with pytest.raises(KernelError, match=r"kernel in_roles \(.*the assembler refuses the PTX"):
+        refused.load()

@@ -40,6 +40,7 @@ from quod.kernel.types import Type
 from tests.conftest import open_for_test
 from tests.kernel.refusals import line_of
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.tilings import IN_TEXTS_TOO
 
 MACHINE = ptx_machine(128, "sm_90a")
 COLUMNS = 64
@@ -83,6 +84,7 @@ def expected_tile(x: Any, column: int, line: int, plane: int, lines: int) -> Any
     return np.stack([parts[i][np.arange(8) ^ i % 8] for i in range(lines)]).reshape(-1)
 
 
+@IN_TEXTS_TOO
 @pytest.mark.parametrize(
     ("shape", "start"),
     [
@@ -174,6 +176,7 @@ def product_of(device: Any, a: Any, b: Any, element: Type, ways: tuple[bool, boo
     return found
 
 
+@IN_TEXTS_TOO
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize(("element", "columns"), [(f16, 64), (bf16, 128), (f16, 256)], ids=str)
 def test_products_are_exact(
@@ -191,6 +194,7 @@ def whole_multiplied(
     multiply(k, maps, a, b, c, element=i8, ways=(False, False), columns=96)
 
 
+@IN_TEXTS_TOO
 def test_products_of_whole_numbers_are_exact(tiling: Any) -> None:
     """Two are an element of a tile: 128 of K."""
     random = np.random.default_rng(6)
@@ -205,6 +209,7 @@ def test_products_of_whole_numbers_are_exact(tiling: Any) -> None:
     assert np.array_equal(found, a.astype(np.int32) @ b.T.astype(np.int32))
 
 
+@IN_TEXTS_TOO
 def test_of_f32_ten_bits_count(tiling: Any) -> None:
     """An f32 is two elements of a tile: 32 of K. What is cut off is cut toward zero."""
     a, b = np.zeros((64, 32), np.float32), np.zeros((64, 32), np.float32)
@@ -220,6 +225,7 @@ def test_of_f32_ten_bits_count(tiling: Any) -> None:
     assert np.count_nonzero(found) == 1
 
 
+@IN_TEXTS_TOO
 def test_sums_have_the_digits_of_f32(tiling: Any) -> None:
     random = np.random.default_rng(8)
     a, b = (random.normal(size=(64, 64)).astype(np.float16).astype(np.float64) for _ in range(2))
@@ -227,6 +233,7 @@ def test_sums_have_the_digits_of_f32(tiling: Any) -> None:
     assert (np.abs(found - a @ b) <= 64 * 2.0**-22 * (np.abs(a) @ np.abs(b))).all()
 
 
+@IN_TEXTS_TOO
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_one_element_at_a_time(tiling: Any, ways: tuple[bool, bool]) -> None:
     """Ones name the wrong place of whatever is exchanged."""
@@ -530,6 +537,7 @@ def test_they_are_assembled_without_a_remark() -> None:
     assemble(text, "sm_120a")
 
 
+@IN_TEXTS_TOO
 def test_processors_say_why_not(tiling: AnyDevice) -> None:
     with open_for_test("cpu") as device, pytest.raises(KernelError, match="copies of tiles"):
         device.compile(shared_out, cluster=2)

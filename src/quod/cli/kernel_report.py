@@ -6,7 +6,7 @@ from typing import Any
 
 from quod.cli.terminal import show, show_json, show_table
 from quod.codegen.ptx.assembler import AssemblerMissing, Usage, assemble, usage
-from quod.codegen.ptx.emitter import emit
+from quod.codegen.ptx.emitter import translate
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.device.cuda.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK
 from quod.device.limits import Limits
@@ -50,9 +50,12 @@ def report(name: str, arch: str, workgroup: int | None = None) -> Report:
     size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     machine = ptx_machine(size, arch)
     kernel = found.trace(machine)
-    analysis = analyze(kernel)
+    analysis, module = analyze(kernel), translate(kernel, machine)
+    if module.moves_registers:
+        missing = "what nvJitLink assembles moves no registers between roles; the driver's does"
+        return Report(name, arch, analysis, None, missing)
     try:
-        return Report(name, arch, analysis, usage(assemble(emit(kernel, machine), arch)[1]), "")
+        return Report(name, arch, analysis, usage(assemble(module.text, arch)[1]), "")
     except AssemblerMissing as error:
         return Report(name, arch, analysis, None, str(error))
 

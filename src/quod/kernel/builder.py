@@ -17,6 +17,7 @@ from quod.kernel.ir import Location
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops import NUMPY_TYPES, OPS
 from quod.kernel.simplify import fold
+from quod.kernel.tile_ops import REGISTER_COUNTS
 from quod.kernel.tracer import FunctionBody, Tracer
 from quod.kernel.types import Space, Type
 from quod.kernel.value import Operand, Value
@@ -298,6 +299,18 @@ class Builder(ValueBuilder):
         number = whole_number("the number of a named barrier", number, 1, 15, error=TraceError)
         count = whole_number("the instances of a named barrier", count, 1, error=TraceError)
         self._tracer.record(name, (), (), {"number": number, "count": count})
+
+    def registers(self, count: int) -> None:
+        """Gives each instance of this role so many registers from here on: 24 to 256, by eights.
+
+        A role of whole warpgroups, of four subgroups each, says so once, under no other condition.
+        What some give up others may have: all together have at most what the workgroup began with,
+        `quod.kernel.registers.at_entry`. Machines that cannot move registers do nothing.
+        """
+        count = whole_number("the registers of an instance", count, 24, 256, error=TraceError)
+        if count not in REGISTER_COUNTS:
+            raise TraceError(f"the registers of an instance are a multiple of 8, not {count}")
+        self._tracer.record("registers", (), (), {"count": count})
 
     # --- launches that overlap
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quod.kernel import types
 from quod.kernel.builder_memory import MemoryBuilder, check_type, check_value
 from quod.kernel.errors import TraceError, an
-from quod.kernel.tile_ops import CLUSTERS, IN_TILES
+from quod.kernel.tile_ops import CLUSTERS, IN_TILES, MBARRIER_COUNTS
 from quod.kernel.types import Type
 from quod.kernel.value import Operand, Value
 from quod.validation import flag, instance, whole_number
@@ -87,25 +87,44 @@ class TileBuilder(MemoryBuilder):
         memory = flag("memory", memory, error=TraceError)
         self._tracer.record("cluster_barrier", (), (), {"memory": memory})
 
-    def mbarrier_init(self, pointer: Value, index: Operand) -> None:
-        """Makes pointer[index], a u64 in shared memory, an mbarrier for `copy_tile`.
+    def mbarrier_init(self, pointer: Value, index: Operand, count: int = 1) -> None:
+        """Makes pointer[index], a u64 in shared memory, an mbarrier for `copy_tile` and for roles.
 
-        Others may use it after a barrier, those of other workgroups after one of the cluster.
+        A phase of it has `count` arrivals: one an `mbarrier_expect`, and one a subgroup that comes
+        to `mbarrier_arrive`. Others may use it after a barrier, those of other workgroups after one
+        of the cluster.
         """
-        self._mbarrier("mbarrier_init", pointer, index)
+        count = whole_number("the arrivals of an mbarrier", count, 1, error=TraceError)
+        if count not in MBARRIER_COUNTS:
+            raise TraceError(f"an mbarrier has 1 to {MBARRIER_COUNTS[-1]} arrivals, not {count}")
+        self._mbarrier("mbarrier_init", pointer, index, attributes={"count": count})
 
     def mbarrier_expect(self, pointer: Value, index: Operand, count: Operand) -> None:
         """Says how many bytes come in this phase of an mbarrier, which ends once they are there."""
         self._mbarrier("mbarrier_expect", pointer, index, count)
 
+    def mbarrier_arrive(self, pointer: Value, index: Operand) -> None:
+        """Arrives at an mbarrier, once for each subgroup that comes here, and goes on.
+
+        Those who wait for the phase know of what this subgroup did before. Of the mbarriers of one
+        array the verifier counts who arrives; see `quod.kernel.role_tiles`.
+        """
+        self._mbarrier("mbarrier_arrive", pointer, index)
+
     def mbarrier_wait(self, pointer: Value, index: Operand, phase: Operand) -> None:
         """Waits until a phase of an mbarrier has ended, counted from 0, modulo 2."""
         self._mbarrier("mbarrier_wait", pointer, index, phase)
 
-    def _mbarrier(self, name: str, pointer: Value, *operands: Operand) -> None:
+    def _mbarrier(
+        self,
+        name: str,
+        pointer: Value,
+        *operands: Operand,
+        attributes: dict[str, Any] | None = None,
+    ) -> None:
         check_value(pointer, name)
         numbers = [self.operand(item, types.u32) for item in operands]
-        self._tracer.record(name, (pointer, *numbers), ())
+        self._tracer.record(name, (pointer, *numbers), (), attributes)
 
     def tensor_map_acquire(self, tensor_map: Value) -> None:
         """Makes a tensor map in global memory known to `copy_tile`, once, before all copies."""

@@ -17,11 +17,11 @@ import numpy as np
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers
 from quod.kernel.interpreter_program import Program, program
-from quod.kernel.interpreter_roles import Parts
+from quod.kernel.interpreter_roles import Parts, count_mbarriers
 from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
 from quod.kernel.interpreter_tiles import check_arrived
 from quod.kernel.ir import Kernel
-from quod.kernel.roles import find_roles, has_named_barriers
+from quod.kernel.roles import find_roles, has_roles
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import PointerType, Type
 
@@ -61,7 +61,8 @@ def interpret(
             kernel.location,
         )
     groups_at_once = -(-groups_at_once // kernel.cluster) * kernel.cluster
-    if has_named_barriers(kernel):
+    roles = find_roles(kernel) if has_roles(kernel) else None
+    if roles is not None:
         groups_at_once = 1
     buffers: list[Buffer] = []
     bound = [
@@ -71,7 +72,6 @@ def interpret(
         )
     ]
     compiled = program(kernel)
-    roles = find_roles(kernel).parts() if has_named_barriers(kernel) else None
     with np.errstate(all="ignore"):
         for first in range(0, groups, groups_at_once):
             count = min(groups_at_once, groups - first)
@@ -82,7 +82,7 @@ def interpret(
             if roles is None:
                 _run_body(compiled, run, bound, run.everyone)
             else:
-                run.parts = parts = Parts(run, roles)
+                run.parts = parts = Parts(run, roles, count_mbarriers(kernel))
                 parts.go(partial(_run_body, compiled, run, bound))
             check_arrived(run)
 

@@ -75,6 +75,10 @@ class Accesses(ABC):
         self._stores.forget(places)
         self._atomics.forget(places)
 
+    def copied(self, places: slice) -> None:
+        """What a copy brought to some units was waited for."""
+        self.forget_stores(places)
+
     @abstractmethod
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
         """All instances of all workgroups, or of some, meet; or they know what products read."""

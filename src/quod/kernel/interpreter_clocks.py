@@ -1,9 +1,10 @@
-"""Vector clocks of subgroups that meet at named barriers, and the accesses that they order.
+"""Vector clocks of subgroups that meet at named barriers and mbarriers, and what they order.
 
 What an instance did before it came to a barrier comes before what those do who waited there, and so
-does all that comes before it. Who only arrived learns nothing from the others. Sources: Fidge,
-"Timestamps in message-passing systems that preserve the partial ordering" (1988); PTX ISA 9.0,
-"barrier" and "Memory Consistency Model".
+does all that comes before it. Who only arrived learns nothing from the others. Copies that an
+mbarrier counts are nobody's: those know of them who have waited for it, and so the mbarrier has a
+clock as a subgroup has. Sources: Fidge, "Timestamps in message-passing systems that preserve the
+partial ordering" (1988); PTX ISA 9.0, "barrier", "mbarrier" and "Memory Consistency Model".
 """
 
 from __future__ import annotations
@@ -20,18 +21,24 @@ class Clocks:
     The time `now[s]` of a subgroup goes on whenever it comes to a barrier. What subgroup t did up
     to its time `known[s, t]` comes before what s does now. As a subgroup comes to barriers as a
     whole, `known[s, s]` says the same of what its instances know of each other; each of them knows
-    all that it did itself.
+    all that it did itself. Behind the subgroups are mbarriers, at most so many.
     """
 
-    def __init__(self, lanes: int, subgroup_size: int) -> None:
+    def __init__(self, lanes: int, subgroup_size: int, mbarriers: int = 0) -> None:
         self.subgroup_of = np.arange(lanes) // subgroup_size
-        count = int(self.subgroup_of[-1]) + 1
+        self._free = iter(
+            range(int(self.subgroup_of[-1]) + 1, self.subgroup_of[-1] + 1 + mbarriers)
+        )
+        count = int(self.subgroup_of[-1]) + 1 + mbarriers
         self.now = np.ones(count, np.int32)
         self.known = np.zeros((count, count), np.int32)
         self._told: dict[int, Array] = {}
         self._came: dict[int, Array] = {}
         self._met: dict[int, Array] = {}
         self._waiting: dict[int, Array] = {}
+        self._ended: dict[int, Array] = {}
+        self._waited: dict[int, Array] = {}
+        self._made: dict[int, tuple[int, int]] = {}
 
     def come(self, number: int, lanes: Array, *, waits: bool) -> bool:
         """The subgroups of a mask come to a barrier, and tell what they know.
@@ -58,6 +65,50 @@ class Clocks:
         waited = self._waiting.pop(number, None)
         if waited is not None:
             self.known[waited] = told  # their own knowledge is in it
+
+    # --- mbarriers
+
+    def begin_mbarrier(self, lane: int) -> int:
+        """The place of a new mbarrier, which an instance makes, among the clocks."""
+        made, subgroup = next(self._free), int(self.subgroup_of[lane])
+        self._made[made] = lane, int(self.now[subgroup])
+        return made
+
+    def knows(self, mbarrier: int, lanes: Array) -> bool:
+        """Whether instances know that an mbarrier was made."""
+        lane, time = self._made[mbarrier]
+        known = self.known[self.subgroup_of[lanes], self.subgroup_of[lane]] >= time
+        return bool((known | (lanes == lane)).all())
+
+    def arrive(self, mbarrier: int, lanes: Array) -> bool:
+        """The subgroups of a mask arrive at an mbarrier; as `come`, and for the first time in this
+        phase."""
+        before = self._came.get(~mbarrier)
+        is_first = before is None or not before[self.subgroup_of[lanes]].any()
+        return self.come(~mbarrier, lanes, waits=False) and is_first
+
+    def end_phase(self, mbarrier: int) -> bool:
+        """A phase of an mbarrier ends, with all that was copied.
+
+        Gives whether it is known of all who waited for the phase before that they have seen its
+        end: else, in another order of the subgroups, they see one that they do not mean.
+        """
+        nobody = np.zeros_like(self.now)
+        told = self._told.get(~mbarrier, nobody).copy()
+        waited = self._waited.pop(mbarrier, nobody)
+        told[mbarrier] = self.now[mbarrier]
+        self.now[mbarrier] += 1
+        self.meet(~mbarrier)
+        self._ended[mbarrier] = told
+        return bool((waited <= told).all())
+
+    def learn(self, mbarrier: int, lanes: Array) -> None:
+        """The subgroups of a mask have waited for the phase of an mbarrier that ended last."""
+        here = np.unique(self.subgroup_of[lanes])
+        if mbarrier in self._ended:
+            self.known[here] = np.maximum(self.known[here], self._ended[mbarrier])
+        waited = self._waited.setdefault(mbarrier, np.zeros_like(self.now))
+        waited[here] = self.now[here]
 
 
 class _Record:
@@ -97,6 +148,12 @@ class _Record:
             self._who[subgroup[several], places[several]] = MANY
         self._time[at] = clocks.now[subgroup]
 
+    def add_copy(self, places: Array, mbarrier: int) -> None:
+        """A copy that an mbarrier counts stores to the units."""
+        self._is_empty = False
+        self._time[mbarrier, places] = self._clocks.now[mbarrier]
+        self._who[mbarrier, places] = MANY
+
     def forget(self, places: slice | Array) -> None:
         self._time[:, places] = 0
 
@@ -105,8 +162,19 @@ class OrderedAccesses(Accesses):
     """The accesses of one workgroup whose subgroups meet at named barriers."""
 
     def __init__(self, clocks: Clocks, units: int) -> None:
-        super().__init__(*(_Record(clocks, units) for _ in range(4)))
+        self._records = [_Record(clocks, units) for _ in range(4)]
+        super().__init__(*self._records)
         self._clocks = clocks
+
+    def record_copy(self, places: Array, mbarrier: int) -> None:
+        """A copy to some units has begun, that an mbarrier counts."""
+        # Who knows of the copy knows of what came before it: whoever began it did.
+        for record in self._records:
+            record.forget(places)
+        self._records[2].add_copy(places, mbarrier)
+
+    def copied(self, places: slice) -> None:
+        pass  # who has waited knows by its clock
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
         if not products_only:

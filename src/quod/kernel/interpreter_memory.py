@@ -17,6 +17,7 @@ from quod.kernel.interpreter_clocks import Clocks, OrderedAccesses
 from quod.kernel.ir import Location
 from quod.kernel.ops import OPS
 from quod.kernel.semantics import NUMPY_TYPES, Array
+from quod.kernel.tile_ops import SUBGROUP, WARPGROUP
 from quod.kernel.types import Type
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -246,9 +247,10 @@ class SharedBuffer(Buffer):
         self._set = np.zeros(groups * units, np.bool_)
         self._copied_to = np.zeros(groups * units, np.bool_)
         self._mbarriers = np.zeros(groups * units, np.bool_)
-        self._accesses: Accesses = (
-            SinceBarrier(groups, units) if clocks is None else OrderedAccesses(clocks, units)
-        )
+        self._ordered = None if clocks is None else OrderedAccesses(clocks, units)
+        self._accesses: Accesses = self._ordered or SinceBarrier(groups, units)
+        # By one instance of those that a product is of, or of each of their subgroups.
+        self._reading = 1 if clocks is None else WARPGROUP
 
     def barrier(self, groups: Array | None, *, products_only: bool = False) -> None:
         """Forgets, for all workgroups or some, who touched what, or what products read."""
@@ -318,19 +320,25 @@ class SharedBuffer(Buffer):
         """Elements of 16 bits at such bytes, for a product of all instances beside a lane."""
         flat = offsets.reshape(-1)
         indices = self.locate(flat, np.full(len(flat), lane), types.u16, 1, "multiplies", place)
-        first = np.unique(flat // self._granule * self._granule)
-        lanes = np.full(len(first), lane)
-        places = self._places(first, lanes, self._granule)
-        self._refuse(~self._set[places], lanes, f"multiplies what is not in {self.name} yet", place)
-        self._refuse(
-            self._accesses.stored(places, lanes, by_itself=True),
-            lanes,
-            f"multiplies what was stored to {self.name}; a barrier is needed between",
-            place,
-        )
-        self._accesses.record_products(places, lanes)
+        self.read_tile(offsets, lane, place)
         found: Array = self._words(2)[self._indices(indices, np.full(len(flat), lane), 2)]
         return found.reshape(offsets.shape)
+
+    def read_tile(self, offsets: Array, lane: int, place: Place) -> None:
+        """Products of the instances beside a lane read such bytes now: they begin, or are done."""
+        first = np.unique(offsets.reshape(-1) // self._granule * self._granule)
+        for each in range(lane, lane + self._reading, SUBGROUP):
+            lanes = np.full(len(first), each)
+            places = self._places(first, lanes, self._granule)
+            problem = f"multiplies what is not in {self.name} yet"
+            self._refuse(~self._set[places], lanes, problem, place)
+            self._refuse(
+                self._accesses.stored(places, lanes, by_itself=True),
+                lanes,
+                f"multiplies what was stored to {self.name}; a barrier is needed between",
+                place,
+            )
+            self._accesses.record_products(places, lanes)
 
     def arrive(self, offset: int, group: int, data: Array) -> None:
         """Sets the bytes that a copy brought to a workgroup, for all of its instances."""
@@ -338,7 +346,7 @@ class SharedBuffer(Buffer):
         self._bytes[begin : begin + len(data)] = data
         places = slice(begin // self._granule, (begin + len(data)) // self._granule)
         self._set[places], self._copied_to[places] = True, False
-        self._accesses.forget_stores(places)
+        self._accesses.copied(places)
 
     def _before_store(
         self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
@@ -363,13 +371,20 @@ class SharedBuffer(Buffer):
         self._refuse_change(everywhere, places, lanes, place, atomically=True)
         self._accesses.record_atomics(places, lanes)
 
-    def begin_copy(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
-        """Makes the places of an asynchronous copy unset until it has been waited for."""
+    def begin_copy(
+        self, offsets: Array, lanes: Array, size: int, place: Place, mbarrier: int | None = None
+    ) -> None:
+        """Makes the places of an asynchronous copy unset until it has been waited for, at an
+        `mbarrier` that has a clock if that is given."""
         places = self._places(offsets, lanes, size)
         self._refuse_arriving("copies to", places, lanes, place)
         everywhere = np.ones(places.shape, np.bool_)
         self._refuse_change(everywhere, places, lanes, place)
         self._set[places] = False
+        if mbarrier is not None and self._ordered is not None:
+            self._ordered.record_copy(places, mbarrier)
+            self._copied_to[places] = True
+            return
         self._accesses.record_stores(places, lanes)
         problem = f"copies to {self.name} where another instance copies to at once"
         self._refuse(self._accesses.stored(places, lanes), lanes, problem, place)

@@ -23,37 +23,58 @@ class Copy:
 class Mbarrier:
     """An mbarrier: how many phases have ended, and what is missing to this one's end."""
 
-    def __init__(self) -> None:
-        self.ended = 0
-        self.expected: int | None = None
-        self.come = 0
+    def __init__(self, count: int) -> None:
+        self.count = self.missing = count
+        """Arrivals of a phase, and those that this one lacks."""
+        self.ended = self.expected = self.come = 0
+        self.clock = 0
+        """Its place among the clocks of a workgroup of roles."""
         self.known = self.known_to_cluster = False
         """Whether a barrier came after it was made: of the workgroup, or of the cluster."""
         self.copies: list[Copy] = []
 
-    def settle(self) -> None:
-        """Ends the phase if all of it has come."""
-        if self.expected is not None and self.come == self.expected:
-            self.ended += 1
-            self.expected, self.come = None, 0
+    def settle(self) -> bool:
+        """Ends the phase if all of it has come; gives whether it has."""
+        if self.missing or self.come != self.expected:
+            return False
+        self.ended += 1
+        self.missing, self.expected, self.come = self.count, 0, 0
+        return True
+
+    def lacking(self) -> str:
+        """What this phase waits for, in words."""
+        if self.count > 1:
+            told = f"{self.missing} of {self.count} arrivals are missing, and "
+        else:
+            told = ""
+        expected = "that were not expected" if self.missing == self.count else "expected"
+        return (
+            f"{told}{self.come} bytes have come of {self.expected} {expected} in phase "
+            f"{self.ended} of an mbarrier"
+        )
 
 
 @frozen(eq=False)
 class Reading:
-    """What products under way read: bytes of a workgroup's tile, and the group they are in."""
+    """What products under way read, of the instances from `lane` on: elements of 16 bits of a
+    workgroup's tile at the bytes `places`, and the group they are in."""
 
     room: SharedBuffer
     group: int
-    first: int
-    last: int
+    places: Array
+    lane: int
     number: int
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Whether it reads between two bytes."""
+        return int(self.places.min()) < last and first < int(self.places.max()) + 2
 
 
 class Tiles:
     """The barriers and products of the workgroups that run."""
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, warpgroups: int) -> None:
         self.barriers: dict[tuple[int, int, int], Mbarrier] = {}
         self.readings: list[Reading] = []
-        self.committed: Array = np.zeros(groups, np.int64)
-        """Groups of products of each workgroup."""
+        self.committed: Array = np.zeros(warpgroups, np.int64)
+        """Groups of products of each four subgroups."""

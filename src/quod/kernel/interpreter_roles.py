@@ -11,11 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from quod.frozen import frozen
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_run import Mask, Run
-from quod.kernel.ir import Op
+from quod.kernel.ir import Kernel, Op
+from quod.kernel.roles import Roles
 from quod.kernel.semantics import Array
+from quod.kernel.types import pointer, u64
 
 _WORKGROUP = 0
 """The barrier of all instances."""
@@ -25,26 +28,49 @@ class _Stopped(BaseException):
     """Ends the thread of a part after an error elsewhere."""
 
 
+@frozen(eq=False)
+class _Waiting:
+    """What a part waits for, and the error if that never comes."""
+
+    is_over: Callable[[], bool]
+    never: Callable[[], InterpreterError]
+
+
 class _Part:
     """Instances that go the same ways."""
 
     def __init__(self, mask: Mask) -> None:
         self.mask = mask
         self.go = threading.Semaphore(0)
-        self.waits_at: tuple[Op, int] | None = None
+        self.waiting: _Waiting | None = None
         self.is_done = False
         self.rounds: dict[Op, int] = {}
+
+    @property
+    def may_go(self) -> bool:
+        return not self.is_done and (self.waiting is None or self.waiting.is_over())
+
+
+def count_mbarriers(kernel: Kernel) -> int:
+    """At most so many mbarriers a kernel may make."""
+    return sum(
+        int(op.attributes["count"])
+        for op in kernel.block.ops
+        if op.definition.declares == "shared" and op.results[0].type == pointer(u64, "shared")
+    )
 
 
 class Parts:
     """The parts of a workgroup while they run."""
 
-    def __init__(self, run: Run, lanes: list[Array]) -> None:
-        self._run = run
-        self.clocks = Clocks(run.lanes, run.subgroup_size)
-        self._parts = [_Part(Mask(own)) for own in lanes]
+    def __init__(self, run: Run, roles: Roles, mbarriers: int) -> None:
+        self._run, self.first_instance = run, roles.first_instance
+        self.clocks = Clocks(run.lanes, run.subgroup_size, mbarriers)
+        self._parts = [_Part(Mask(own)) for own in roles.parts()]
         self._back = threading.Semaphore(0)
         self._here: dict[int, Array] = {}
+        self._met: dict[int, int] = {}
+        """How often all have come to each barrier."""
         self._agreed: dict[tuple[Op, int], Array] = {}
         self._current = self._parts[0]
         self._error: BaseException | None = None
@@ -60,10 +86,10 @@ class Parts:
             thread.start()
         try:
             while not all(part.is_done for part in self._parts):
-                ready = [p for p in self._parts if not p.is_done and p.waits_at is None]
-                if not ready:
+                ready = next((part for part in self._parts if part.may_go), None)
+                if ready is None:
                     raise self._stuck()
-                self._current = ready[0]
+                self._current, ready.waiting = ready, None
                 self._current.go.release()
                 self._back.acquire()
                 if self._error is not None:
@@ -89,14 +115,18 @@ class Parts:
         self._back.release()
 
     def _stuck(self) -> InterpreterError:
-        part = next(part for part in self._parts if part.waits_at is not None)
-        assert part.waits_at is not None
-        op, number = part.waits_at
-        what = f"named barrier {number}" if number else "barrier"
-        here, first = int(self._here[number].sum()), int(np.argmax(part.mask.bits))
-        return self._run.place(op.location).error(
-            first, f"waits for ever at the {what}, to which {here} instances have come"
-        )
+        waiting = next(part.waiting for part in self._parts if part.waiting is not None)
+        return waiting.never()
+
+    def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None:
+        """The part that runs waits until something is over."""
+        part = self._current
+        if not is_over():
+            part.waiting = _Waiting(is_over, never)
+            self._back.release()
+            part.go.acquire()
+            if self._is_stopped:
+                raise _Stopped
 
     def _again(self, op: Op, number: int) -> InterpreterError:
         return self._run.place(op.location).error(
@@ -116,15 +146,18 @@ class Parts:
         if np.count_nonzero(here) == count:
             del self._here[number]
             self.clocks.meet(number)
-            for other in self._parts:
-                if other.waits_at is not None and other.waits_at[1] == number:
-                    other.waits_at = None
+            self._met[number] = self._met.get(number, 0) + 1
         elif waits:
-            part.waits_at = op, number
-            self._back.release()
-            part.go.acquire()
-            if self._is_stopped:
-                raise _Stopped
+            before, first = self._met.get(number, 0), int(np.argmax(part.mask.bits))
+
+            def never() -> InterpreterError:
+                what = f"named barrier {number}" if number else "barrier"
+                come = int(self._here[number].sum())
+                return self._run.place(op.location).error(
+                    first, f"waits for ever at the {what}, to which {come} instances have come"
+                )
+
+            self.wait(lambda: self._met.get(number, 0) > before, never)
 
     def meet_all(self, op: Op) -> None:
         """The part that runs comes to the barrier of the workgroup."""

@@ -7,12 +7,14 @@ from typing import Protocol
 
 import numpy as np
 
+from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_copies import PendingCopies
 from quod.kernel.interpreter_memory import Buffer, Place, Pointers
 from quod.kernel.interpreter_pending import Tiles
 from quod.kernel.ir import Kernel, Location, Op
 from quod.kernel.semantics import Array
+from quod.kernel.tile_ops import WARPGROUP
 
 Lanes = Array | Pointers
 """One value, or one address, an instance."""
@@ -61,7 +63,11 @@ class Divided(Protocol):
 
     def meet_all(self, op: Op) -> None: ...
 
+    def first_instance(self, op: Op) -> int: ...
+
     def agree(self, op: Op, value: Array) -> Array: ...
+
+    def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None: ...
 
 
 class Run:
@@ -85,7 +91,7 @@ class Run:
         self.iteration_limit = iteration_limit
         self.buffers = buffers
         self.copies = PendingCopies(self.lanes)
-        self.tiles = Tiles(count)
+        self.tiles = Tiles(-(-self.lanes // WARPGROUP))
         self.cluster = kernel.cluster
         self.everyone = Mask(np.ones(self.lanes, np.bool_))
         every = np.arange(self.lanes, dtype=np.uint32)

@@ -19,18 +19,20 @@ from quod.kernel.interpreter_memory import (
     PrivateBuffer,
     SharedBuffer,
 )
-from quod.kernel.interpreter_run import Frame, Mask, Run, array
 
 # Steps as those below, which are looked up here.
+from quod.kernel.interpreter_products import mma_commit as mma_commit
+from quod.kernel.interpreter_products import mma_rows as mma_rows
+from quod.kernel.interpreter_products import mma_tiles as mma_tiles
+from quod.kernel.interpreter_products import mma_wait as mma_wait
+from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.interpreter_tiles import cluster_barrier as cluster_barrier
 from quod.kernel.interpreter_tiles import copy_tile as copy_tile
+from quod.kernel.interpreter_tiles import mbarrier_arrive as mbarrier_arrive
 from quod.kernel.interpreter_tiles import mbarrier_expect as mbarrier_expect
 from quod.kernel.interpreter_tiles import mbarrier_init as mbarrier_init
 from quod.kernel.interpreter_tiles import mbarrier_wait as mbarrier_wait
-from quod.kernel.interpreter_tiles import mma_commit as mma_commit
-from quod.kernel.interpreter_tiles import mma_rows as mma_rows
-from quod.kernel.interpreter_tiles import mma_tiles as mma_tiles
-from quod.kernel.interpreter_tiles import mma_wait as mma_wait
+from quod.kernel.interpreter_tiles import registers as registers
 from quod.kernel.interpreter_together import check_together, forget_accesses
 from quod.kernel.ir import Op
 from quod.kernel.ops import OPS, distances

@@ -69,6 +69,10 @@ class OpDefinition:
     """The rule of `analysis.lane_rules` for an op that computes, if it has one."""
     together: bool = False
     """Whether it stands only where every instance of the workgroup comes."""
+    makes_roles: bool = False
+    """Whether subgroups of a kernel that has it may go their own ways."""
+    arrives: Literal["", "one", "each"] = ""
+    """Who arrives at an mbarrier: one instance of those that come, or each subgroup."""
     capability: Capability | None = None
     """What a machine needs for it."""
     access: AccessKind | None = None

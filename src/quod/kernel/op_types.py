@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from quod.kernel import types
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Block, Function, Op
-from quod.kernel.tile_ops import IN_TILES, SHORT
+from quod.kernel.tile_ops import IN_TILES, MBARRIER_COUNTS, REGISTER_COUNTS, SHORT
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
 
@@ -189,6 +189,13 @@ def named_barrier(op: Op) -> None:
         raise _fail(op, f"a named barrier is of a whole number of instances, not {count}")
 
 
+def registers(op: Op) -> None:
+    _counts(op, 0, 0)
+    count = op.attributes.get("count")
+    if type(count) is not int or count not in REGISTER_COUNTS:
+        raise _fail(op, f"an instance gets 24 to 256 registers, a multiple of 8, not {count}")
+
+
 def store_matrices(op: Op) -> None:
     pointer, words = types.pointer(types.u32, "shared"), op.operands[2:]
     if len(words) not in (1, 2, 4):
@@ -226,6 +233,13 @@ def with_mbarrier(op: Op) -> None:
     _counts(op, len(op.definition.operands), 0)
     further = [types.u32] * (len(op.operands) - 1)
     _expect(op, [types.pointer(types.u64, "shared"), *further])
+
+
+def mbarrier_init(op: Op) -> None:
+    with_mbarrier(op)
+    count = op.attributes.get("count")
+    if type(count) is not int or count not in MBARRIER_COUNTS:
+        raise _fail(op, f"a phase of an mbarrier has 1 to {MBARRIER_COUNTS[-1]} arrivals")
 
 
 def tensor_map_acquire(op: Op) -> None:

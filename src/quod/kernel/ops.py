@@ -208,7 +208,7 @@ _row("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
 _row("num_workgroups", "-> u32", "Workgroups in the grid.")
 _row = partial(
     _define, "Where an instance is, barriers and subgroups", effect="barrier", cost="barriers",
-    type_rule="named_barrier", capability=Capability.NAMED_BARRIERS,
+    type_rule="named_barrier", capability=Capability.NAMED_BARRIERS, makes_roles=True,
 )  # fmt: skip
 _row(
     "named_barrier", "->",
@@ -221,6 +221,13 @@ _row(
     "those do that wait there.", step="named_barrier",
 )  # fmt: skip
 _row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
+_row(
+    "registers", "->",
+    "Gives each instance of its warpgroups, of four subgroups, `count` registers from here on: 24 "
+    "to 256, a multiple of 8. Those of all together are at most what the workgroup began with. "
+    "Machines that cannot move registers do nothing.",
+    effect="write", type_rule="registers", capability=Capability.NAMED_BARRIERS, makes_roles=True,
+)  # fmt: skip
 _row(
     "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
 )  # fmt: skip

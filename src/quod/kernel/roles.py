@@ -1,4 +1,4 @@
-"""Roles: subgroups of a workgroup that go ways of their own, and meet at named barriers.
+"""Roles: subgroups of a workgroup that go ways of their own, and meet at barriers.
 
 A role is what a branch makes whose condition follows from constants and from where an instance is
 in its workgroup, and is the same for all instances of each subgroup: which instances take part is
@@ -22,7 +22,7 @@ from quod.kernel.value import Value
 NAMED_BARRIERS = range(1, 16)
 """Their numbers: 0 is the barrier of the whole workgroup."""
 
-_OF_WORKGROUPS = (Capability.TILE_COPIES, Capability.WARPGROUPS)
+_IN_ROLES = (Capability.NAMED_BARRIERS, Capability.TILE_COPIES, Capability.WARPGROUPS)
 
 
 @frozen(eq=False)
@@ -50,13 +50,18 @@ def is_waiting(op: Op) -> bool:
     return op.name == "named_barrier"
 
 
-def has_named_barriers(kernel: Kernel) -> bool:
-    """Whether subgroups of a kernel meet at named barriers."""
-    return any(_is_meeting(op) for op in _ops(kernel))
+def has_roles(kernel: Kernel) -> bool:
+    """Whether subgroups of a kernel may go their own ways."""
+    return any(op.definition.makes_roles for op in _ops(kernel))
+
+
+def is_of_role(op: Op) -> bool:
+    """Whether it stands, in a kernel of roles, where all instances of a role come."""
+    return op.definition.capability in _IN_ROLES and op.definition.effect != "none"
 
 
 def _is_meeting(op: Op) -> bool:
-    return op.definition.capability is Capability.NAMED_BARRIERS
+    return op.definition.type_rule == "named_barrier"
 
 
 def _ops(kernel: Kernel) -> Iterator[Op]:
@@ -65,25 +70,29 @@ def _ops(kernel: Kernel) -> Iterator[Op]:
 
 
 class Roles:
-    """The meetings of a kernel, and the branches that make its roles."""
+    """The meetings of a kernel, what else it asks of roles, and the branches that make them."""
 
     def __init__(self, kernel: Kernel, uniformity: Uniformity) -> None:
-        """VerificationFailure for a meeting whose instances are not known."""
+        """VerificationFailure for an op of a role whose instances are not known."""
         self._size, self._subgroup = kernel.workgroup_size, kernel.subgroup_size
         self._uniformity = uniformity
         self._known: dict[Value, Array | None] = {}
         self.meetings: list[Meeting] = []
+        self.come: dict[Op, Array] = {}
+        """The instances that come to each op of a role."""
+        self.under: dict[Op, Op] = {}
+        """The innermost op, if any, under which an op of a role stands and that makes no roles."""
         self.branches: set[Op] = set()
         self.sides: list[Array] = []
-        """Of each branch that has meetings in it: the instances that take its first side."""
+        """Of each branch that has ops of roles in it: the instances that take its first side."""
         for function in kernel.functions:
-            for op in filter(_is_meeting, walk(function.block)):
+            for op in filter(is_of_role, walk(function.block)):
                 raise VerificationFailure(
-                    f"{op.name} stands in the function {function.name}; meet in the kernel, or "
+                    f"{op.name} stands in the function {function.name}; roles are the kernel's: "
                     "let it be a plain function of Python",
                     op.location,
                 )
-        self._visit(kernel.block, np.ones(self._size, np.bool_), None)
+        self._visit(kernel.block, np.ones(self._size, np.bool_), None, None)
 
     def parts(self) -> list[Array]:
         """The sets of instances that go the same ways between meetings."""
@@ -92,11 +101,15 @@ class Roles:
             found = [half for part in found for half in (part & side, part & ~side) if half.any()]
         return found
 
-    def _visit(self, block: Block, lanes: Array, divergent: Op | None) -> bool:
-        """Follows a region, for the instances that may come; gives whether it has meetings."""
+    def first_instance(self, op: Op) -> int:
+        """The first instance of those that come to an op of a role."""
+        return int(np.argmax(self.come[op]))
+
+    def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
+        """Follows a region, for the instances that may come; gives whether it has ops of roles."""
         has = False
         for op in block.ops:
-            if _is_meeting(op):
+            if is_of_role(op):
                 has = True
                 if divergent is not None:
                     raise VerificationFailure(
@@ -105,11 +118,15 @@ class Roles:
                         "k.subgroup_id() with a constant",
                         op.location,
                     )
-                self.meetings.append(Meeting(op, lanes))
+                self.come[op] = lanes
+                if under is not None:
+                    self.under[op] = under
+                if _is_meeting(op):
+                    self.meetings.append(Meeting(op, lanes))
             side = self._side(op)
             if side is not None:
                 inner = [
-                    self._visit(region, lanes & of_region, divergent)
+                    self._visit(region, lanes & of_region, divergent, under)
                     for region, of_region in zip(op.regions, (side, ~side), strict=True)
                 ]
                 self.branches.add(op)
@@ -119,7 +136,7 @@ class Roles:
                 continue
             apart = op if self._uniformity.diverges(op) else divergent
             for region in op.regions:
-                has |= self._visit(region, lanes, apart)
+                has |= self._visit(region, lanes, apart, op)
         return has
 
     def _side(self, op: Op) -> Array | None:
@@ -176,13 +193,6 @@ def check_meetings(kernel: Kernel, roles: Roles) -> None:
     by_number: dict[int, list[Meeting]] = {}
     for meeting in roles.meetings:
         by_number.setdefault(meeting.number, []).append(meeting)
-    for op in _ops(kernel):
-        if roles.meetings and op.definition.capability in _OF_WORKGROUPS:
-            raise VerificationFailure(
-                f"{op.name} is of the whole workgroup, whose subgroups go their own ways between "
-                "named barriers",
-                op.location,
-            )
     for number, meetings in by_number.items():
         _check_counts(kernel, number, meetings)
 

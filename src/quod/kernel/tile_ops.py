@@ -29,6 +29,18 @@ IN_TILES = ("f16", "bf16", *SHORT, "f32")
 CLUSTERS = (1, 2, 4, 8)
 """Workgroups of a cluster."""
 
+MBARRIER_COUNTS = range(1, 1 << 20)
+"""How many arrivals a phase of an mbarrier may have."""
+
+REGISTER_COUNTS = range(24, 257, 8)
+"""How many registers an instance of a role may be given."""
+
+SUBGROUP = 32
+"""Instances of a subgroup, where tiles are multiplied."""
+
+WARPGROUP = 4 * SUBGROUP
+"""Instances that have a product together."""
+
 
 def define_tile_ops() -> None:
     """Adds the rows."""
@@ -48,15 +60,21 @@ def define_tile_ops() -> None:
     )  # fmt: skip
     row(
         "mbarrier_init", "ptr<T,shared> I ->",
-        "Makes pointer[index] an mbarrier. A phase of it ends when `mbarrier_expect` was there "
-        "once and as many bytes have come as that said. Others may use it after a barrier, those "
-        "of other workgroups after one of the cluster.",
-        type_rule="with_mbarrier", T=(types.u64,), I=(types.u32,),
+        "Makes pointer[index] an mbarrier. A phase of it ends after `count` arrivals, when as "
+        "many bytes have come as those said. Others may use it after a barrier, those of other "
+        "workgroups after one of the cluster.",
+        type_rule="mbarrier_init", T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_expect", "ptr<T,shared> I u32 ->",
-        "Says how many bytes come in this phase of the mbarrier pointer[index].",
-        type_rule="with_mbarrier", T=(types.u64,), I=(types.u32,),
+        "Says how many bytes come in this phase of the mbarrier pointer[index]: one arrival.",
+        type_rule="with_mbarrier", arrives="one", T=(types.u64,), I=(types.u32,),
+    )  # fmt: skip
+    row(
+        "mbarrier_arrive", "ptr<T,shared> I ->",
+        "Each subgroup arrives once at the mbarrier pointer[index]: what it did before comes "
+        "before what those do that have waited for the phase.",
+        type_rule="with_mbarrier", arrives="each", makes_roles=True, T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "mbarrier_wait", "ptr<T,shared> I u32 ->",

@@ -10,7 +10,8 @@ from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
 from quod.kernel.ops import OPS
-from quod.kernel.roles import Roles, check_meetings, has_named_barriers
+from quod.kernel.role_tiles import check_roles
+from quod.kernel.roles import Roles, check_meetings, has_roles, is_of_role
 from quod.kernel.sums import check_sums
 from quod.kernel.tile_ops import CLUSTERS
 from quod.kernel.types import PointerType
@@ -46,7 +47,8 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     used once and at once; no recursion; barriers and subgroup ops only where every instance of a
     workgroup comes; shared memory and features within those of the machine; sums of products that
     are under way used by further products and waits alone; before a wait for the launches before
-    only arrays that are constant; at named barriers as many instances as they say.
+    only arrays that are constant; at barriers of roles as many instances as they say, and at most
+    the registers that there are.
     """
     _check_calls(kernel)
     for function in kernel.functions:
@@ -59,12 +61,11 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     check_sums(kernel)
     check_dependents(kernel)
     uniformity = uniformity_of(kernel)
-    branches: Collection[Op] = ()
-    if has_named_barriers(kernel):
-        roles = Roles(kernel, uniformity)
+    roles = Roles(kernel, uniformity) if has_roles(kernel) else None
+    if roles is not None:
         check_meetings(kernel, roles)
-        branches = roles.branches
-    _Together(branches).check(kernel.block, uniformity, None, None)
+        check_roles(kernel, roles)
+    _Together(roles).check(kernel.block, uniformity, None, None)
 
 
 def _check_calls(kernel: Kernel) -> None:
@@ -284,13 +285,13 @@ _OF_ONE_SUBGROUP = (Capability.SUBGROUPS, Capability.TENSOR_CORES, Capability.MA
 class _Together:
     """Barriers and subgroup ops stand only where every instance of the workgroup comes.
 
-    Between named barriers subgroups go their own ways: there the latter stand where every instance
-    of a subgroup comes.
+    In a kernel of roles subgroups go their own ways: there the latter stand where every instance of
+    a subgroup comes, and so does what is of roles.
     """
 
-    def __init__(self, roles: Collection[Op]) -> None:
-        """`roles` are branches of which each subgroup takes one side."""
-        self._roles = roles
+    def __init__(self, roles: Roles | None) -> None:
+        self._has_roles = roles is not None
+        self._branches: Collection[Op] = () if roles is None else roles.branches
         self._checked: set[tuple[int, bool, bool]] = set()
 
     def check(
@@ -299,7 +300,9 @@ class _Together:
         """Checks a region that runs under the divergent op, if any, and under one that divides
         subgroups."""
         for op in block.ops:
-            over = in_subgroup if op.definition.capability in _OF_ONE_SUBGROUP else divergent
+            alone = op.definition.capability in _OF_ONE_SUBGROUP
+            alone = alone or (self._has_roles and is_of_role(op))
+            over = in_subgroup if alone else divergent
             if op.definition.together and over is not None:
                 raise VerificationFailure(
                     f"{an(op.name)} that not every instance reaches: it stands under the "
@@ -309,7 +312,7 @@ class _Together:
                 )
             inner = (divergent, in_subgroup)
             if uniformity.diverges(op):
-                inner = (op, in_subgroup if op in self._roles else op)
+                inner = (op, in_subgroup if op in self._branches else op)
             for region in op.regions:
                 self.check(region, uniformity, *inner)
             if op.name == "call":

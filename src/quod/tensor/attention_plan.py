@@ -126,6 +126,22 @@ class WarpgroupPlan:
 
 
 @frozen
+class RolePlan(WarpgroupPlan):
+    """The same with a warpgroup more, which only copies; the others, two, may take `turns`.
+
+    `registers` are those of an instance that copies and of one that multiplies.
+    """
+
+    registers: tuple[int, int] = (40, 232)
+    turns: bool = True
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 128 * (self.warpgroups + 1)
+
+
+@frozen
 class WarpgroupGradientPlan:
     """Each four subgroups of a workgroup have 64 rows, `warpgroups` times, of two tensors.
 

@@ -19,8 +19,9 @@ from quod.kernel.builder_tiles import TiledArray
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.attention_kernel import AttentionForm, Sequence, inverse_of, log_sum, part_of
-from quod.tensor.attention_plan import WarpgroupPlan
-from quod.tensor.attention_warpgroups import HeadOf, WarpgroupAttention
+from quod.tensor.attention_plan import RolePlan, WarpgroupPlan
+from quod.tensor.attention_roles import RoleAttention
+from quod.tensor.attention_warpgroups import Found, HeadOf, WarpgroupAttention
 from quod.tensor.quads import lane_of
 
 
@@ -53,18 +54,22 @@ def _attention(
         ))
     ]  # fmt: skip
     stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
-    work = WarpgroupAttention(
+    kind = RoleAttention if isinstance(plan, RolePlan) else WarpgroupAttention
+    work = kind(
         k, element, plan, (own[0], own[1], own[2]), first, sequence.seen, stop, factor
     )  # fmt: skip
-    found = work.run()
-    inverses = [inverse_of(k, total) for total in found.totals]
-    work.store(part_of(k, out, head, queries, size), queries, found, inverses)
-    if form.sums:
-        target = part_of(k, log_sums[0], head, queries, k.constant(1, u32))
-        for half, (top, total) in enumerate(zip(found.tops, found.totals, strict=True)):
-            row, log = work.row + 8 * half, log_sum(k, top, total)
-            with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):
-                target[row] = log
+
+    def finish(found: Found) -> None:
+        inverses = [inverse_of(k, total) for total in found.totals]
+        work.store(part_of(k, out, head, queries, size), queries, found, inverses)
+        if form.sums:
+            target = part_of(k, log_sums[0], head, queries, k.constant(1, u32))
+            for half, (top, total) in enumerate(zip(found.tops, found.totals, strict=True)):
+                row, log = work.row + 8 * half, log_sum(k, top, total)
+                with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):
+                    target[row] = log
+
+    work.attend(finish)
 
 
 def _kernel(element: Type, *, sums: bool) -> KernelDefinition:

@@ -27,7 +27,7 @@ _WORDS = LINE // 4
 """Words of a line."""
 _SLAB = LINE // 2
 """Elements of a line, of which a head has one or two."""
-_STAGES = 2
+STAGES = 2
 
 
 @frozen(eq=False)
@@ -48,9 +48,14 @@ class Found:
 
 
 class HeadTiles:
-    """Tiles of lines of a head, in slabs of 64 elements."""
+    """Tiles of lines of a head, in slabs of 64 elements.
 
-    def __init__(self, k: Builder, size: int, of: HeadOf, lines: int, stages: int) -> None:
+    Where `readers` subgroups say when they have read one, a stage of it is free once they have.
+    """
+
+    def __init__(
+        self, k: Builder, size: int, of: HeadOf, lines: int, stages: int, readers: int = 0
+    ) -> None:
         self._k, self._of, self._lines = k, of, lines
         self._slab = lines * _WORDS
         self._count = size // _SLAB
@@ -59,6 +64,10 @@ class HeadTiles:
         self._arrived = k.shared(u64, stages)
         for stage in range(stages):
             k.mbarrier_init(self._arrived, stage)
+        if readers:
+            self._read = k.shared(u64, stages)
+            for stage in range(stages):
+                k.mbarrier_init(self._read, stage, readers)
 
     def copy(self, first: Value, stage: Value | int, head: Value | None = None) -> None:
         """Begins to copy the lines from `first` on, of another head if that is given."""
@@ -72,6 +81,14 @@ class HeadTiles:
 
     def wait(self, stage: Value | int, phase: Value | int) -> None:
         self._k.mbarrier_wait(self._arrived, stage, phase)
+
+    def release(self, stage: Value | int) -> None:
+        """This subgroup has read a stage."""
+        self._k.mbarrier_arrive(self._read, stage)
+
+    def wait_until_read(self, stage: Value | int, phase: Value) -> None:
+        """All have read a stage as often as `phase` says; none is before the first."""
+        self._k.mbarrier_wait(self._read, stage, phase ^ 1)
 
     def rows(self, stage: Value | int, at: int, first: Value | int = 0) -> TileOperand:
         """16 elements of lines from `first` on, which are summed over."""
@@ -88,6 +105,9 @@ class HeadTiles:
 class WarpgroupAttention:
     """Some queries of a head and the keys that they see; each four subgroups have 64 queries."""
 
+    readers = 0
+    """Subgroups that say when they have read a tile."""
+
     def __init__(
         self, k: Builder, element: Type, plan: WarpgroupPlan, heads: tuple[HeadOf, HeadOf, HeadOf],
         first: Value, seen: Callable[[Value], Value], count: Value, factor: Value,
@@ -97,25 +117,48 @@ class WarpgroupAttention:
         self._k, self._element, self._plan, self._factor = k, element, plan, factor
         self._first, self._seen, self._count = first, seen, count
         rows, keys = plan.tile
-        of_q, of_keys, of_values = heads
-        for head in heads:
-            k.tensor_map_acquire(head.array.tensor_map)
+        of_q, of_keys, of_values = self._heads = heads
+        if not self.readers:
+            self._acquire()
         self._queries = HeadTiles(k, plan.size, of_q, rows, 1)
-        self._keys = HeadTiles(k, plan.size, of_keys, keys, _STAGES)
-        self._values = HeadTiles(k, plan.size, of_values, keys, _STAGES)
+        self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, self.readers)
+        self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.readers)
         # Of its first instance, so that the assembler sees that a subgroup has one place.
-        self._own = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+        self._own = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
         self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         """The first of this instance's two queries; the other is eight further."""
+
+    def _acquire(self) -> None:
+        """Makes the tensor maps known to those who copy."""
+        for head in self._heads:
+            self._k.tensor_map_acquire(head.array.tensor_map)
+
+    def _warpgroup(self) -> Value:
+        """The number of this instance's warpgroup among those that have queries."""
+        return self._k.local_id() >> 7
+
+    def attend(self, finish: Callable[[Found], None]) -> None:
+        """Finds what there is, and has instances that have queries finish with it."""
+        finish(self.run())
+
+    def _tiles(self) -> Value:
+        """Tiles of keys: one at least, whose weights are zero where nothing is seen."""
+        k, keys = self._k, self._plan.keys
+        return k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
+
+    def _whole(self, last: Value) -> Value:
+        """The first tile that needs a mask, from 1 to the last one: not all queries see all keys
+        of it."""
+        k = self._k
+        seen = self._seen(self._first) // self._plan.keys
+        return k.maximum(k.minimum(seen, last), k.constant(1, u32))
 
     def run(self) -> Found:
         """What the queries find. The greatest products are times the factor there, and -3.4e38
         where no key was seen."""
-        k, plan, keys = self._k, self._plan, self._plan.keys
-        # One at least: where nothing is seen, its weights are zero.
-        tiles = k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
+        k, plan, tiles = self._k, self._plan, self._tiles()
         self._queries.copy(self._first, 0)
-        for step in range(_STAGES):
+        for step in range(STAGES):
             self._copy(self._keys, k.constant(step, u32), tiles)
             self._copy(self._values, k.constant(step, u32), tiles)
         k.barrier()
@@ -124,7 +167,7 @@ class WarpgroupAttention:
         found = Found([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
         logits = k.mma_wait(0, self._products(k.constant(0, u32)))
         k.barrier()
-        self._copy(self._keys, k.constant(_STAGES, u32), tiles)
+        self._copy(self._keys, k.constant(STAGES, u32), tiles)
         # The first tile has no values before it, and the last one no keys after it.
         last = tiles - 1
         with k.if_(last > 0) as more:
@@ -132,9 +175,8 @@ class WarpgroupAttention:
             words, after, _ = self._weighed(logits, k.constant(0, u32), found, masked=True)
             following = k.mma_wait(0, following)
             k.barrier()
-            self._copy(self._keys, k.constant(_STAGES + 1, u32), tiles)
-            # Tiles of keys that all queries see need no masks.
-            whole = k.maximum(k.minimum(self._seen(self._first) // keys, last), k.constant(1, u32))
+            self._copy(self._keys, k.constant(STAGES + 1, u32), tiles)
+            whole = self._whole(last)
             carried = (following, words, after.tops, after.totals, found.sums)
             carried = self._loop(k.constant(1, u32), whole, tiles, carried, masked=False)
             logits_, words, tops, totals, sums = self._loop(
@@ -151,14 +193,21 @@ class WarpgroupAttention:
             more.give((words, after.tops, after.totals, found.sums))
         words, tops, totals, sums = more.results
         sums = k.mma_wait(0, self._add(last, words, sums))
+        return self._found(tops, totals, sums)
+
+    def _found(
+        self, tops: Sequence[Value], totals: Sequence[Value], sums: Sequence[Value]
+    ) -> Found:
+        """What four instances found, each of some keys."""
+        k, least = self._k, self._k.constant(LEAST, f32)
         for distance in (1, 2):
             totals = [total + k.shuffle(total, lane_of(k) ^ distance) for total in totals]
         tops = [k.select(top == LEAST, least, top * self._factor) for top in tops]
-        return Found(tops, totals, list(sums))
+        return Found(list(tops), list(totals), list(sums))
 
     def _copy(self, tiles: HeadTiles, step: Value, count: Value) -> None:
         with self._k.if_(step < count):
-            tiles.copy(step * self._plan.keys, step & (_STAGES - 1))
+            tiles.copy(step * self._plan.keys, step & (STAGES - 1))
 
     @staticmethod
     def _scaled(sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
@@ -181,14 +230,14 @@ class WarpgroupAttention:
             following, sums = k.mma_wait(0, following), k.mma_wait(0, sums)
             # All are done with the keys after this step and the values before it.
             k.barrier()
-            self._copy(self._keys, step + (_STAGES + 1), tiles)
-            self._copy(self._values, step + (_STAGES - 1), tiles)
+            self._copy(self._keys, step + (STAGES + 1), tiles)
+            self._copy(self._values, step + (STAGES - 1), tiles)
             loop.next((following, words, after.tops, after.totals, self._scaled(sums, scales)))
         return loop.results
 
     def _products(self, step: Value) -> Values:
         """Begins the products of queries and a tile of keys."""
-        k, stage = self._k, step & (_STAGES - 1)
+        k, stage = self._k, step & (STAGES - 1)
         self._keys.wait(stage, step >> 1)
         k.mma_begin()
         sums: Values = (k.constant(0.0, f32),) * (self._plan.keys // 2)
@@ -200,7 +249,7 @@ class WarpgroupAttention:
 
     def _add(self, step: Value, words: list[Values], sums: Sequence[Value]) -> Values:
         """Begins to add the values of a tile, by their weights."""
-        k, stage = self._k, step & (_STAGES - 1)
+        k, stage = self._k, step & (STAGES - 1)
         self._values.wait(stage, step >> 1)
         k.mma_begin()
         made = tuple(sums)

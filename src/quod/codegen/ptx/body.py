@@ -55,6 +55,19 @@ class Module(Protocol):
     def function(self, function: Function) -> str:
         """The name of a device function that is called."""
 
+    @property
+    def has_roles(self) -> bool:
+        """Whether subgroups of the kernel go their own ways."""
+
+    def makes_roles(self, op: Op) -> bool:
+        """Whether it is a branch of which each warp takes one side."""
+
+    def first_instance(self, op: Op) -> int:
+        """The first instance of those that come to an op together."""
+
+    def registers_at_entry(self) -> int:
+        """The registers of an instance, which are now known to be moved between roles."""
+
 
 class BodyEmitter:
     """The body of an entry point or a function, by the rules that it is given."""

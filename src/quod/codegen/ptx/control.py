@@ -20,7 +20,8 @@ _PREDICATED_EFFECTS = ("none", "read", "write")
 
 
 def _branch(body: BodyEmitter, op: Op) -> str:
-    return "bra" if body.uniformity.diverges(op) else "bra.uni"
+    parts_warps = body.uniformity.diverges(op) and not body.module.makes_roles(op)
+    return "bra" if parts_warps else "bra.uni"
 
 
 def _move(body: BodyEmitter, target: str, value: Value, source: str) -> None:

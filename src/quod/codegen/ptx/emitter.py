@@ -24,7 +24,9 @@ from quod.errors import KernelError
 from quod.kernel import types
 from quod.kernel.ir import Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
+from quod.kernel.registers import at_entry
 from quod.kernel.registry import default_machines, emitters
+from quod.kernel.roles import find_roles, has_roles
 from quod.kernel.types import PointerType, Type
 from quod.kernel.uniformity import Uniformity
 from quod.kernel.value import Value
@@ -74,6 +76,8 @@ class ModuleEmitter:
             if op.operands and op.operands[-1].type is types.cc
             for operand in op.operands[-1:]
         }
+        self._roles = find_roles(kernel) if has_roles(kernel) else None
+        self._moves_registers = False
         self._version = self.architecture.version
         self._specific = False
         self._shared_bytes = 0
@@ -90,6 +94,23 @@ class ModuleEmitter:
     def require_specific(self) -> None:
         """Notes that an instruction is this architecture's alone."""
         self._specific = True
+
+    @property
+    def has_roles(self) -> bool:
+        return self._roles is not None
+
+    def makes_roles(self, op: Op) -> bool:
+        """Whether it is a branch of which each warp takes one side."""
+        return self._roles is not None and op in self._roles.branches
+
+    def first_instance(self, op: Op) -> int:
+        """The first instance of those that come to an op together."""
+        return 0 if self._roles is None else self._roles.first_instance(op)
+
+    def registers_at_entry(self) -> int:
+        """The registers of an instance, which are now known to be moved between roles."""
+        self._moves_registers = True
+        return at_entry(self.kernel.workgroup_size, self.kernel.resident)
 
     def place_shared(self, op: Op) -> int:
         """The byte in shared memory where an array begins."""
@@ -123,8 +144,9 @@ class ModuleEmitter:
         slots = parameter_layout([value.type for value in self.kernel.block.arguments])
         lines = (*[None] * len(head), *self._where)
         return PtxModule(
-            "\n".join([*head, *self._text]) + "\n", entry, tuple(slots), dynamic, lines
-        )
+            "\n".join([*head, *self._text]) + "\n", entry, tuple(slots), dynamic, lines,
+            self._moves_registers,
+        )  # fmt: skip
 
     def _head(self, dynamic: int) -> list[str]:
         major, minor = self._version
@@ -172,8 +194,9 @@ class ModuleEmitter:
             self._append(text + ("," if number < len(declared) - 1 else ""), kernel.location)
         self._append(")", kernel.location)
         self._append(f".maxntid {kernel.workgroup_size}", kernel.location)
-        if kernel.resident:
-            self._append(f".minnctapersm {kernel.resident}", kernel.location)
+        if kernel.resident or self._moves_registers:
+            # Without it the assembler knows of no registers that could be moved.
+            self._append(f".minnctapersm {max(kernel.resident, 1)}", kernel.location)
         if kernel.cluster > 1:
             self._append(".explicitcluster", kernel.location)
             self._append(f".reqnctapercluster {kernel.cluster}, 1, 1", kernel.location)

@@ -23,6 +23,8 @@ _SINCE_80 = frozenset((
 _SINCE_89 = frozenset((Capability.FLOATS8, Capability.FLOAT8_CORES))
 _OVERLAPPING_SINCE = 90
 """The compute capability, times ten."""
+_MOVING_SINCE = 90
+"""Of the instructions of one architecture alone."""
 _WITH_WARPGROUPS = "sm_90a"
 """Of one architecture alone: the next has other instructions."""
 
@@ -75,6 +77,11 @@ def architecture(name: str) -> Architecture:
 def overlaps(arch: str) -> bool:
     """Whether launches on an architecture may begin while the one before them ends."""
     return architecture(arch).capability >= _OVERLAPPING_SINCE
+
+
+def moves_registers(arch: str) -> bool:
+    """Whether warpgroups of an architecture can give registers up, and get others."""
+    return arch.endswith("a") and architecture(arch).capability >= _MOVING_SINCE
 
 
 def architecture_of(major: int, minor: int) -> str:

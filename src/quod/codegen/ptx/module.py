@@ -49,7 +49,8 @@ class PtxModule:
 
     `entry` is its name in the module. `dynamic_shared_bytes` is what the launch must ask for: 0
     where the shared memory is declared in the text. `lines` has a Python line, or None, for each
-    line of the text.
+    line of the text. Where it `moves_registers` linkers leave that out (remark C7504), and so the
+    driver is to load the text itself.
     """
 
     text: str
@@ -57,6 +58,7 @@ class PtxModule:
     parameters: tuple[ParameterSlot, ...]
     dynamic_shared_bytes: int
     lines: tuple[Location | None, ...]
+    moves_registers: bool = False
 
     def source_of(self, line: int) -> Location | None:
         """The Python line that a line of the text came from, counted from 1 as assemblers do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
+from quod.codegen.ptx.machine import DEFAULT_ARCH, moves_registers
 from quod.codegen.ptx.rules import RULES as ELEMENTWISE
 from quod.codegen.ptx.types import bits_or_float, register_kind, suffix
 from quod.errors import KernelError
@@ -32,6 +33,18 @@ def _named_barrier(instruction: str) -> Rule:
         body.line(f"bar.{instruction} {op.attributes['number']}, {op.attributes['count']};")
 
     return rule
+
+
+def _registers(body: BodyEmitter, op: Op) -> None:
+    """A hint where registers cannot be moved."""
+    if not moves_registers(body.module.machine.arch or DEFAULT_ARCH):
+        return
+    body.require(op, (8, 0), 90)
+    body.module.require_specific()
+    count, entry = op.attributes["count"], body.module.registers_at_entry()
+    if count != entry:
+        way = "inc" if count > entry else "dec"
+        body.line(f"setmaxnreg.{way}.sync.aligned.u32 {count};")
 
 
 def _members(body: BodyEmitter, op: Op) -> str:
@@ -139,6 +152,7 @@ RULES: dict[str, Rule] = {
     "barrier": _barrier,
     "named_barrier": _named_barrier("sync"),
     "named_barrier_arrive": _named_barrier("arrive"),
+    "registers": _registers,
     "print": _left_out,
     "assert": _left_out,
 }

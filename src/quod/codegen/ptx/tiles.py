@@ -21,10 +21,22 @@ _WINDOW = 1 << 18  # what a descriptor reaches of the workgroup's memory
 _SWIZZLED_BY_128 = 1 << 30  # of the descriptor's upper half
 
 
-def _first(body: BodyEmitter) -> str:
-    """The guard of what one thread does."""
+def _first(body: BodyEmitter, op: Op) -> str:
+    """The guard of what one thread does, the first one of those that come."""
     thread = body.shared_result("r", "mov.u32", "%tid.x")
-    return f"@{body.shared_result('p', 'setp.eq.u32', f'{thread}, 0')}"
+    first = body.module.first_instance(op)
+    return f"@{body.shared_result('p', 'setp.eq.u32', f'{thread}, {first}')}"
+
+
+def _first_of_warp(body: BodyEmitter) -> str:
+    """The guard of what one thread of each warp does."""
+    lane = body.shared_result("r", "mov.u32", "%laneid")
+    return f"@{body.shared_result('p', 'setp.eq.u32', f'{lane}, 0')}"
+
+
+def _gather_warp(body: BodyEmitter) -> None:
+    """What threads of a warp did comes before what one of them tells."""
+    body.line("bar.warp.sync 0xffffffff;")
 
 
 def _cluster_rank(body: BodyEmitter, op: Op) -> None:
@@ -46,8 +58,8 @@ def _cluster_barrier(body: BodyEmitter, op: Op) -> None:
 def _mbarrier_init(body: BodyEmitter, op: Op) -> None:
     body.require(op, _SINCE, 90)
     place = address_of(body, *op.operands).text()
-    first = _first(body)
-    body.line(f"{first} mbarrier.init.shared::cta.b64 {place}, 1;")
+    first = _first(body, op)
+    body.line(f"{first} mbarrier.init.shared::cta.b64 {place}, {op.attributes['count']};")
     body.line(f"{first} fence.mbarrier_init.release.cluster;")
 
 
@@ -55,7 +67,15 @@ def _mbarrier_expect(body: BodyEmitter, op: Op) -> None:
     pointer, index, count = op.operands
     place = address_of(body, pointer, index).text()
     expected = f"{place}, {body.get(count)}"
-    body.line(f"{_first(body)} mbarrier.arrive.expect_tx.shared::cta.b64 _, {expected};")
+    if body.module.has_roles:
+        _gather_warp(body)
+    body.line(f"{_first(body, op)} mbarrier.arrive.expect_tx.shared::cta.b64 _, {expected};")
+
+
+def _mbarrier_arrive(body: BodyEmitter, op: Op) -> None:
+    place = address_of(body, *op.operands).text()
+    _gather_warp(body)
+    body.line(f"{_first_of_warp(body)} mbarrier.arrive.shared::cta.b64 _, {place};")
 
 
 def _mbarrier_wait(body: BodyEmitter, op: Op) -> None:
@@ -71,7 +91,9 @@ def _mbarrier_wait(body: BodyEmitter, op: Op) -> None:
 def _tensor_map_acquire(body: BodyEmitter, op: Op) -> None:
     body.require(op, (8, 3), 90)
     place = body.get(op.operands[0])
-    body.line(f"{_first(body)} fence.proxy.tensormap::generic.acquire.sys [{place}], 128;")
+    # Copies may be of any role, whose first thread asks for them.
+    first = _first_of_warp(body) if body.module.has_roles else _first(body, op)
+    body.line(f"{first} fence.proxy.tensormap::generic.acquire.sys [{place}], 128;")
 
 
 def _copy_tile(body: BodyEmitter, op: Op) -> None:
@@ -84,9 +106,10 @@ def _copy_tile(body: BodyEmitter, op: Op) -> None:
         everyone = body.shared_result("h", "mov.b16", str((1 << body.module.kernel.cluster) - 1))
         mask = f", {everyone}"
     target, barrier = (address_of(body, *place).text() for place in ((shared, to), (bars, bar)))
+    source = f"[{body.get(tensor_map)}, {{{start}}}]"
     body.line(
-        f"{_first(body)} cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx"
-        f"::bytes{many} {target}, [{body.get(tensor_map)}, {{{start}}}], {barrier}{mask};"
+        f"{_first(body, op)} cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier"
+        f"::complete_tx::bytes{many} {target}, {source}, {barrier}{mask};"
     )
 
 
@@ -182,6 +205,7 @@ RULES: dict[str, Rule] = {
     "cluster_barrier": _cluster_barrier,
     "mbarrier_init": _mbarrier_init,
     "mbarrier_expect": _mbarrier_expect,
+    "mbarrier_arrive": _mbarrier_arrive,
     "mbarrier_wait": _mbarrier_wait,
     "tensor_map_acquire": _tensor_map_acquire,
     "copy_tile": _copy_tile,

@@ -2,6 +2,7 @@
 
 The driver's own linker assembles, so nothing but the driver is needed. Entries of the cache are as
 the CPU's (`compiled_code`): code by its text, and the text's key by what the text follows from.
+Where registers move between roles the text itself is loaded, and the driver keeps the code.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from quod.codegen.pointers import pointer_uses
@@ -164,32 +166,56 @@ def assemble(driver: Driver, text: str) -> bytes:
     Raises CudaError, whose text ends with what the assembler said.
     """
     api = driver.api
-    option = api.CUjit_option
-    log = bytearray(_LOG_BYTES)
-    names = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+    log, names = bytearray(_LOG_BYTES), _log_options(driver)
     # The state keeps the addresses of the values; `log` lives until it is destroyed.
     state = driver.cuLinkCreate(len(names), names, [log, len(log)])
     try:
         data = text.encode() + b"\0"
-        try:
+        with _with_log(log):
             driver.cuLinkAddData(
                 state, api.CUjitInputType.CU_JIT_INPUT_PTX, data, len(data), b"kernel.ptx",
                 0, [], [],
             )  # fmt: skip
             address, size = driver.cuLinkComplete(state)
-        except CudaError as error:
-            said = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
-            raise CudaError(error.call, error.code, said or error.text) from error
         return ctypes.string_at(address, size)
     finally:
         driver.cuLinkDestroy(state)
+
+
+def loadable_text(driver: Driver, text: str) -> bytes:
+    """PTX as the driver loads it itself, which it has done once: its own cache has the code.
+
+    Raises CudaError as `assemble` does.
+    """
+    log, names = bytearray(_LOG_BYTES), _log_options(driver)
+    data = text.encode() + b"\0"
+    with _with_log(log):
+        module = driver.cuModuleLoadDataEx(data, len(names), names, [log, len(log)])
+    driver.cuModuleUnload(module)
+    return data
+
+
+def _log_options(driver: Driver) -> list[Any]:
+    option = driver.api.CUjit_option
+    return [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+
+
+@contextmanager
+def _with_log(log: bytearray) -> Iterator[None]:
+    """A CudaError that is raised gets what the assembler said."""
+    try:
+        yield
+    except CudaError as error:
+        said = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+        raise CudaError(error.call, error.code, said or error.text) from error
 
 
 def _assembled(
     driver: Driver, kernel: Kernel, module: PtxModule, key: str, cache: CompileCache
 ) -> bytes:
     try:
-        return assemble(driver, module.text)
+        # Linked code would have its registers where they are: see `PtxModule`.
+        return (loadable_text if module.moves_registers else assemble)(driver, module.text)
     except CudaError as error:
         if error.is_sticky or error.is_out_of_memory:
             raise

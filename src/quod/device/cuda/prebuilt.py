@@ -1,9 +1,10 @@
 """Kernels assembled ahead of time: a folder of cubins that is shipped, and how a device reads it.
 
 A folder of each architecture holds `manifest.json` and the cubins, each named after the SHA-256 of
-the PTX that it was assembled from. An entry is found by that text, so that one of other sources is
-none; or by what the text follows from, Quod's sources among it, without tracing. Its seal fits its
-facts, and its digest its code. What does not fit is compiled in its place, after a warning.
+the PTX that it was assembled from, or is where linkers would leave something out of it. An entry is
+found by that text, so that one of other sources is none; or by what the text follows from, Quod's
+sources among it, without tracing. Its seal fits its facts, and its digest its code. What does not
+fit is compiled in its place, after a warning.
 
 Code from the folder runs as the user, so it is read as the cache is: see `quod.device.own_folder`.
 """

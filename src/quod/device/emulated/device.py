@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -74,6 +74,7 @@ class EmulatedDevice(OpenedDevice):
     ``wgsl`` what is traced for portable WGSL, within the limits of that.
     `workgroup` is how many instances a workgroup has by default, `arch` the architecture that
     kernels are traced for, `shared_bytes_limit` less shared memory than it has,
+    where it is ``ptx`` kernels may have `tiles`, without clusters,
     `memory_budget` both what plans may count on and all the memory there is, `largest_buffer` a
     smaller one than the executor's, and `target` what WGSL is traced for.
 
@@ -101,6 +102,7 @@ class EmulatedDevice(OpenedDevice):
         largest_buffer: int | None = None,
         target: wgsl_machine.WgslTarget = _WGSL,
         seed: int = 1,
+        tiles: bool = False,
     ) -> None:
         if executor not in EXECUTORS:
             raise DeviceError(f"executor {executor!r} is none of {', '.join(EXECUTORS)}")
@@ -120,6 +122,7 @@ class EmulatedDevice(OpenedDevice):
         self.memory = EmulatedMemory(self.space, self.memory_budget)
         self._shared_bytes_limit = shared_bytes_limit
         self._wgsl = target
+        self._tiles = tiles
         reach = self._wgsl.limits.binding_bytes if executor == "wgsl" else UNLIMITED
         self.largest_buffer = largest_buffer or reach
         self._kernels: KernelTable[EmulatedKernel] = KernelTable()
@@ -134,16 +137,16 @@ class EmulatedDevice(OpenedDevice):
         machine = ptx_machine.ptx_machine(
             lanes, self.arch, shared_bytes_limit=self._shared_bytes_limit
         )
-        if self.executor == "ptx":
-            # Whose interpreter knows no tiles.
+        if self.executor == "ptx" and not self._tiles:
             return replace(machine, features=machine.features - _TILES)
         return machine
 
     def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
-        """Memory for the maps of some arrays: what the interpreter compares copies with."""
+        """Memory for the maps of some arrays: what the interpreter compares copies with, or reads
+        instead where it runs PTX."""
         words = np.zeros((len(arrays), MAP_BYTES // 8), np.uint64)
         for row, array in zip(words, arrays, strict=True):
-            row[:4] = array.length, array.height, array.planes, array.lines
+            row[:5] = array.length, array.height, array.planes, array.lines, array.address
         return self.upload(words)
 
     def compile(
@@ -217,11 +220,17 @@ class EmulatedDevice(OpenedDevice):
         `waiting` is called where instances wait for the launches before this one.
         """
         check_launch(kernel, groups)
-        arrays = kernel.arrays(arguments, functools.partial(self._reached_bytes, kernel))
+        given = list(arguments)
+        arrays = kernel.arrays(given, functools.partial(self._reached_bytes, kernel))
         if self.executor != "ptx":
             kernel.run(groups, arrays, waiting)
-        else:
-            self._run_text(kernel, groups, arrays, waiting)
+            return
+        addresses = {
+            number: argument.address
+            for number, argument in enumerate(given)
+            if isinstance(argument, Buffer)
+        }
+        self._run_text(kernel, groups, arrays, waiting, addresses)
 
     def _reached_bytes(self, kernel: EmulatedKernel, memory: Memory) -> Array:
         check_reach(f"an argument of {kernel.name}", memory.nbytes, self.largest_buffer)
@@ -229,14 +238,15 @@ class EmulatedDevice(OpenedDevice):
 
     def _run_text(
         self, kernel: EmulatedKernel, groups: int, given: list[Any],
-        waiting: Callable[[], None] | None,
+        waiting: Callable[[], None] | None, addresses: Mapping[int, int],
     ) -> None:  # fmt: skip
         from quod.codegen.ptx.interpreter import interpret_ptx
 
         module = kernel.module
         interpret_ptx(
-            module.text, groups, given, dynamic_shared=module.dynamic_shared_bytes, waiting=waiting
-        )
+            module.text, groups, given, dynamic_shared=module.dynamic_shared_bytes,
+            waiting=waiting, addresses=addresses,
+        )  # fmt: skip
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's."""

@@ -32,6 +32,7 @@ _UNSET = 0xDEAD_BEEF_DEAD_BEEF
 SPECIAL = {
     "%tid.x", "%ntid.x", "%ctaid.x", "%nctaid.x", "%laneid", "%lanemask_eq", "%lanemask_lt",
     "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%tid.y", "%tid.z", "%ctaid.y", "%ctaid.z",
+    "%cluster_ctarank",
 }  # fmt: skip
 
 

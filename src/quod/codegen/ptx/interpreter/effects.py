@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ class Run(Protocol):
 
     live: Array
     memory: Memory
+    tiles: Any
     groups: Array
     lanes: Array
     warps: Array
@@ -27,6 +28,9 @@ class Run(Protocol):
 
     def wait_for_launches(self) -> None:
         """Instances wait for the launches before this one."""
+
+    def move_registers(self, instruction: Instruction, count: int, mask: Array) -> None:
+        """Instances have so many registers from here on."""
 
     def touched(self, numbers: Array, mask: Array) -> Array:
         """Which warps or workgroups, by the number of each lane's, have a lane in a mask."""
@@ -211,6 +215,14 @@ def _nothing(instruction: Instruction, operands: Operands) -> Code:
 
 def fence(instruction: Instruction, operands: Operands) -> Code:
     """membar and fence: accesses happen in the order of the text here."""
+    match instruction.opcode[1:]:
+        case ("mbarrier_init", "release", "cluster"):
+            operands.count(0)
+            return _nothing(instruction, operands)
+        case ("proxy", "tensormap:generic", "acquire", "sys"):
+            # Maps are as they were when the launch began.
+            operands.count(2)
+            return _nothing(instruction, operands)
     operands.count(0)
     if not set(instruction.opcode[1:]) <= {*_ORDERS, "gl"}:
         raise instruction.error("is no fence that is known here")

@@ -115,6 +115,16 @@ class Memory:
                 f"is not a multiple of {size * count}",
             )
 
+    def buffer(self, argument: int) -> Buffer:
+        """The memory of an argument."""
+        return self._buffers[argument]
+
+    def load_halves(self, argument: int, offsets: Array, lane: int, place: Place) -> Array:
+        """Elements of 16 bits of an argument's memory, for one lane."""
+        lanes = np.full(len(offsets), lane)
+        (found,) = self._buffers[argument].load(offsets, lanes, types.u16, 1, place)
+        return found
+
     def load(
         self, instruction: Instruction, space: str, addresses: Array, mask: Array,
         bits: int, count: int, constant: bool,

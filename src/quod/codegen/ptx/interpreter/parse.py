@@ -56,6 +56,8 @@ class Routine:
     parameters: list[Parameter]
     results: list[Parameter] = field(default_factory=list)
     workgroup_size: int = 0
+    resident: int = 0
+    """Workgroups of it that a multiprocessor is to have room for, if the text says so."""
     registers: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Type by name; for a range such as %r<9>, by prefix with the count of its registers."""
     passed: dict[str, Parameter] = field(default_factory=dict)
@@ -207,6 +209,10 @@ class _Parser:
         if size is None:
             raise self._error("the entry has no .maxntid, which says how many instances run", line)
         routine.workgroup_size = self._number(size[1], line)
+        if ".reqnctapercluster" in directives:
+            raise self._error("clusters of workgroups are not known here", line)
+        resident = re.search(r"\.minnctapersm\s+(\d+)", directives)
+        routine.resident = self._number(resident[1], line) if resident else 0
         self._entry = routine
         return routine
 

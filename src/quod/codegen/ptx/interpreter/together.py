@@ -12,6 +12,7 @@ from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, w
 from quod.codegen.ptx.interpreter.effects import Decoder, Run, address_in, parts_of
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.kernel import matrices
+from quod.kernel.tile_ops import REGISTER_COUNTS
 
 _FLOATS8 = ("e4m3", "e5m2")
 
@@ -100,6 +101,24 @@ def _check_members(instruction: Instruction, run: Run, members: Array, mask: Arr
     absent = run.live & ~mask & ((named[run.warps] >> run.lanes & np.uint32(1)) == 1)
     if absent.any():
         raise place.error(int(np.argmax(absent)), "does not come where its warp waits for it")
+
+
+def move_registers(instruction: Instruction, operands: Operands) -> Code:
+    """setmaxnreg: warps give registers up, or get some."""
+    match instruction.opcode[1:]:
+        case ("inc" | "dec", "sync", "aligned", "u32"):
+            operands.count(1)
+        case _:
+            raise instruction.error("moves no registers in a way that is known here")
+    count = operands.number(instruction.operands[0])
+    if count not in REGISTER_COUNTS:
+        raise instruction.error("gives an instance no multiple of 8 registers from 24 to 256")
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
+        run.move_registers(instruction, count, mask)
+
+    return effect(act)
 
 
 def shuffle(instruction: Instruction, operands: Operands) -> Code:
@@ -309,5 +328,6 @@ TOGETHER: dict[str, Decoder] = {
     "ldmatrix": load_matrices,
     "stmatrix": store_matrices,
     "mma": multiply_matrices,
+    "setmaxnreg": move_registers,
 }
 """The decoders of the instructions that lanes execute together."""

@@ -1,0 +1,50 @@
+"""Registers that warps of one workgroup move between them while they run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.codegen.ptx.interpreter.arithmetic import Array
+from quod.codegen.ptx.interpreter.memory import Memory
+from quod.codegen.ptx.interpreter.parse import Instruction, Routine
+from quod.kernel.registers import at_entry
+
+_WARPGROUP = 128
+
+
+class Registers:
+    """How many each instance of some workgroups has."""
+
+    def __init__(self, entry: Routine, memory: Memory, lanes: int) -> None:
+        self._width, self._is_known, self._memory = entry.workgroup_size, entry.resident > 0, memory
+        self._first = at_entry(self._width, entry.resident)
+        self._of = np.full(lanes, self._first)
+        self._last: Instruction | None = None
+
+    def move(self, instruction: Instruction, count: int, mask: Array) -> None:
+        """Instances have so many from here on; InterpreterError if that is the other way than the
+        instruction says, or if assemblers leave it out."""
+        if not self._is_known:
+            raise instruction.error("is left out, as the entry has no .minnctapersm")
+        wrong = self._of < count if instruction.opcode[1] == "dec" else self._of > count
+        if (wrong & mask).any():
+            at = int(np.argmax(wrong & mask))
+            raise self._memory.place(instruction.location).error(
+                at, f"has {self._of[at]} registers, and is to have {count}"
+            )
+        self._of[mask] = count
+        self._last = instruction
+
+    def check(self) -> None:
+        """InterpreterError if some are still waited for, or a warpgroup has come in part."""
+        if self._last is None:
+            return
+        total = self._of.reshape(-1, self._width).sum(axis=1)
+        if (total > self._first * self._width).any():
+            raise self._last.error(
+                f"waits for ever: instances have {total.max()} registers in all, and there are "
+                f"{self._first} for each of {self._width}"
+            )
+        parts = self._of[::_WARPGROUP].repeat(_WARPGROUP)
+        if len(parts) != len(self._of) or (parts != self._of).any():
+            raise self._last.error("is of whole warpgroups, of which some warps have not come")

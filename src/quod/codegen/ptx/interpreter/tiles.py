@@ -1,0 +1,446 @@
+"""Tiles of one workgroup: mbarriers, copies that they count, and products of warpgroups.
+
+A tensor map is what `EmulatedDevice.tensor_maps` makes: five words of 64 bits, the length of lines,
+lines of a plane, planes, lines of a tile, and the address of the array. Sources: PTX ISA 9.0,
+"mbarrier", "cp.async.bulk.tensor", "wgmma" and "Shared Memory Matrix Layout"; of the descriptor's
+fields, CUTLASS's `mma_sm90_desc.hpp`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from quod.codegen.ptx.interpreter.arithmetic import Array
+from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, where
+from quod.codegen.ptx.interpreter.effects import Run, address_in, parts_of
+from quod.codegen.ptx.interpreter.memory import SHARED_START, Memory
+from quod.codegen.ptx.interpreter.parse import Instruction
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter_clocks import Clocks
+from quod.kernel.interpreter_pending import Copy, Mbarrier, Reading
+from quod.kernel.matrices import added, numbers_of_halves
+
+_WARPGROUP = 128
+_LINE = 128
+_COLUMNS = _LINE // 2
+_PATTERN = 8 * _LINE
+_MAP_WORDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """An instruction that asks whether a phase of an mbarrier has ended."""
+
+    instruction: Instruction
+    base: int
+    offset: int
+    parity: int
+
+    @classmethod
+    def of(cls, instruction: Instruction, operands: Operands) -> Poll | None:
+        """What an instruction asks, if it is one."""
+        if instruction.opcode[:2] != ("mbarrier", "try_wait"):
+            return None
+        if instruction.opcode[2:] != ("parity", "shared:cta", "b64"):
+            raise instruction.error("is no wait for an mbarrier that is known here")
+        operands.count(3)
+        base, offset = operands.address(instruction.operands[1])
+        return cls(instruction, base, offset, operands.source(instruction.operands[2], "u32"))
+
+    def asked(self, frame: Frame, mask: Array) -> Iterator[tuple[int, int, Array]]:
+        """The address of each mbarrier, a parity, and the lanes that ask for these."""
+        addresses = address_in(frame[self.base], np.uint64(self.offset))
+        parities = frame[self.parity] & np.uint32(1)
+        pairs = np.stack([addresses[mask], parities[mask].astype(np.uint64)])
+        for address, parity in np.unique(pairs, axis=1).T.tolist():
+            yield address, parity, mask & (addresses == address) & (parities == parity)
+
+
+class Tiles:
+    """What is under way in one workgroup; `arrays` are the addresses of arguments' memory, as
+    tensor maps say them, by the numbers of arguments."""
+
+    def __init__(
+        self, memory: Memory, clocks: Clocks, lanes: int, arrays: Mapping[int, int]
+    ) -> None:
+        self.memory, self.clocks, self._arrays = memory, clocks, arrays
+        self._barriers: dict[int, Mbarrier] = {}
+        self._readings: list[Reading] = []
+        self._committed = np.zeros(-(-lanes // _WARPGROUP), np.int64)
+
+    def error(self, instruction: Instruction, lane: int, problem: str) -> InterpreterError:
+        return self.memory.place(instruction.location).error(lane, problem)
+
+    # --- mbarriers
+
+    def make(self, instruction: Instruction, address: int, lane: int, count: int) -> None:
+        """An instance makes an mbarrier."""
+        if address in self._barriers or address % 8:
+            raise self.error(instruction, lane, f"makes an mbarrier at {address}, which is none")
+        place = self.memory.place(instruction.location)
+        self.memory.shared.make_mbarrier(address - SHARED_START, lane, place)
+        made = self._barriers[address] = Mbarrier(count)
+        made.clock = self.clocks.begin_mbarrier(lane)
+
+    def barrier(self, instruction: Instruction, address: int, lanes: Array) -> Mbarrier:
+        """The mbarrier at an address, which some instances must know of."""
+        found = self._barriers.get(address)
+        if found is None:
+            raise self.error(instruction, int(lanes[0]), f"has no mbarrier at {address}")
+        if not self.clocks.knows(found.clock, lanes):
+            raise self.error(
+                instruction, int(lanes[0]), "has an mbarrier that it may not know of yet"
+            )
+        return found
+
+    def arrive(self, instruction: Instruction, address: int, lane: int, nbytes: int) -> None:
+        """An instance arrives for its warp, and says how many bytes come."""
+        own = np.array([lane])
+        barrier = self.barrier(instruction, address, own)
+        if not barrier.missing:
+            raise self.error(
+                instruction, lane, f"arrives in phase {barrier.ended} of an mbarrier, which has "
+                "all its arrivals and was not waited for",
+            )  # fmt: skip
+        if not self.clocks.arrive(barrier.clock, own):
+            raise self.error(
+                instruction, lane, "may arrive at an mbarrier again before the others have arrived"
+            )
+        barrier.missing -= 1
+        barrier.expected += nbytes
+
+    def _has_ended(self, poll: Poll, address: int, parity: int, lanes: Array) -> bool:
+        barrier = self.barrier(poll.instruction, address, lanes)
+        if barrier.settle() and not self.clocks.end_phase(barrier.clock):
+            raise self.error(
+                poll.instruction, int(lanes[0]),
+                f"may find phase {barrier.ended - 1} of an mbarrier ended before all who wait for "
+                "the one before have seen its end",
+            )  # fmt: skip
+        return barrier.ended % 2 != parity
+
+    def over(self, poll: Poll, frame: Frame, mask: Array) -> Array:
+        """The lanes of a mask whose phases have ended."""
+        found = np.zeros(len(mask), np.bool_)
+        for address, parity, who in poll.asked(frame, mask):
+            if self._has_ended(poll, address, parity, np.flatnonzero(who)):
+                found |= who
+        return found
+
+    def never(self, poll: Poll, frame: Frame, mask: Array) -> InterpreterError:
+        """The error of lanes that wait for what does not come."""
+        address, _, who = next(iter(poll.asked(frame, mask)))
+        lanes = np.flatnonzero(who)
+        barrier = self.barrier(poll.instruction, address, lanes)
+        return self.error(poll.instruction, int(lanes[0]), f"waits for ever: {barrier.lacking()}")
+
+    def learn(self, poll: Poll, frame: Frame, mask: Array) -> None:
+        """Lanes have seen that their phases have ended: what was copied is there."""
+        for address, _, who in poll.asked(frame, mask):
+            lanes = np.flatnonzero(who)
+            barrier = self.barrier(poll.instruction, address, lanes)
+            self.clocks.learn(barrier.clock, lanes)
+            for copy in barrier.copies:
+                copy.arrive()
+            barrier.copies.clear()
+
+    # --- copies
+
+    def copy(
+        self, instruction: Instruction, lane: int, to: int, tensor_map: int,
+        start: tuple[int, int, int], address: int,
+    ) -> None:  # fmt: skip
+        """An instance begins to copy a tile from an element, line and plane on."""
+        place = self.memory.place(instruction.location)
+        words = self._words(instruction, lane, tensor_map)
+        data = self._tile(instruction, lane, words, start)
+        at, lanes, shared = to - SHARED_START, np.array([lane]), self.memory.shared
+        if to % _PATTERN or at < 0 or at + data.nbytes > shared.nbytes:
+            raise self.error(
+                instruction, lane, f"copies {data.nbytes} bytes to {to}, which is no multiple of "
+                f"{_PATTERN} with as much memory behind it",
+            )  # fmt: skip
+        barrier = self.barrier(instruction, address, lanes)
+        if any(reading.overlaps(at, at + data.nbytes) for reading in self._readings):
+            raise self.error(instruction, lane, "copies over a tile that a product still reads")
+        shared.begin_copy(np.array([at]), lanes, data.nbytes, place, barrier.clock)
+        barrier.come += data.nbytes
+        barrier.copies.append(Copy(lambda: shared.arrive(at, 0, data), instruction.location))
+
+    def _words(self, instruction: Instruction, lane: int, tensor_map: int) -> list[int]:
+        mask = np.zeros(lane + 1, np.bool_)
+        mask[lane] = True
+        return [
+            int(self._load(instruction, tensor_map + 8 * number, mask)[lane])
+            for number in range(_MAP_WORDS)
+        ]
+
+    def _load(self, instruction: Instruction, address: int, mask: Array) -> Array:
+        places = np.full(len(mask), address, np.uint64)
+        (word,) = self.memory.load(instruction, "global", places, mask, 64, 1, False)
+        return word
+
+    def _tile(
+        self, instruction: Instruction, lane: int, words: list[int], start: tuple[int, int, int]
+    ) -> Array:
+        """The bytes of a tile as they are in shared memory."""
+        length, height, planes, lines, address = words
+        x, y = start[0] + np.arange(_COLUMNS), start[1] + np.arange(lines)[:, None]
+        inside = (x >= 0) & (x < length) & (y >= 0) & (y < height) & (0 <= start[2] < planes)
+        found = [
+            (number, address - first)
+            for number, first in self._arrays.items()
+            if first <= address < first + self.memory.buffer(number).nbytes
+        ]
+        if not found or not lines:
+            raise self.error(instruction, lane, f"has a tensor map of {address}, no argument's")
+        number, offset = found[0]
+        wanted = offset + 2 * ((start[2] * height + y) * length + x)[inside]
+        place = self.memory.place(instruction.location)
+        tile = np.zeros((lines, _COLUMNS), np.uint16)
+        tile[inside] = self.memory.load_halves(number, wanted, lane, place)
+        placed = np.empty(tile.size, np.uint16)
+        at = _swizzled(np.arange(lines)[:, None] * _LINE + np.arange(_COLUMNS) * 2)
+        placed[at // 2] = tile
+        return placed.view(np.uint8)
+
+    # --- products
+
+    def warpgroups(self, instruction: Instruction, mask: Array) -> list[int]:
+        """The warpgroups of a mask, of each of which all instances are there."""
+        if len(mask) % _WARPGROUP:
+            raise instruction.error("is of warpgroups, and the workgroup is not")
+        rows = mask.reshape(-1, _WARPGROUP)
+        split = rows.any(axis=1) & ~rows.all(axis=1)
+        if split.any():
+            lane = int(np.argmax(split)) * _WARPGROUP
+            raise self.error(
+                instruction, lane + int(np.argmin(mask[lane : lane + _WARPGROUP])),
+                "does not come where its warpgroup does",
+            )  # fmt: skip
+        found: list[int] = np.flatnonzero(rows[:, 0]).tolist()
+        return found
+
+    def matrix(
+        self, instruction: Instruction, warpgroup: int, descriptor: Array, rows: int, along: bool
+    ) -> Array:
+        """Elements of 16 bits by rows, 32 bytes of each, which products read from now on."""
+        lane = warpgroup * _WARPGROUP
+        word = int(descriptor[0])
+        if (descriptor != descriptor[0]).any():
+            raise self.error(instruction, lane, "has a matrix that differs between instances")
+        if word >> 62 != 1 or word >> 49 & 7:
+            raise self.error(instruction, lane, "has a matrix of another swizzle than 128 bytes")
+        begin, leading, stride = ((word >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+        row, column = np.arange(rows)[:, None], np.arange(16)
+        if along:
+            at = row // _COLUMNS * leading + column // 8 * stride
+            at = begin + at + column % 8 * _LINE + row % _COLUMNS * 2
+        else:
+            at = begin + row // 8 * stride + row % 8 * _LINE + column * 2
+        places = _swizzled(at) - SHARED_START
+        if (places < 0).any():
+            raise self.error(instruction, lane, "has a matrix before its memory")
+        found = self.memory.shared.tile(places, lane, self.memory.place(instruction.location))
+        reading = Reading(self.memory.shared, 0, places, lane, int(self._committed[warpgroup]))
+        self._readings.append(reading)
+        return found
+
+    def commit(self, instruction: Instruction, mask: Array) -> None:
+        self._committed[self.warpgroups(instruction, mask)] += 1
+
+    def wait(self, instruction: Instruction, mask: Array, pending: int) -> None:
+        """All groups of products but so many are done."""
+        here, going = self.warpgroups(instruction, mask), []
+        for reading in self._readings:
+            own = reading.lane // _WARPGROUP
+            if own not in here or reading.number >= self._committed[own] - pending:
+                going.append(reading)
+            else:
+                place = self.memory.place(instruction.location)
+                reading.room.read_tile(reading.places, reading.lane, place)
+        self._readings = going
+
+    def check(self) -> None:
+        """InterpreterError for a copy to memory of a workgroup that has ended."""
+        for barrier in self._barriers.values():
+            for copy in barrier.copies:
+                raise self.memory.place(copy.location).error(
+                    0, "ends while this tile is on its way to it"
+                )
+
+
+def _swizzled(at: Array) -> Array:
+    """Where the bytes of a place are, by their address."""
+    found: Array = at ^ (at >> 7 & 7) << 4
+    return found
+
+
+# --- instructions
+
+
+def mbarrier(instruction: Instruction, operands: Operands) -> Code:
+    """mbarrier.init, arrive, arrive.expect_tx and try_wait.parity, of shared memory."""
+    poll = Poll.of(instruction, operands)
+    if poll is not None:
+        return _try_wait(poll, operands)
+    match instruction.opcode[1:]:
+        case ("init", "shared:cta", "b64"):
+            operands.count(2)
+            place, value = instruction.operands
+        case ("arrive", "expect_tx", "shared:cta", "b64"):
+            operands.count(3)
+            _, place, value = instruction.operands
+        case ("arrive", "shared:cta", "b64"):
+            operands.count(2)
+            (_, place), value = instruction.operands, "0"
+        case _:
+            raise instruction.error("does nothing with an mbarrier that is known here")
+    makes = instruction.opcode[1] == "init"
+    if not makes and instruction.operands[0] != "_":
+        raise instruction.error("keeps the state of an mbarrier, which is not known here")
+    (base, offset), number = operands.address(place), operands.source(value, "u32")
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        addresses = address_in(frame[base], np.uint64(offset))
+        do = run.tiles.make if makes else run.tiles.arrive
+        for lane in np.flatnonzero(mask).tolist():
+            do(instruction, int(addresses[lane]), lane, int(frame[number][lane]))
+
+    return effect(act)
+
+
+def _try_wait(poll: Poll, operands: Operands) -> Code:
+    """Those alone come here whose phase has ended; see `execute.Run`."""
+    to = operands.target(poll.instruction.operands[0], "pred")
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        run.tiles.learn(poll, frame, mask)
+        frame[to] = where(mask, True, frame[to])
+
+    return effect(act)
+
+
+_COPY = (
+    "cp", "async", "bulk", "tensor", "3d", "shared:cluster", "global", "tile",
+    "mbarrier:complete_tx:bytes",
+)  # fmt: skip
+
+
+def copy_tile(instruction: Instruction, operands: Operands) -> Code:
+    """cp.async.bulk.tensor of three dimensions to the workgroup's own shared memory."""
+    if instruction.opcode != _COPY:
+        raise instruction.error("is no copy of tiles that is known here")
+    operands.count(3)
+    to, source, barrier = instruction.operands
+    found = re.fullmatch(r"\[\s*([^\s,]+)\s*,\s*(\{.*\})\s*\]", source)
+    if found is None:
+        raise instruction.error(f"has {source} where a tensor map and a place belong")
+    tensor_map = operands.source(found[1], "b64")
+    start = [operands.source(part, "s32") for part in parts_of(found[2], 3, instruction)]
+    (target, by), (bar, bar_by) = operands.address(to), operands.address(barrier)
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        targets = address_in(frame[target], np.uint64(by))
+        bars = address_in(frame[bar], np.uint64(bar_by))
+        for lane in np.flatnonzero(mask).tolist():
+            x, y, z = (int(frame[slot].view(np.int32)[lane]) for slot in start)
+            run.tiles.copy(
+                instruction, lane, int(targets[lane]), int(frame[tensor_map][lane]), (x, y, z),
+                int(bars[lane]),
+            )  # fmt: skip
+
+    return effect(act)
+
+
+_FACTORS: dict[tuple[str, ...], tuple[str, str]] = {
+    ("f32", "f16", "f16"): ("f16", "f16"), ("f32", "bf16", "bf16"): ("bf16", "bf16"),
+    ("f32", "tf32", "tf32"): ("tf32", "tf32"), ("s32", "s8", "s8"): ("i8", "i8"),
+    **{("f32", a, b): (a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")},
+}  # fmt: skip
+_LANE = np.arange(_WARPGROUP)
+_ROW, _PART = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
+
+
+def products(instruction: Instruction, operands: Operands) -> Code:
+    """wgmma.fence, mma_async, commit_group and wait_group, by whole warpgroups."""
+    match instruction.opcode[1:]:
+        case ("fence", "sync", "aligned"):
+            operands.count(0)
+            return effect(lambda run, frame, mask: run.tiles.warpgroups(instruction, mask))
+        case ("commit_group", "sync", "aligned"):
+            operands.count(0)
+            return effect(lambda run, frame, mask: run.tiles.commit(instruction, mask))
+        case ("wait_group", "sync", "aligned"):
+            operands.count(1)
+            pending = operands.number(instruction.operands[0])
+            return effect(lambda run, frame, mask: run.tiles.wait(instruction, mask, pending))
+        case ("mma_async", "sync", "aligned", shape, *types) if tuple(types) in _FACTORS:
+            return _product(instruction, operands, shape, _FACTORS[tuple(types)])
+    raise instruction.error("is nothing of warpgroups that is known here")
+
+
+def _product(
+    instruction: Instruction, operands: Operands, shape: str, factors: tuple[str, str]
+) -> Code:
+    found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
+    depth = {"tf32": 8, "f16": 16, "bf16": 16}.get(factors[0], 32)
+    if found is None or int(found[2]) != depth or not 8 <= int(found[1]) <= 256:
+        raise instruction.error(f"has no shape {shape}")
+    columns = int(found[1])
+    sums_text, first, second, keeps, *rest = instruction.operands
+    sums = [operands.target(part, "b32") for part in parts_of(sums_text, columns // 2, instruction)]
+    in_registers = first[0] == "{"
+    left = (
+        [operands.source(part, "b32") for part in parts_of(first, 4, instruction)]
+        if in_registers
+        else [operands.source(first, "b64")]
+    )
+    right, kept = operands.source(second, "b64"), operands.source(keeps, "pred")
+    signs, turns = (rest[:2], rest[2:]) if factors[0] != "i8" else (["1", "1"], rest)
+    wanted = 0 if depth != 16 else 1 if in_registers else 2
+    if signs != ["1", "1"] or len(turns) != wanted or not set(turns) <= {"0", "1"}:
+        raise instruction.error("has other immediates than are known here")
+    turned_a, turned_b = ["0", "0", *turns][-2:]
+    number = np.arange(len(sums))[:, None]
+    row, column = _ROW + 8 * (number // 2 % 2), 8 * (number // 4) + 2 * _PART + number % 2
+    seen = np.int32 if factors[0] == "i8" else np.float32
+
+    def first_factor(run: Run, frame: Frame, warpgroup: int, lanes: slice) -> Array:
+        if not in_registers:
+            descriptor = frame[left[0]][lanes]
+            turned = turned_a == "1"
+            found: Array = run.tiles.matrix(instruction, warpgroup, descriptor, 64, turned)
+            return found
+        halves = np.empty((64, 16), np.uint16)
+        for at, slot in enumerate(left):
+            words = np.ascontiguousarray(frame[slot][lanes]).view(np.uint16).reshape(-1, 2)
+            places = 2 * _PART[:, None] + 8 * (at >> 1) + np.arange(2)
+            halves[_ROW[:, None] + 8 * (at & 1), places] = words
+        return halves
+
+    def act(run: Run, frame: Frame, mask: Array) -> None:
+        found = np.stack([frame[slot].view(seen) for slot in sums])
+        for warpgroup in run.tiles.warpgroups(instruction, mask):
+            lanes = slice(warpgroup * _WARPGROUP, (warpgroup + 1) * _WARPGROUP)
+            own = frame[kept][lanes]
+            if (own != own[0]).any():
+                raise instruction.error("adds to sums of some instances alone")
+            a = numbers_of_halves(factors[0], first_factor(run, frame, warpgroup, lanes))
+            b = numbers_of_halves(
+                factors[1],
+                run.tiles.matrix(
+                    instruction, warpgroup, frame[right][lanes], columns, turned_b == "1"
+                ),
+            )
+            made = (a.astype(np.float64) @ b.astype(np.float64).T)[row, column]
+            before = found[:, lanes] if own[0] else np.zeros_like(found[:, lanes])
+            found[:, lanes] = added(factors[0], before, made)
+        for slot, values in zip(sums, found.view(np.uint32), strict=True):
+            frame[slot] = where(mask, values, frame[slot])
+
+    return effect(act)

@@ -1,0 +1,67 @@
+"""Registers that roles give up and get."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.interpreter import interpret_ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.kernel.errors import InterpreterError
+from tests.conftest import open_for_test
+from tests.device.kernels import in_roles
+from tests.kernel.role_ring import (
+    LANES,
+    MACHINE,
+)
+from tests.support.ptx_assembler import assemble
+
+
+@pytest.mark.parametrize("name", ["emulated", "emulated:ptx", "cuda"])
+def test_registers_change_no_result(name: str) -> None:
+    with open_for_test(name) as opened:
+        x = np.zeros(256, np.uint32)
+        opened.launch(opened.compile(in_roles), 1, x)
+    local = np.arange(128, LANES)
+    assert np.array_equal(x, local % 128 * 3 + local)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a", "sm_100a", "sm_120", "sm_120a"])
+def test_where_registers_move(arch: str) -> None:
+    machine = ptx_machine(LANES, arch)
+    module = ptx.translate(in_roles.trace(machine), machine)
+    moves = arch.endswith("a")
+    assert module.moves_registers == moves
+    assert ("setmaxnreg" in module.text) == moves
+    assert (".minnctapersm" in module.text) == moves
+    assert assemble(module.text, arch)[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (".minnctapersm 1", "", "is left out, as the entry has no .minnctapersm"),
+        ("u32 240", "u32 248", "have 66560 registers in all, and there are 168 for each of 384"),
+        ("inc.sync.aligned.u32 240", "inc.sync.aligned.u32 160", "has 168 registers, and is to"),
+        ("u32 24;", "u32 20;", "gives an instance no multiple of 8 registers from 24 to 256"),
+        ("dec.sync.aligned", "dec.sync", "moves no registers in a way that is known here"),
+    ],
+)
+def test_what_texts_may_not_ask(old: str, new: str, message: str) -> None:
+    text = ptx.emit(in_roles.trace(MACHINE), MACHINE)
+    assert text.count(old) == 1
+    with pytest.raises(InterpreterError, match=message):
+        interpret_ptx(text.replace(old, new), 1, [np.zeros(256, np.uint32)])
+
+
+def test_warps_come_together_for_registers() -> None:
+    text = ptx.emit(in_roles.trace(MACHINE), MACHINE)
+    for old, new in (
+        ("%r2, 4;", "%r2, 3;"), ("%r1, 128;", "%r1, 96;"), ("%r1, 127;", "%r1, 31;"),
+        ("u32 240;", "u32 176;"),
+    ):  # fmt: skip
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    with pytest.raises(InterpreterError, match="of which some warps have not come"):
+        interpret_ptx(text, 1, [np.zeros(288, np.uint32)])

@@ -1,0 +1,10 @@
+"""Which devices run tests of tiles: those of the fixture `tiling`, and one that runs texts."""
+
+from __future__ import annotations
+
+import pytest
+
+IN_TEXTS_TOO = pytest.mark.parametrize(
+    "tiling", ["emulated", "emulated:ptx", "cuda"], indirect=True, scope="module"
+)
+"""For tests without clusters, which the interpreter of texts does not know."""

@@ -1,0 +1,115 @@
+"""Attention by roles: every edge, two runs, mistakes of roles, machine code."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
+from quod.device.emulated.device import EmulatedDevice
+from quod.errors import QuodError
+from quod.frozen import replace
+from quod.kernel import bf16, f16
+from quod.kernel.types import Type
+from quod.tensor.attention_kernel import AttentionForm
+from quod.tensor.attention_plan import RolePlan
+from quod.tensor.attention_roles import RoleAttention
+from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.attention_warpgroups import HeadTiles
+from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.tensor.attention_model import made
+from tests.tensor.test_attention_warpgroups import check, run
+
+LONG, SHORT = RolePlan(128, 2, 128), RolePlan(64, 2, 32)
+
+
+@pytest.fixture
+def by_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All calls take roles, and short heads short tiles, so that few keys are many of them."""
+    monkeypatch.setattr(
+        "quod.tensor.attention_call.plan_attention",
+        lambda device, element, queries, head, heads, **_: LONG if head == 128 else SHORT,
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+def test_long_heads(tiling: Any, by_roles: None, element: Type, causal: bool) -> None:
+    """More than a tile of queries, and one, two and three tiles of keys; shared heads."""
+    for queries, keys in ((135, 128), (9, 257)):
+        check(tiling, made(element, queries, keys, 128, (2, 1), 1, causal=causal), element)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_every_edge(tiling: Any, by_roles: None, causal: bool) -> None:
+    for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 31), (130, 65), (200, 3)):
+        check(tiling, made(f16, queries, keys, 64, (2, 2), 1, causal=causal), f16)
+
+
+def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = made(f16, 70, 130, 64, (2, 1), 1, causal=True)
+    found = run(tiling, case)
+    monkeypatch.setattr(
+        "quod.tensor.attention_call.plan_attention", lambda *_, **__: replace(SHORT, turns=False)
+    )
+    for first, second in zip(found, run(tiling, case), strict=True):
+        assert first.tobytes() == second.tobytes()
+
+
+def test_two_runs(tiling: Any, by_roles: None) -> None:
+    case = made(bf16, 150, 200, 64, (2, 1), 1, causal=True)
+    for first, second in zip(run(tiling, case), run(tiling, case), strict=True):
+        assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_its_text_computes_the_same(by_roles: None, causal: bool) -> None:
+    case = made(f16, 100, 70, 64, (2, 1), 1, causal=causal)
+    with EmulatedDevice() as traced, EmulatedDevice(executor="ptx", tiles=True) as text:
+        for first, second in zip(run(traced, case), run(text, case), strict=True):
+            assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "instead", "message"),
+    [
+        (HeadTiles, "wait_until_read", lambda *_: None, "bytes twice|what another instance|over a"),
+        (HeadTiles, "release", lambda *_: None, "8 of 8 arrivals are missing"),
+        (
+            RoleAttention,
+            "_pass_turn",
+            lambda *_: None,
+            "named barrier 2 is of 256 instances, and 128 come",
+        ),
+        (RoleAttention, "_bring_tile", lambda *_: None, "waits for ever: 0 bytes"),
+    ],
+)
+def test_mistakes_are_noticed(
+    by_roles: None, monkeypatch: pytest.MonkeyPatch, of: Any, name: str, instead: Any, message: str
+) -> None:
+    monkeypatch.setattr(of, name, instead)
+    with EmulatedDevice() as device, pytest.raises(QuodError, match=message):
+        run(device, made(f16, 3, 200, 64, batch=1))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_nobody_waits_for_sums(causal: bool) -> None:
+    """What linkers leave out is put aside: those that multiply have their registers from the start,
+    and there are enough of them."""
+    machine = ptx_machine(LONG.lanes, "sm_90a")
+    traced = ATTENTION_TILES[bf16, True].trace(
+        machine, element=bf16, plan=LONG, form=AttentionForm(causal=causal, sums=True)
+    )
+    module = ptx.translate(traced, machine)
+    assert re.findall(r"setmaxnreg\.(...)\S* (\d+)", module.text) == [("dec", "40"), ("inc", "232")]
+    text = re.sub(r"\n  setmaxnreg.*", "", module.text)
+    text = text.replace(".maxntid 384\n.minnctapersm 1", ".maxntid 256\n.maxnreg 232")
+    cubin, log = assemble(text, "sm_90a")
+    assert "C75" not in log
+    assert usage(log).registers <= 232
+    assert not usage(log).spill_store_bytes
+    # Keys of the first tile, in each loop those of a tile and values, and the last values.
+    assert opcodes(sass(cubin))["HGMMA"] == 3 * (LONG.size // 16) + 3 * (LONG.keys // 16)
