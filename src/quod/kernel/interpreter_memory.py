@@ -203,7 +203,7 @@ def _added_in_turn(words: Array, places: Array, values: Array) -> Array:
     offsets = words[places[starts]] - (totals - values)[starts]
     after = totals + np.repeat(offsets, counts)
     words[places[starts]] = after[starts + counts - 1]
-    before = np.empty_like(after)
+    before: Array = np.empty_like(after)
     before[order] = after - values
     return before
 
