@@ -10,6 +10,7 @@ are out of date; read the diff.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -81,9 +82,12 @@ def _emitted(name: str, arch: str) -> str:
     return ptx.emit(registry.find(name).trace(machine), machine)
 
 
+_assembler = functools.cache(functools.partial(version, "nvidia-nvjitlink"))
+
+
 def _digest(text: str) -> str:
     """Which text this is, and which assembler would have it."""
-    return hashlib.sha256(f"{version('nvidia-nvjitlink')}\n{text}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{_assembler()}\n{text}".encode()).hexdigest()[:16]
 
 
 def _measured(text: str, arch: str) -> dict[str, Any]:

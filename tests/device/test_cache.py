@@ -161,7 +161,7 @@ def test_files_of_processes_that_died_while_writing_are_removed(cache: CompileCa
     for path in (old, fresh):
         path.write_bytes(b"x")
     os.utime(old, (time.time() - 7200, time.time() - 7200))
-    cache.put(KEY, CONTENT)
+    CompileCache(cache.folder).put(KEY, CONTENT)  # as the next process does
     assert not old.exists()
     assert fresh.exists()
 
@@ -196,6 +196,26 @@ def test_putting_looks_at_one_sixteenth_of_the_entries(
     monkeypatch.setattr(os, "scandir", noting)
     cache.put(KEY, CONTENT)
     assert set(looked_at) == {(folder_of(cache) / KEY[0]).stat().st_ino}
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_full_folder_is_not_looked_at_for_each_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """And is bounded all the same, with what others store meanwhile."""
+    looks = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scan(folder))
+    share = 32_000
+    caches = [CompileCache(tmp_path, limit_bytes=16 * share) for _ in range(processes)]
+    sizes = []
+    for number in range(600):
+        caches[number % processes].put(f"a{number:063x}", bytes(115))  # 160 bytes as a file
+        sizes.append(sum(file.stat().st_size for file in (tmp_path / "a").iterdir()))
+    assert max(sizes) <= share + (processes - 1) * share // 32
+    assert min(sizes[share // 160 :]) > share * 0.9
+    looks = [each for each in looks if isinstance(each, int)]
+    assert len(looks) <= 2 * 600 * 160 / (share / 32)
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "a link to nowhere"])

@@ -436,3 +436,27 @@ def test_a_thousand_instances() -> None:
     y = np.zeros(2048, np.uint32)
     interpret(many.trace(MANY), 2, [y])
     assert y.tolist() == [*range(1024), *range(1024)]
+
+
+@pytest.mark.parametrize("places", [1, 3, 100])
+def test_additions_to_one_place_come_in_the_order_of_the_instances(places: int) -> None:
+    @kernel
+    def tally(
+        k: Builder, at: Pointer[U32], values: Pointer[U32], y: Pointer[U32], found: Pointer[U32]
+    ) -> None:
+        i = k.global_id()
+        with k.if_(at[i] != places):
+            found[i] = k.atomic_add(y, at[i], values[i])
+
+    rng = np.random.default_rng(places)
+    at = rng.integers(0, places + 1, 64).astype(np.uint32)
+    values = rng.integers(0, 1 << 32, 64, dtype=np.uint32)
+    y, found = np.full(places, 0xFFFFFFFF, np.uint32), np.full(64, 7, np.uint32)
+    sums, before = y.tolist(), found.tolist()
+    for lane, (place, value) in enumerate(zip(at.tolist(), values.tolist(), strict=True)):
+        if place != places:
+            before[lane] = sums[place]
+            sums[place] = (sums[place] + value) % 2**32
+    interpret(tally.trace(EIGHT), 8, [at, values, y, found], groups_at_once=8)
+    assert y.tolist() == sums
+    assert found.tolist() == before

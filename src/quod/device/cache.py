@@ -10,7 +10,8 @@ is read all the same. Where nothing can be read or kept, one warning says why.
 
 Entries are spread over 16 folders by the first digit of their key. Each folder is kept below a
 sixteenth of the size limit by removing what was used longest ago, so that storing an entry looks
-at one of them only.
+at one of them only. A full folder has thousands of entries, and looking at them takes longer than
+all else: one look makes room for, or allows, a 32nd of the folder before the next.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _SCHEMA = b"quod-cache-3\n"
 _DIGEST_BYTES = 32
 _SEAL_BYTES = len(_SCHEMA) + _DIGEST_BYTES
 _SHARDS = 16
+_LOOKS = 32
 _TEMPORARY_PREFIX = ".new-"
 _TEMPORARY_SECONDS = 3600
 # Entries used within so long of each other count as used at the same time.
@@ -97,6 +99,8 @@ class CompileCache:
         except NotOwnError as error:
             self._refusal = error
         self._shard_limit = limit_bytes // _SHARDS
+        self._room: dict[str, int] = {}
+        """Bytes that may be stored in a folder before it is looked at again."""
         self._lock = threading.Lock()
         self._base: int | None = None
         self._close: weakref.finalize[[int], CompileCache] | None = None
@@ -129,7 +133,7 @@ class CompileCache:
                     if temporary is not None:
                         with contextlib.suppress(OSError):
                             os.unlink(temporary, dir_fd=shard)
-                self._trim(shard)
+                self._make_room(key[0], shard, len(data))
         except NotOwnError:
             return  # was warned of
         except OSError as error:
@@ -222,21 +226,40 @@ class CompileCache:
                 # Another thread may use it still, so it is closed with the cache.
                 self._base = self._close = None
 
-    def _trim(self, shard: int) -> None:
-        with contextlib.suppress(OSError):
-            # A process that was killed while it wrote leaves its temporary file.
-            stale = time.time_ns() - _TEMPORARY_SECONDS * 10**9
-            for used, _, name in _own_files(shard, _TEMPORARY):
-                if used < stale:
+    def _make_room(self, name: str, shard: int, stored: int) -> None:
+        """Looks at a folder where what was `stored` there may be beyond its share."""
+        with self._lock:
+            self._room[name] = room = self._room.get(name, 0) - stored
+        if room < 0:
+            room = self._trim(shard)
+            with self._lock:
+                self._room[name] = room
+
+    def _trim(self, shard: int) -> int:
+        """Removes what was used longest ago; gives how much may be stored until the next look.
+
+        Other processes store meanwhile, each as much at most.
+        """
+        entries = []
+        total = 0
+        # A process that was killed while it wrote leaves its temporary file.
+        stale = time.time_ns() - _TEMPORARY_SECONDS * 10**9
+        for used, size, name in _own_files(shard, _ENTRY, _TEMPORARY):
+            if not name.startswith(_TEMPORARY_PREFIX):
+                entries.append((size, name))
+                total += size
+            elif used < stale:
+                with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=shard)
-        entries = _own_files(shard, _ENTRY)
-        total = sum(size for _, size, _ in entries)
-        for _, size, name in entries:
-            if total <= self._shard_limit:
-                return
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=shard)
-            total -= size
+        most = self._shard_limit // _LOOKS
+        if total > self._shard_limit:
+            for size, name in entries:
+                if total <= self._shard_limit - most:
+                    break
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=shard)
+                total -= size
+        return min(self._shard_limit - total, most)
 
 
 def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:

@@ -21,7 +21,6 @@ from quod.kernel.interpreter_roles import Parts, count_mbarriers
 from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
 from quod.kernel.interpreter_tiles import check_arrived
 from quod.kernel.ir import Kernel
-from quod.kernel.roles import find_roles, has_roles
 from quod.kernel.semantics import NUMPY_TYPES, Array
 from quod.kernel.types import PointerType, Type
 
@@ -61,8 +60,8 @@ def interpret(
             kernel.location,
         )
     groups_at_once = -(-groups_at_once // kernel.cluster) * kernel.cluster
-    roles = find_roles(kernel) if has_roles(kernel) else None
-    if roles is not None:
+    compiled = program(kernel)
+    if compiled.roles is not None:
         groups_at_once = 1
     buffers: list[Buffer] = []
     bound = [
@@ -71,7 +70,6 @@ def interpret(
             kernel.parameters, kernel.block.arguments, arguments, strict=True
         )
     ]
-    compiled = program(kernel)
     with np.errstate(all="ignore"):
         for first in range(0, groups, groups_at_once):
             count = min(groups_at_once, groups - first)
@@ -79,10 +77,10 @@ def interpret(
                 kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule,
                 waiting,
             )  # fmt: skip
-            if roles is None:
+            if compiled.roles is None:
                 _run_body(compiled, run, bound, run.everyone)
             else:
-                run.parts = parts = Parts(run, roles, count_mbarriers(kernel))
+                run.parts = parts = Parts(run, compiled.roles, count_mbarriers(kernel))
                 parts.go(partial(_run_body, compiled, run, bound))
             check_arrived(run)
 

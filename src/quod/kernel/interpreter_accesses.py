@@ -102,15 +102,20 @@ class _Record:
         return found
 
     def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        self._is_empty = False
+        was_empty, self._is_empty = self._is_empty, False
         if for_others:
             self._flat[places] = MANY
             return
-        before, who = self._flat[places], lanes[:, None]
-        self._flat[places] = np.where((before == NOBODY) | (before == who), who, MANY)
+        who = lanes[:, None]
+        if was_empty:
+            self._flat[places] = who
+        else:
+            before = self._flat[places]
+            self._flat[places] = np.where((before == NOBODY) | (before == who), who, MANY)
         # Two lanes at one place: the later one overwrote the earlier.
         several = self._flat[places] != who
-        self._flat[places[several]] = MANY
+        if np.count_nonzero(several):
+            self._flat[places[several]] = MANY
 
     def forget(self, places: slice | Array) -> None:
         self._flat[places] = NOBODY

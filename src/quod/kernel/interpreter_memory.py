@@ -169,6 +169,8 @@ class Buffer:
             before: Array = words[first]
             words[first] = update(before, *values)
             return before
+        if name == "atomic_add":
+            return _added_in_turn(words, first, values[0])
         before = np.empty_like(values[0])
         for position, index in enumerate(first):
             at = slice(position, position + 1)
@@ -189,6 +191,22 @@ class Buffer:
         self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
     ) -> None:
         """What shared memory checks."""
+
+
+def _added_in_turn(words: Array, places: Array, values: Array) -> Array:
+    """Adds to places, some of them the same, in the order of the values; gives what each found."""
+    order = np.argsort(places, kind="stable")
+    places, values = places[order], values[order]
+    starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+    counts = np.diff(starts, append=len(places))
+    # Sums wrap, so that what was added before a place's first value can be taken off again.
+    totals = np.cumsum(values, dtype=words.dtype)
+    offsets = words[places[starts]] - (totals - values)[starts]
+    after = totals + np.repeat(offsets, counts)
+    words[places[starts]] = after[starts + counts - 1]
+    before: Array = np.empty_like(after)
+    before[order] = after - values
+    return before
 
 
 class PrivateBuffer(Buffer):
@@ -244,6 +262,8 @@ class SharedBuffer(Buffer):
         self._width = width
         units = self._stride // granule
         self._is_one = groups == 1
+        self._starts: dict[int, Array] = {}
+        """Where each lane's workgroup has its memory, in words of so many bytes."""
         self._set = np.zeros(groups * units, np.bool_)
         self._copied_to = np.zeros(groups * units, np.bool_)
         self._mbarriers = np.zeros(groups * units, np.bool_)
@@ -259,13 +279,19 @@ class SharedBuffer(Buffer):
     def _indices(self, first: Array, lanes: Array, size: int) -> Array:
         if self._is_one:
             return first
-        indices: Array = first + lanes // self._width * (self._stride // size)
+        starts = self._starts.get(size)
+        if starts is None:
+            groups = np.arange(len(self._bytes) // self._stride)
+            starts = np.repeat(groups * (self._stride // size), self._width)
+            self._starts[size] = starts
+        indices: Array = first + starts.take(lanes)
         return indices
 
     def _places(self, offsets: Array, lanes: Array, size: int) -> Array:
         """The units that each lane touches, a row a lane."""
-        first = self._indices(offsets // self._granule, lanes, self._granule)
-        result: Array = first[:, None] + np.arange(size // self._granule)
+        first = self._indices(offsets // self._granule, lanes, self._granule)[:, None]
+        count = size // self._granule
+        result: Array = first if count == 1 else first + np.arange(count)
         return result
 
     def _refuse(self, bad: Array, lanes: Array, problem: str, place: Place) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from quod.kernel import interpreter_control, interpreter_steps
 from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
+from quod.kernel.roles import find_roles, has_roles
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -84,6 +85,8 @@ class Program:
             ),
             default=1,
         )
+        self.roles = find_roles(kernel) if has_roles(kernel) else None
+        """Which instances go ways of their own, if some do."""
         self._functions: dict[int, Body] = {}
         self.body = _Compiler(self).body(kernel.block)
 

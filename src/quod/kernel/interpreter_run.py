@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Protocol
 
@@ -99,6 +100,18 @@ class Run:
         self.workgroup_id = every // np.uint32(self.width) + np.uint32(first)
         self.cluster_rank = self.workgroup_id % np.uint32(self.cluster)
         self.num_workgroups = np.full(self.lanes, groups, np.uint32)
+
+    @functools.cached_property
+    def subgroup_start(self) -> Array:
+        """The lane in which each lane's subgroup begins."""
+        every = np.arange(self.lanes)
+        return every - every % self.width % self.subgroup_size
+
+    @functools.cached_property
+    def workgroup_end(self) -> Array:
+        """The lane after the last one of each lane's workgroup."""
+        every = np.arange(self.lanes)
+        return every - every % self.width + self.width
 
     def place(self, location: Location) -> Place:
         """For the message of an error at that line."""

@@ -317,17 +317,18 @@ def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_together(op, run, mask)
-        size = run.subgroup_size
-        within = array(frame[lane]).astype(np.int64) % size
-        local = np.arange(run.lanes) % run.width
-        source = local // size * size + within
-        beyond = (source >= run.width) & mask.bits
-        if np.count_nonzero(beyond):
-            at = int(np.argmax(beyond))
-            raise run.place(op.location).error(
-                at, f"takes the value of instance {source[at]}, and there are {run.width}"
-            )
-        source = np.minimum(source, run.width - 1) + np.arange(run.lanes) - local
+        source = run.subgroup_start + array(frame[lane]) % run.subgroup_size
+        if run.width % run.subgroup_size:
+            # The last subgroup of a workgroup has fewer instances.
+            end = run.workgroup_end
+            beyond = (source >= end) & mask.bits
+            if np.count_nonzero(beyond):
+                at = int(np.argmax(beyond))
+                instance = source[at] - end[at] + run.width
+                raise run.place(op.location).error(
+                    at, f"takes the value of instance {instance}, and there are {run.width}"
+                )
+            source = np.minimum(source, end - 1)
         frame[results[0]] = array(frame[value])[source]
 
     return step

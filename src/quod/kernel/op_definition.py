@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -111,17 +112,17 @@ class OpDefinition:
     kept_for: str = ""
     """Why it stays although no kernel of this library uses it."""
 
-    @property
+    @functools.cached_property
     def pure(self) -> bool:
         """Whether the op may be folded, shared and removed."""
         return self.effect == "none"
 
-    @property
+    @functools.cached_property
     def removable(self) -> bool:
         """Whether the op may be removed when none of its results is used."""
         return self.effect in ("none", "carry", "read", "subgroup")
 
-    @property
+    @functools.cached_property
     def special(self) -> bool:
         """Whether its types depend on attributes or regions: `infer` is not for it."""
         return bool(self.type_rule)
@@ -141,17 +142,24 @@ class OpDefinition:
         """Whether it does something at the address that a pointer among its operands is."""
         return bool(self.pointers) and not self.derives_pointer
 
-    @property
+    @functools.cached_property
     def ends(self) -> bool:
         """Whether the regions end if what is in them does: the rounds are known before."""
         return self.regions > 0 and self.deciding > 0
 
+    @functools.cached_property
+    def varies_plainly(self) -> bool:
+        """Whether its results differ where any of its operands does, in a workgroup of any size."""
+        plain = self.varies == "operands" and self.varies_in_subgroup is None
+        return plain and not self.regions and self.name != "call"
+
     def infer(self, operand_types: list[Type]) -> list[Type]:
         """Result types for the given operand types; TypeError says which operand is wrong."""
         key = (self.name, tuple(operand_types))
-        if key not in _inferred:
-            _inferred[key] = self._infer(operand_types)
-        return _inferred[key].copy()
+        found = _inferred.get(key)
+        if found is None:
+            found = _inferred[key] = self._infer(operand_types)
+        return found.copy()
 
     def _infer(self, operand_types: list[Type]) -> list[Type]:
         if len(operand_types) != len(self.operands):

@@ -7,6 +7,7 @@ there yet is the package of that name in `quod.codegen`, whose `emitter` has a f
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -205,14 +206,19 @@ def _emitter(target: str) -> Emitter:
 
 def _import_kernels() -> None:
     """Imports the module `kernels` of every package of Quod that has one."""
-    import pkgutil
-
     # What the root names is above this module.
     import quod
 
+    _import_kernels_below(tuple(quod.__path__))
+
+
+@functools.cache
+def _import_kernels_below(roots: tuple[str, ...]) -> None:
+    import pkgutil
+
     importlib.import_module("quod.kernel.examples")
-    for package in pkgutil.iter_modules(quod.__path__, "quod."):
-        folders = [os.path.join(root, package.name.rpartition(".")[2]) for root in quod.__path__]
+    for package in pkgutil.iter_modules(roots, "quod."):
+        folders = [os.path.join(root, package.name.rpartition(".")[2]) for root in roots]
         # A package that has no such module is not imported for the question.
         if package.ispkg and "kernels" in {module.name for module in pkgutil.iter_modules(folders)}:
             importlib.import_module(f"{package.name}.kernels")

@@ -90,7 +90,7 @@ class Tracer:
             location or self.location or self.locate(),
         )  # fmt: skip
         builder = self.builder
-        op.results = tuple(Value(type_, builder, op) for type_ in result_types)
+        op.results = tuple([Value(type_, builder, op) for type_ in result_types])
         self._blocks[-1].ops.append(op)
         return op.results
 
@@ -102,7 +102,7 @@ class Tracer:
         attributes: dict[str, Any] | None = None,
     ) -> tuple[Value, ...]:
         """Appends a pure op unless the same one is visible already."""
-        extra = tuple((attributes or {}).items())
+        extra = tuple(attributes.items()) if attributes else ()
         key = (name, tuple(map(id, operands)), extra, result_types[0])
         for known in reversed(self._known):
             if key in known:

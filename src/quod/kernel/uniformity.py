@@ -32,8 +32,14 @@ class Uniformity:
 
     def visit(self, block: Block) -> None:
         """Adds the varying values that the region defines."""
+        varying = self.varying
         for op in block.ops:
-            self._visit_op(op)
+            # Most ops compute, and there are many.
+            if op.definition.varies_plainly:
+                if not varying.isdisjoint(op.operands):
+                    varying.update(op.results)
+            else:
+                self._visit_op(op)
 
     def inside(self, call: Op) -> Uniformity:
         """The varying values of the body of a called function, for this call's arguments."""
@@ -57,7 +63,7 @@ class Uniformity:
         return bool(op.regions) and self._any(op.conditions)
 
     def _any(self, values: Iterable[Value]) -> bool:
-        return any(value in self.varying for value in values)
+        return not self.varying.isdisjoint(values)
 
     def _mark(self, values: Iterable[Value]) -> None:
         self.varying.update(values)

@@ -35,19 +35,15 @@ class Value:
     A Python number beside a value becomes a constant of the value's type.
     """
 
-    __slots__ = ("_type", "builder", "op")
+    __slots__ = ("builder", "op", "type")
 
     # NumPy scalars beside a value leave the operator to the value.
     __array_ufunc__ = None
 
     def __init__(self, type_: Type, builder: Recorder, op: Op | None = None) -> None:
-        self._type = type_
+        self.type = type_
         self.builder = builder
         self.op = op
-
-    @property
-    def type(self) -> Type:
-        return self._type
 
     @property
     def constant(self) -> int | float | bool | None:
@@ -252,22 +248,21 @@ Operand = Value | int | float | bool
 class Op:
     """One operation: its operands, results, attributes and regions."""
 
-    __slots__ = ("attributes", "location", "name", "operands", "regions", "results")
+    __slots__ = (
+        "attributes", "definition", "location", "name", "operands", "regions", "results",
+    )  # fmt: skip
 
     def __init__(
         self, name: str, operands: tuple[Value, ...], results: tuple[Value, ...],
         attributes: dict[str, Any], regions: tuple[Block, ...], location: Location,
     ) -> None:  # fmt: skip
         self.name = name
+        self.definition: OpDefinition = OPS[name]
         self.operands = operands
         self.results = results
         self.attributes = attributes
         self.regions = regions
         self.location = location
-
-    @property
-    def definition(self) -> OpDefinition:
-        return OPS[self.name]
 
     @property
     def conditions(self) -> tuple[Value, ...]:

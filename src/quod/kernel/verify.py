@@ -109,7 +109,7 @@ class _Scope:
             if value in self._visible:
                 raise VerificationFailure("a value is defined twice", location)
             self._visible.add(value)
-            added.append(value)
+        added += values
 
     def _check_block(self, block: Block, location: Location) -> list[Value]:
         """Gives what the region defines; that stays visible until the caller forgets it."""
@@ -138,6 +138,8 @@ class _Scope:
         return added
 
     def _check_operands(self, op: Op) -> None:
+        if self._visible.issuperset(op.operands):
+            return
         for operand in op.operands:
             if operand not in self._visible:
                 made = f" (made on line {operand.op.location.line})" if operand.op else ""

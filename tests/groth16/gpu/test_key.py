@@ -187,21 +187,23 @@ def fragile(request: pytest.FixtureRequest) -> Lost:
     return device
 
 
-def test_a_device_that_is_lost(made: Make, fragile: Lost) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey, device=fragile)
+def test_a_device_that_is_lost(tmp_path: Path, fragile: Lost) -> None:
+    circuit = recurrence("bn254", 2)
+    zkey, wtns = tmp_path / "c.zkey", circuit.write_wtns(tmp_path / "c.wtns")
+    generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), zkey, 1)
+    key = ProvingKey.from_zkey(zkey, device=fragile)
     fragile.launches_left = 1 << 30
-    key.prove(own.wtns)
+    key.prove(wtns)
     launches = (1 << 30) - fragile.launches_left
     # At the last the early sums are there, and their part of the proof is made.
     for after in (0, 20, launches - 1):
         fragile.launches_left = after
         with pytest.raises(DeviceError, match="the GPU is lost"):
-            key.prove(own.wtns)
+            key.prove(wtns)
     with pytest.raises(DeviceError, match="the GPU is lost"):
-        list(key.prove_many([own.wtns] * 2))
+        list(key.prove_many([wtns] * 2))
     fragile.launches_left = 1 << 30
-    assert key.prove(own.wtns, seed=1) == ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
+    assert key.prove(wtns, seed=1) == ProvingKey.from_zkey(zkey).prove(wtns, seed=1)
     key.close()
 
 

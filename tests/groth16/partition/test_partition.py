@@ -11,6 +11,7 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.device import open_device
+from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.stream import RecordedStream, SubmittedStream
 from quod.device.timeline import Timeline
@@ -18,13 +19,14 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import words_to_integers
 from quod.formats import SparseMatrix, Witness
 from quod.groth16 import ProvingKey
-from quod.groth16.partition import sums
+from quod.groth16.partition import bases, sums
 from quod.groth16.partition.bases import base_bytes, group_of
 from quod.groth16.partition.circuit import B_STRIDE, FIRST, PartitionCircuit
 from quod.groth16.partition.key import PartitionKey, device_witness
 from quod.groth16.partition.memory import PartitionMemory
 from quod.groth16.partition.streamed import RING, Mode, StreamedSums
 from quod.groth16.setup import make_key
+from quod.msm.fixed_base import FixedBase
 from tests.support.submitted import are_under_way
 
 # Of two blocks and a piece of a third.
@@ -191,9 +193,25 @@ def failing_sums(number: int) -> Any:
     return fails
 
 
+class HostMultiples(FixedBase):
+    """Multiples of a point for memory of a device, made by the processor: an interpreter takes
+    long, and the key's own test has it make all of them."""
+
+    def __init__(self, device: AnyDevice, *rest: Any) -> None:
+        super().__init__(open_device("cpu"), *rest)
+        self._target = device
+
+    def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
+        words = np.zeros(scalars.nbytes // 4, np.uint32)
+        self._target.download(scalars, words)
+        points = self.multiply(words.reshape(-1, SMALL.fr.bytes // 4))
+        self._target.upload(points, into=out)
+
+
 def test_bases_that_pass_through_give_the_same_proof(
     expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream]
 ) -> None:
+    monkeypatch.setattr(bases, "FixedBase", HostMultiples)
     key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
     resident = key.resident
     assert isinstance(resident, StreamedSums)

@@ -129,7 +129,7 @@ class BodyEmitter:
     # --- values
 
     def is_varying(self, value: Value) -> bool:
-        return self.uniformity.is_varying(value)
+        return value in self.uniformity.varying
 
     def vector(self, scalar: str) -> str:
         """LLVM's name of a vector of lanes; the scalar itself with one lane."""
@@ -138,13 +138,13 @@ class BodyEmitter:
     def type_of(self, value: Value, *, varying: bool | None = None) -> str:
         name = scalar_name(value.type)
         if varying is None:
-            varying = self.is_varying(value)
+            varying = value in self.uniformity.varying
         return self.vector(name) if varying else name
 
     def get(self, value: Value, *, varying: bool | None = None) -> str:
         """The operand text of a value, splat over the lanes if it must vary and does not."""
         if varying is None:
-            varying = self.is_varying(value)
+            varying = value in self.uniformity.varying
         number = value.constant
         if number is not None:
             text = constant_text(number, value.type)
