@@ -77,8 +77,6 @@ def test_room_is_for_works_or_more_parts() -> None:
     assert names(waiting.get()) == "a"
     thread.join(SECONDS)
     assert done == ["c"]
-    # The end is not kept waiting.
-    waiting.put(None)
     assert [names(waiting.get()) for _ in range(3)] == ["b", "c", ""]
 
 
