@@ -60,25 +60,32 @@ class Chooser:
         self.taken.append(set(keys))
 
 
+def counted(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The claims that the queue looks at from now on."""
+    asked: list[Any] = []
+    operations: Any = queue._writer._operations
+    look = operations["claim"]
+
+    def count(tx: Any, requests: Sequence[Any]) -> Sequence[Any]:
+        asked.extend(requests)
+        return look(tx, requests)
+
+    monkeypatch.setitem(operations, "claim", count)
+    return asked
+
+
 def test_what_is_known_to_be_in_vain_is_not_asked_for(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once all of the work is given out, a claim waits for new work before it looks."""
     with open_queue(**on_sqlite.arguments) as queue:
-        asked: list[str] = []
-        do = queue._writer.do
-
-        def counted(kind: str, argument: Any) -> Any:
-            asked.append(kind)
-            return do(kind, argument)
-
-        monkeypatch.setattr(queue._writer, "do", counted)
+        asked = counted(queue, monkeypatch)
 
         def looks(**given: Any) -> tuple[int, int]:
             """How often the queue was asked before the time was over, and what it gave."""
             asked.clear()
             found = queue.claim("w", wait=0.02, **given)
-            return asked.count("claim"), len(found)
+            return len(asked), len(found)
 
         job = submitted(queue)
         submitted(queue)

@@ -17,7 +17,7 @@ from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
 from tests.service.worker.conftest import SECONDS, eventually
 
-_LEASE = {"attempt": 1, "token": 1}
+_LEASE: dict[str, Any] = {"attempt": 1, "token": 1, "body": b""}
 
 
 def work(name: str, key: str = "k", part: int = WHOLE, **lease: int) -> Any:

@@ -22,11 +22,15 @@ _AT_ONCE = 500
 
 @dataclass
 class Changes:
-    """What follows a commit: who is told, and payloads that are jobs' now or nobody's any more."""
+    """What follows a commit: who is told, and payloads that are jobs' now or nobody's any more.
+
+    `bodies` are those payloads of jobs of this transaction that are rows, by the job's number.
+    """
 
     topics: set[Topic] = field(default_factory=set)
     kept: list[str] = field(default_factory=list)
     garbage: list[str] = field(default_factory=list)
+    bodies: dict[int, bytes] = field(default_factory=dict)
 
     @property
     def ends(self) -> bool:
