@@ -33,20 +33,22 @@ Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 
 
 class Records:
-    """Stages that have ended and have not been told yet.
+    """Stages that have ended and have not been told yet, of works `in_hand`.
 
-    Told at once is what says who is at the device, in case that this process dies there. The rest
-    goes with the results, or the status: what is told holds up what comes after it.
+    Told at once is which of several is at the device, in case that this process dies there: with
+    one alone that is known. The rest goes with the results or the status, for what is told holds
+    up what comes after it.
     """
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel, self._lock = channel, threading.Lock()
+    def __init__(self, channel: Channel, in_hand: Callable[[], int]) -> None:
+        self._channel, self._in_hand = channel, in_hand
+        self._lock = threading.Lock()
         self._untold: list[StageRecord] = []
 
     def add(self, record: StageRecord) -> None:
         with self._lock:
             self._untold.append(record)
-        if record.stage in (Stage.KEY, Stage.UPLOAD):
+        if record.stage in (Stage.KEY, Stage.UPLOAD) and self._in_hand() > 1:
             self.tell()
 
     def take(self) -> list[StageRecord]:
@@ -156,7 +158,7 @@ class Child:
     def _begin(self, given: dict[str, Any], _: bytes) -> None:
         settings = settings_of(given["settings"])
         repository = KeyRepository(given["repository"])
-        self._records = Records(self._channel)
+        self._records = Records(self._channel, lambda: self._begun().in_hand)
         jobs = RemoteJobs(
             self._channel, Spool(given["spool"]), given["lease_seconds"], self._records
         )  # fmt: skip
