@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from io import BytesIO
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar, cast
 
 from quod.errors import InputError, QuodError, ServiceError
 from quod.service.errors import StorageFullError
@@ -44,7 +44,7 @@ from quod.service.queue.records import (
     QueueStatus,
     Submission,
 )
-from quod.service.queue.signals import WORK, end_of
+from quod.service.queue.signals import WORK, Callback, end_of
 from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store
 from quod.service.queue.sweeper import OPERATIONS as SWEEPING
@@ -100,7 +100,7 @@ class JobQueue:
         }
         self._writer = Writer(store, spool, operations)
         if store.shared:
-            store.signals.subscribe(WORK, self._writer.look)
+            store.signals.subscribe(WORK, lambda _: self._writer.look())
         self._sweeper = Sweeper(store, spool, rules, self._writer)
         try:
             self._sweeper.begin(sweep_seconds)
@@ -148,10 +148,19 @@ class JobQueue:
         """Takes jobs with one commit; for each the job, or the error that keeps it out alone."""
         return self.begin_submit(submissions).result()
 
-    def begin_submit(self, submissions: Sequence[Submission]) -> Future[list[Job | ServiceError]]:
-        """The same without waiting: the future ends once they are on disk."""
+    def begin_submit(
+        self, submissions: Sequence[Submission], taken: Callable[[Job], None] | None = None
+    ) -> Future[list[Job | ServiceError]]:
+        """The same without waiting: the future ends once they are on disk.
+
+        `taken` is called with each job then, by the thread that writes: what this process does
+        with them comes later, so that who watches them from there on misses nothing of that.
+        """
         given = self._sized(submissions)
-        return self._writer.put(Call("submit", given, partial(self._settle_payloads, given)))
+        call = Call("submit", given, partial(self._settle_payloads, given))
+        if taken is not None:
+            call.future.add_done_callback(partial(_tell_taken, taken))
+        return self._writer.put(call)
 
     def cancel(self, job: str, *, client: str | None = None) -> Job:
         """Ends a job at once, whatever is at it; one that has ended stays as it is.
@@ -216,7 +225,7 @@ class JobQueue:
         limit = self._rules.clock.steady() + timeout
         woken = threading.Event()
         topic = end_of(number) if after is None else number
-        unsubscribe = self._store.signals.subscribe(topic, woken.set)
+        unsubscribe = self._store.signals.subscribe(topic, lambda _: woken.set())
         try:
             while True:
                 found, events = self._events(job, client, since, _MOST_LISTED)
@@ -239,7 +248,15 @@ class JobQueue:
         if not callable(callback):
             raise InputError(f"the callback must be callable, not {shown_kind(callback)}")
         number, _ = number_of(job)
-        return self._store.signals.subscribe(end_of(number) if end else number, callback)
+        topic = end_of(number) if end else number
+        return self._store.signals.subscribe(topic, lambda _: callback())
+
+    def watch_end(
+        self, job: str, callback: Callable[[tuple[Job, list[bytes]] | None], None]
+    ) -> Callable[[], None]:
+        """`watch` for its end, told what `outcome` would give where that is known already."""
+        number, _ = number_of(job)
+        return self._store.signals.subscribe(end_of(number), cast(Callback, callback))
 
     # What workers do.
 
@@ -446,6 +463,13 @@ def _job_and_events(
     job: str, client: str | None, after: int, most: int, tx: Any
 ) -> tuple[Job, list[Event]]:
     return query.events(tx, job, client, after, most)
+
+
+def _tell_taken(taken: Callable[[Job], None], future: Future[list[Job | ServiceError]]) -> None:
+    if future.exception() is None:
+        for outcome in future.result():
+            if isinstance(outcome, Job):
+                taken(outcome)
 
 
 def _or_raise(outcome: Job | ServiceError) -> Job:
