@@ -52,8 +52,8 @@ def test_jobs_are_proved_by_another_process(bench: Bench) -> None:
     assert (status.failures, status.restarts, status.problem) == (1, 0, "")
     assert status.busy_seconds > 0
     assert [use.key for use in status.keys.keys] == [bench.key]
-    stages = [one.stage for one in bench.records if one.job == jobs[0].id]
-    assert stages == list(Stage)
+    # They may be told after the result.
+    eventually(lambda: [one.stage for one in bench.records if one.job == jobs[0].id] == list(Stage))
     pool.preload("other", timeout=SECONDS)
     pool.evict("other")
     with pytest.raises(NotFoundError, match="nothing"):

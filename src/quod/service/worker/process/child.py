@@ -36,8 +36,8 @@ class Records:
     """Stages that have ended and have not been told yet, of works `in_hand`.
 
     Told at once is which of several is at the device, in case that this process dies there: with
-    one alone that is known. The rest goes with the results or the status, for what is told holds
-    up what comes after it.
+    one alone that is known. The rest is told after the results or with the status, for what is
+    told holds up what comes after it.
     """
 
     def __init__(self, channel: Channel, in_hand: Callable[[], int]) -> None:
@@ -51,14 +51,11 @@ class Records:
         if record.stage in (Stage.KEY, Stage.UPLOAD) and self._in_hand() > 1:
             self.tell()
 
-    def take(self) -> list[StageRecord]:
-        with self._lock:
-            taken, self._untold = self._untold, []
-        return taken
-
     def tell(self) -> None:
         """Without the server there is nobody to be told, and soon no process."""
-        if taken := self.take():
+        with self._lock:
+            taken, self._untold = self._untold, []
+        if taken:
             with suppress(UnavailableError):
                 self._channel.tell("records", {"records": taken})
 
@@ -99,9 +96,9 @@ class RemoteJobs:
         given = {
             "leases": [_named(lease) for lease, _ in results],
             "lengths": [len(result) for _, result in results],
-            "records": self._records.take(),
         }
         found = self._channel.call("finish", given, b"".join(result for _, result in results))
+        self._records.tell()
         return [None if one is None else decode_error(one) for one in found]
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:

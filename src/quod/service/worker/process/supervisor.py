@@ -296,7 +296,6 @@ class Supervisor:
         finished = self._queue.begin_finish(own)
 
         def end() -> list[object]:
-            self._take_records(given, b"")
             outcomes = _outcomes(known, finished())
             for lease, outcome in zip(known, outcomes, strict=True):
                 if lease is not None and not isinstance(outcome, TryAgainError):
