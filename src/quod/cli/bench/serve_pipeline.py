@@ -263,7 +263,6 @@ class _Load:
         percentiles = quantiles(found, n=100)
         return {"p50": percentiles[49], "p99": percentiles[98]}
 
-
     def _wait_for_records(self) -> None:
         """Those of the last job may be told after its result."""
         limit = perf_counter() + _PATIENCE

@@ -136,7 +136,9 @@ class ProvingService:
             if not changes.watching:
                 changes.watch(job)
             while True:
-                found = changes.outcome or await self.look(partial(self._look, client, job))
+                found = changes.outcome
+                if found is None:
+                    found = await self.look(partial(self._look, client, job))
                 left = limit - time.monotonic()
                 if found[0].state.ended or left <= 0:
                     return FoundJob(found[0], tuple(result.decode() for result in found[1]))

@@ -227,7 +227,7 @@ class Submitter:
             if self._is_small((request, pieces))
             else _Written(digest, next(left))
             for request, pieces in payloads
-            for digest in [request.proof.digest(request.bodies).digest()]
+            for digest in [_digest(request)]
         ]
 
     def _is_small(self, payload: _Payload) -> bool:
@@ -304,6 +304,14 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
             # It is told nobody any more.
             task.exception()
         raise
+
+
+def _digest(request: WholeRequest) -> bytes:
+    """Of all of a request; without an idempotency key, by which alone it is looked for, of all but
+    its bodies."""
+    compared = bool(request.proof.idempotency_key)
+    found: bytes = request.proof.digest(request.bodies if compared else ()).digest()
+    return found
 
 
 def _submission(

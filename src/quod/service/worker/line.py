@@ -1,9 +1,9 @@
 """Steps one after the other, each for so many threads at a time, with a bounded queue before it.
 
 Whoever has done a step goes on with the work to the next one, if nothing waits there and it has a
-place; work that is alone is carried through by one thread, and waits for none to wake. Else the work
-goes into the next queue, and whoever brings it waits while that is full: so a slow step holds back
-those before it, and in the end the claims.
+place; work that is alone is carried through by one thread, and waits for none to wake. Else it goes
+into the next queue, and whoever brings it waits while that is full: so a slow step holds back those
+before it, and in the end the claims.
 """
 
 from __future__ import annotations
