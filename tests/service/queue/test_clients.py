@@ -214,6 +214,8 @@ def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
         assert found.state is JobState.QUEUED
         woken, ends = threading.Event(), threading.Event()
         unsubscribe = queue.watch(job.id, woken.set)
+        told: list[Any] = []
+        queue.watch_end(job.id, told.append)
         at_end = queue.watch(job.id, ends.set, end=True)
         assert queue.outcome(job.id) == (found, [])
 
@@ -232,6 +234,8 @@ def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
         # Who looks by himself may see the end before it is told.
         assert ends.wait(60)
         assert woken.wait(60)
+        # Of other processes nothing is told but that there is something.
+        assert told == [None if place.database else queue.outcome(job.id)]
         at_end()
         unsubscribe()
         unsubscribe()

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from quod.errors import InputError
-from quod.service.errors import LeaseLostError
+from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.queue import JobQueue, JobState, Lease, Outcome, open_queue
+from quod.service.queue.operations.claim import Request
 from quod.service.queue.operations.sweep import running
+from quod.service.queue.writer import Call
 from tests.service.queue.places import Place, request, submitted
+from tests.service.worker.conftest import eventually
 
 
 def claimed(queue: JobQueue) -> Lease:
@@ -60,25 +63,32 @@ class Chooser:
         self.taken.append(set(keys))
 
 
+def counted(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The claims that the queue looks at from now on."""
+    asked: list[Any] = []
+    operations: Any = queue._writer._operations
+    look = operations["claim"]
+
+    def count(tx: Any, requests: Sequence[Any]) -> Sequence[Any]:
+        asked.extend(requests)
+        return look(tx, requests)
+
+    monkeypatch.setitem(operations, "claim", count)
+    return asked
+
+
 def test_what_is_known_to_be_in_vain_is_not_asked_for(
     on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once all of the work is given out, a claim waits for new work before it looks."""
     with open_queue(**on_sqlite.arguments) as queue:
-        asked: list[str] = []
-        do = queue._writer.do
-
-        def counted(kind: str, argument: Any) -> Any:
-            asked.append(kind)
-            return do(kind, argument)
-
-        monkeypatch.setattr(queue._writer, "do", counted)
+        asked = counted(queue, monkeypatch)
 
         def looks(**given: Any) -> tuple[int, int]:
             """How often the queue was asked before the time was over, and what it gave."""
             asked.clear()
             found = queue.claim("w", wait=0.02, **given)
-            return asked.count("claim"), len(found)
+            return len(asked), len(found)
 
         job = submitted(queue)
         submitted(queue)
@@ -104,6 +114,56 @@ def test_what_is_known_to_be_in_vain_is_not_asked_for(
         assert looks(most=9, chooser=chooser) == (2, 0)
         assert looks(most=9, chooser=Chooser()) == (1, 1)
         assert looks(most=9, chooser=Chooser()) == (1, 0)
+
+
+class Refuses(Chooser):
+    """Fails whenever it is asked."""
+
+    def choose(self, worker: str, *_: Any) -> list[str] | None:
+        raise ValueError(worker)
+
+
+def test_a_claim_that_waits_has_the_work_of_the_transaction_in_which_it_comes(
+    on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        open_queue(**on_sqlite.arguments, sweep_seconds=None) as queue,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        written: list[bool] = []
+        write = queue._store.write
+
+        def counted(work: Any, *, durable: bool = True) -> Any:
+            written.append(durable)
+            return write(work, durable=durable)
+
+        first = pool.submit(queue.claim, "v", wait=60, keys=["other"])
+        second = pool.submit(queue.claim, "w", wait=60)
+        eventually(lambda: len(queue._writer._waiting) == 2)
+        monkeypatch.setattr(queue._store, "write", counted)
+        job = queue.submit(request(body=b"witness"))
+        [lease] = second.result(60)
+        assert written == [True]
+        assert (lease.job, lease.token, lease.body) == (job.id, 1, b"witness")
+        assert b"witness" not in repr(lease).encode()
+        assert queue.job(job.id).state is JobState.RUNNING
+        assert not first.done()
+        # It has no worker's work, and what it fails with is its own.
+        third = pool.submit(queue.claim, "w", wait=60, chooser=Refuses())
+        with pytest.raises(ValueError, match="w"):
+            third.result(60)
+        queue._writer._waiting.append(
+            broken := Call("claim", Request("w", None, 1, Refuses()), waits=True)
+        )
+        taken = queue.submit(request(key="other"))
+        with pytest.raises(ValueError, match="w"):
+            broken.future.result(60)
+        assert first.result(60)[0].job == taken.id
+        waits = pool.submit(queue.claim, "w", wait=60)
+        eventually(lambda: queue._writer._waiting)
+        queue.close()
+        with pytest.raises(UnavailableError):
+            waits.result(60)
 
 
 def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:

@@ -18,6 +18,14 @@ from quod.service.queue.writer import Call, Writer
 from tests.service.queue.places import Place, request
 
 
+class Written(list[int]):
+    """What a transaction has written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = Changes()
+
+
 class FakeStore:
     """Transactions that are lists of what was written; `errors` are those of the next ones."""
 
@@ -35,12 +43,12 @@ class FakeStore:
     def write(self, work: Callable[[Any], Any], *, durable: bool = True) -> tuple[Any, Changes]:
         self.entered.set()
         self.open.wait()
-        written: list[int] = []
+        written = Written()
         found = work(written)
         if self.errors and (error := self.errors.pop(0)) is not None:
             raise error
         self.committed.append(written)
-        return found, Changes()
+        return found, written.changes
 
     def close(self) -> None: ...
 

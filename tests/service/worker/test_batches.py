@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Iterator
@@ -18,12 +19,14 @@ from quod.service.errors import KeyInUseError
 from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import Job, JobState, Outcome
-from quod.service.worker import keeper, stages
+from quod.service.worker import keeper, line, stages
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
+from quod.service.worker.waiting import Waiting
+from quod.service.worker.work import Work
 from quod.service.worker.worker import Worker
 from tests.groth16.test_many import Batches, failing
 from tests.service.keys.conftest import BLS
@@ -355,6 +358,17 @@ def test_a_lost_device_blames_one(
             raise DeviceError("fell off the bus")
         return compute(self)
 
+    calls = itertools.count()
+
+    def gathered(
+        first: Work, source: Waiting, together: Any, original: Any = line._gathered
+    ) -> Any:
+        # The second is not begun before another one waits behind it.
+        if next(calls) == 1:
+            eventually(lambda: source.count_like(first))
+        return original(first, source, together)
+
+    monkeypatch.setattr(line, "_gathered", gathered)
     monkeypatch.setattr("quod.service.worker.worker._BACKOFF_SECONDS", 0.01)
     monkeypatch.setattr(OneOfBatch, "compute", lost)
     gate = Gate(monkeypatch, Stages, "begin_group")

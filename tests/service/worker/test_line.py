@@ -17,7 +17,7 @@ from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
 from tests.service.worker.conftest import SECONDS, eventually
 
-_LEASE = {"attempt": 1, "token": 1}
+_LEASE: dict[str, Any] = {"attempt": 1, "token": 1, "body": b""}
 
 
 def work(name: str, key: str = "k", part: int = WHOLE, **lease: int) -> Any:
@@ -77,8 +77,6 @@ def test_room_is_for_works_or_more_parts() -> None:
     assert names(waiting.get()) == "a"
     thread.join(SECONDS)
     assert done == ["c"]
-    # The end is not kept waiting.
-    waiting.put(None)
     assert [names(waiting.get()) for _ in range(3)] == ["b", "c", ""]
 
 
@@ -162,6 +160,43 @@ def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
     assert counts == [(1, 5), (2, 2), (1, 1)]
     assert done == ["abc", "x"]
     assert failed == [("y", "ValueError")]
+
+
+def test_work_that_is_alone_is_carried_by_one_thread() -> None:
+    """And by others what comes meanwhile, each step by no more threads than it has."""
+    gate, inside = threading.Event(), threading.Event()
+    threads: dict[str, list[int]] = {}
+    at_once: list[int] = []
+
+    def do(group: Group) -> None:
+        threads.setdefault(names(group), []).append(threading.get_ident())
+
+    def prove(group: Group) -> None:
+        do(group)
+        at_once.append(1)
+        assert sum(at_once) == 1
+        if names(group) == "b":
+            inside.set()
+            assert gate.wait(SECONDS)
+        at_once.append(-1)
+
+    own, failed = line(
+        Step("read", do, 2, 9), Step("begin", do, 1, 1), Step("prove", prove, 1, 1),
+        Step("check", do, 1, 1),
+    )  # fmt: skip
+    own.put(work("a"))
+    eventually(lambda: len(threads.get("a", ())) == 4)
+    assert len({*threads["a"]}) == 1
+    own.put(work("b"))
+    assert inside.wait(SECONDS)
+    for name in "cdefg":
+        own.put(work(name))
+    # One waits before the step that does not get on, one at the step before it holds that up.
+    eventually(lambda: sum(len(own) for own in threads.values()) == 4 + 3 + 2 + 2 + 1 + 1 + 1)
+    gate.set()
+    own.close()
+    assert {name: len(own) for name, own in threads.items()} == dict.fromkeys("abcdefg", 4)
+    assert failed == []
 
 
 @pytest.mark.parametrize("lease", [{"token": 2}, {"attempt": 2, "token": 2}])

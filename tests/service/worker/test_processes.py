@@ -6,16 +6,18 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quod.errors import InputError
 from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
 from quod.service.queue import Job, JobState, Outcome
-from quod.service.worker.pool import Stage, WorkerState
-from quod.service.worker.process.channel import Channel
+from quod.service.worker.pool import Stage, StageRecord, WorkerState
+from quod.service.worker.process.channel import Answer, Channel, parts_of
+from quod.service.worker.process.child import Records
 from quod.service.worker.process.codec import decode_error, encode_error, status_of
 from quod.service.worker.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
@@ -52,8 +54,8 @@ def test_jobs_are_proved_by_another_process(bench: Bench) -> None:
     assert (status.failures, status.restarts, status.problem) == (1, 0, "")
     assert status.busy_seconds > 0
     assert [use.key for use in status.keys.keys] == [bench.key]
-    stages = [one.stage for one in bench.records if one.job == jobs[0].id]
-    assert stages == list(Stage)
+    # They may be told after the result.
+    eventually(lambda: [one.stage for one in bench.records if one.job == jobs[0].id] == list(Stage))
     pool.preload("other", timeout=SECONDS)
     pool.evict("other")
     with pytest.raises(NotFoundError, match="nothing"):
@@ -185,6 +187,66 @@ def test_a_worker_ends_with_the_server(tmp_path: Path) -> None:
     its.close()
     own.close()
     assert child.wait(SECONDS) == 1
+
+
+def test_stages_of_several_are_told_at_once() -> None:
+    """Else nobody would know which of them killed its worker."""
+
+    class Told:
+        """What is told over a channel."""
+
+        def __init__(self) -> None:
+            self.stages: list[list[Stage]] = []
+
+        def tell(self, name: str, arguments: dict[str, list[StageRecord]]) -> None:
+            assert name == "records"
+            self.stages.append([one.stage for one in arguments["records"]])
+
+    channel, in_hand = Told(), [1]
+    records = Records(channel, lambda: in_hand[0])  # type: ignore[arg-type]
+    first, second = ([StageRecord("w", job, 0, "k", stage, 0.0, 1.0) for stage in Stage]
+                     for job in ("a", "b"))  # fmt: skip
+    for one in first[:3]:
+        records.add(one)
+    assert channel.stages == []
+    in_hand[0] = 2
+    for one in second[:3]:
+        records.add(one)
+    upload = list(Stage)[: list(Stage).index(Stage.KEY) + 1]
+    assert channel.stages == [[*list(Stage)[:3], *upload], [Stage.UPLOAD]]
+    records.tell()
+    records.add(first[3])
+    records.tell()
+    assert channel.stages[2:] == [[Stage.PROVE]]
+
+
+def test_handlers_that_are_prompt_begin_in_the_order_of_the_messages() -> None:
+    begun: list[int] = []
+
+    def begin(given: dict[str, Any], body: bytes) -> Callable[[], Answer]:
+        begun.append(given["number"])
+        if given["number"] == 3:
+            raise InputError("a number is wrong")
+        return lambda: Answer(given["number"], body)
+
+    one, other = socket.socketpair()
+    ends = [
+        Channel(one, {"begin": begin}, lambda: None, prompt=("begin",)),
+        Channel(other, {}, lambda: None),
+    ]
+    for end in ends:
+        end.start()
+    try:
+        assert ends[1].call("begin", {"number": 1}, b"body") == Answer(1, b"body")
+        with pytest.raises(InputError, match="a number is wrong"):
+            ends[1].call("begin", {"number": 3})
+        assert begun == [1, 3]
+    finally:
+        for end in ends:
+            end.close()
+    assert parts_of(b"abc", [1, 0, 2]) == [b"a", b"", b"bc"]
+    with pytest.raises(InputError, match="other bytes"):
+        parts_of(b"abc", [1, 1])
 
 
 def test_errors_and_records_are_read_back() -> None:

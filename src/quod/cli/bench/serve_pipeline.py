@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter, perf_counter_ns, time, time_ns
+from time import perf_counter, perf_counter_ns, sleep, time, time_ns
 from typing import Any
 
 from quod.cli.bench.cupti import KernelRecorder
@@ -252,9 +252,18 @@ class _Load:
             self._ended([job])
             self._queue.results(job.id)
             took = time() - begin
+            self._wait_for_records()
             found.append(1e3 * (took - sum(one.end - one.begin for one in list(self._records))))
         percentiles = quantiles(found, n=100)
         return {"p50": percentiles[49], "p99": percentiles[98]}
+
+    def _wait_for_records(self) -> None:
+        """Those of the last job may be told after its result."""
+        limit = perf_counter() + _PATIENCE
+        while not any(one.stage is Stage.CHECK for one in list(self._records)):
+            if perf_counter() > limit:
+                raise ServiceError("the stages of a job were not told")
+            sleep(0.001)
 
 
 def _together(records: Sequence[StageRecord]) -> float:

@@ -46,8 +46,9 @@ class Client:
         Small witnesses take one call, and without an idempotency key the job ends with it.
         """
         limit = wire.limit_of(timeout)
-        call = wire.submit(request)
-        if call.name == "SubmitProof":
+        if wire.is_large(request):
+            call = wire.submit(request)
+        else:
             call = wire.prove(request, min(wire.left(limit), wire.WAIT_SECONDS))
         job = self._do(call)
         job = job if job.state.ended else self.wait(job.id, wire.left(limit))

@@ -53,20 +53,30 @@ class Call(Generic[T]):
     read: Callable[[Any], T]
 
 
+def is_large(request: ProofRequest) -> bool:
+    """Whether the witnesses go in pieces."""
+    return request.wtns is not None and sum(map(len, request.witnesses)) > _LARGE
+
+
 def submit(request: ProofRequest) -> Call[RemoteJob]:
     """In one message, or in pieces if the witnesses are large."""
-    if request.wtns is not None and sum(map(len, request.witnesses)) > _LARGE:
+    if is_large(request):
         return Call("UploadProof", list(_upload(request)), read_job)
-    return Call("SubmitProof", _submission(request), read_job)
+    message = pb.SubmitProofRequest()
+    _write(message, request)
+    return Call("SubmitProof", message, read_job)
 
 
 def submit_many(requests: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodError]]:
-    message = pb.SubmitProofsRequest(proofs=map(_submission, requests))
+    message = pb.SubmitProofsRequest()
+    for request in requests:
+        _write(message.proofs.add(), request)
     return Call("SubmitProofs", message, lambda answer: [*map(_outcome, answer.outcomes)])
 
 
 def prove(request: ProofRequest, timeout: float | None) -> Call[RemoteJob]:
-    message = pb.ProveRequest(proof=_submission(request), timeout=duration(timeout))
+    message = pb.ProveRequest(timeout=duration(timeout))
+    _write(message.proof, request)
     return Call("Prove", message, read_job)
 
 
@@ -216,20 +226,21 @@ def _refusal(code: str, status: Any) -> Refusal | None:
     return Refusal(code, reason, status.message, retry) if reason else None
 
 
-def _submission(request: ProofRequest) -> pb.SubmitProofRequest:
-    if request.inputs is not None:
-        witnesses = [pb.Witness(inputs=_json(inputs)) for inputs in request.witnesses]
-    elif request.path is not None:
-        witnesses = [pb.Witness(path=path) for path in request.witnesses]
-    else:
-        witnesses = [pb.Witness(wtns=wtns) for wtns in request.witnesses]
-    return pb.SubmitProofRequest(
-        key=request.key,
-        witnesses=witnesses,
-        idempotency_key=request.idempotency_key,
-        priority=request.priority,
-        deadline=timestamp(request.deadline),
-    )
+def _write(message: pb.SubmitProofRequest, request: ProofRequest) -> None:
+    """Writes a request into a message, which copies its witnesses; that of another one would
+    again."""
+    for witness in request.witnesses:
+        if request.inputs is not None:
+            message.witnesses.add(inputs=_json(witness))
+        elif request.path is not None:
+            message.witnesses.add(path=witness)
+        else:
+            message.witnesses.add(wtns=witness)
+    message.key = request.key
+    message.idempotency_key = request.idempotency_key
+    message.priority = request.priority
+    if (deadline := timestamp(request.deadline)) is not None:
+        message.deadline.CopyFrom(deadline)
 
 
 def _upload(request: ProofRequest) -> Iterator[pb.UploadProofRequest]:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from io import BytesIO
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar, cast
 
 from quod.errors import InputError, QuodError, ServiceError
 from quod.service.errors import StorageFullError
@@ -44,7 +44,7 @@ from quod.service.queue.records import (
     QueueStatus,
     Submission,
 )
-from quod.service.queue.signals import WORK, end_of
+from quod.service.queue.signals import WORK, Callback, end_of
 from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store
 from quod.service.queue.sweeper import OPERATIONS as SWEEPING
@@ -94,14 +94,13 @@ class JobQueue:
     ) -> None:
         self._store, self._spool, self._rules = store, spool, rules
         self._closing, self._closed = threading.Lock(), False
-        # How often there was new work, and how often when the last of it had been claimed.
-        self._news, self._emptied = 0, -1
         operations: dict[str, Operation] = {
             kind: lambda tx, arguments, work=work: work(tx, rules, arguments)  # type: ignore[misc]
             for kind, work in _OPERATIONS.items()
         }
         self._writer = Writer(store, spool, operations)
-        store.signals.subscribe(WORK, self._note_work)
+        if store.shared:
+            store.signals.subscribe(WORK, lambda _: self._writer.look())
         self._sweeper = Sweeper(store, spool, rules, self._writer)
         try:
             self._sweeper.begin(sweep_seconds)
@@ -149,10 +148,19 @@ class JobQueue:
         """Takes jobs with one commit; for each the job, or the error that keeps it out alone."""
         return self.begin_submit(submissions).result()
 
-    def begin_submit(self, submissions: Sequence[Submission]) -> Future[list[Job | ServiceError]]:
-        """The same without waiting: the future ends once they are on disk."""
+    def begin_submit(
+        self, submissions: Sequence[Submission], taken: Callable[[Job], None] | None = None
+    ) -> Future[list[Job | ServiceError]]:
+        """The same without waiting: the future ends once they are on disk.
+
+        `taken` is called with each job then, by the thread that writes: what this process does
+        with them comes later, so that who watches them from there on misses nothing of that.
+        """
         given = self._sized(submissions)
-        return self._writer.put(Call("submit", given, partial(self._settle_payloads, given)))
+        call = Call("submit", given, partial(self._settle_payloads, given))
+        if taken is not None:
+            call.future.add_done_callback(partial(_tell_taken, taken))
+        return self._writer.put(call)
 
     def cancel(self, job: str, *, client: str | None = None) -> Job:
         """Ends a job at once, whatever is at it; one that has ended stays as it is.
@@ -217,7 +225,7 @@ class JobQueue:
         limit = self._rules.clock.steady() + timeout
         woken = threading.Event()
         topic = end_of(number) if after is None else number
-        unsubscribe = self._store.signals.subscribe(topic, woken.set)
+        unsubscribe = self._store.signals.subscribe(topic, lambda _: woken.set())
         try:
             while True:
                 found, events = self._events(job, client, since, _MOST_LISTED)
@@ -240,7 +248,15 @@ class JobQueue:
         if not callable(callback):
             raise InputError(f"the callback must be callable, not {shown_kind(callback)}")
         number, _ = number_of(job)
-        return self._store.signals.subscribe(end_of(number) if end else number, callback)
+        topic = end_of(number) if end else number
+        return self._store.signals.subscribe(topic, lambda _: callback())
+
+    def watch_end(
+        self, job: str, callback: Callable[[tuple[Job, list[bytes]] | None], None]
+    ) -> Callable[[], None]:
+        """`watch` for its end, told what `outcome` would give where that is known already."""
+        number, _ = number_of(job)
+        return self._store.signals.subscribe(end_of(number), cast(Callback, callback))
 
     # What workers do.
 
@@ -260,24 +276,14 @@ class JobQueue:
         if keys is not None:
             own = tuple({checked_name("a key", key) for key in checked_list("the keys", keys)})
         request = Request(worker, own, whole_number("most", most, 1, _MOST_LEASES), chooser)
-        wait = checked_seconds("the time to wait", wait, zero=True)
+        left = wait = checked_seconds("the time to wait", wait, zero=True)
         limit = self._rules.clock.steady() + wait
-        if not wait:
-            return self._claim(request)
-        woken = threading.Event()
-        unsubscribe = self._store.signals.subscribe(WORK, woken.set)
-        try:
-            # What is known to be in vain is not asked for while others wait for the writer.
-            leases = [] if self._news == self._emptied else self._claim(request)
-            while True:
-                left = limit - self._rules.clock.steady()
-                if leases or left <= 0:
-                    return leases
-                woken.wait(min(left, LOOK_AGAIN_SECONDS))
-                woken.clear()
-                leases = self._claim(request)
-        finally:
-            unsubscribe()
+        while True:
+            call = Call("claim", request, waits=left > 0)
+            found: Claimed = self._claimed(call, min(left, LOOK_AGAIN_SECONDS))
+            left = limit - self._rules.clock.steady()
+            if found.leases or left <= 0:
+                return found.leases
 
     def open_payload(self, lease: Lease) -> BinaryIO:
         """The payload of a job, to be read; `NotFoundError` once the job has ended."""
@@ -307,13 +313,19 @@ class JobQueue:
 
     def finish_many(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
         """`finish` of several at once: of each None, or why its result was not taken."""
+        return self.begin_finish(results)()
+
+    def begin_finish(
+        self, results: Sequence[tuple[Lease, bytes]]
+    ) -> Callable[[], list[QuodError | None]]:
+        """The same, begun: what is given waits for it."""
         put: list[Future[Job | ServiceError] | QuodError] = []
         for one in checked_list("the results", results):
             try:
                 put.append(self._writer.put(self._finishing(*_pair(one))))
             except QuodError as error:
                 put.append(error)
-        return [one if isinstance(one, QuodError) else _error_of(one) for one in put]
+        return lambda: [one if isinstance(one, QuodError) else _error_of(one) for one in put]
 
     def _finishing(self, lease: object, result: object) -> Call:
         own, most = exact_bytes("the result", result), self.limits.result_bytes
@@ -433,16 +445,15 @@ class JobQueue:
         _client(client)
         return self._store.read(partial(_job_and_events, job, client, after, most))
 
-    def _claim(self, request: Request) -> list[Lease]:
-        news = self._news
-        claimed: Claimed = self._writer.do("claim", request)
-        if claimed.all:
-            self._emptied = news
-        return claimed.leases
-
-    def _note_work(self) -> None:
-        # Those who call have taken turns: the writer, and whoever hears of other servers.
-        self._news += 1
+    def _claimed(self, call: Call, seconds: float) -> Any:
+        """The outcome of a claim, which waits so long at most if it does."""
+        future = self._writer.put(call)
+        if not call.waits:
+            return future.result()
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            return self._writer.withdraw(call)
 
     def _settle(self, report: Report) -> Job:
         return _or_raise(self._writer.do("settle", report))
@@ -452,6 +463,13 @@ def _job_and_events(
     job: str, client: str | None, after: int, most: int, tx: Any
 ) -> tuple[Job, list[Event]]:
     return query.events(tx, job, client, after, most)
+
+
+def _tell_taken(taken: Callable[[Job], None], future: Future[list[Job | ServiceError]]) -> None:
+    if future.exception() is None:
+        for outcome in future.result():
+            if isinstance(outcome, Job):
+                taken(outcome)
 
 
 def _or_raise(outcome: Job | ServiceError) -> Job:

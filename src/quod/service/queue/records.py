@@ -125,7 +125,8 @@ class Lease:
     """The right of one worker to prove one partition, until it is not renewed any more.
 
     `token` rises with every lease of the partition: what is done under an older one is refused.
-    `attempt` counts from 1. `payload` names what `JobQueue.open_payload` reads.
+    `attempt` counts from 1. `payload` names what `JobQueue.open_payload` reads; where that is at
+    hand, as it came with the job a moment ago, `body` is it.
     """
 
     job: str
@@ -138,6 +139,7 @@ class Lease:
     priority: int
     deadline: float | None
     partitions: int
+    body: bytes = field(default=b"", repr=False, compare=False)
 
 
 @dataclass(frozen=True)

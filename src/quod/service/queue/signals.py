@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 Topic = int
+
+News = object
+"""What a change has come to, where that is known already; None where one has to look."""
+
+Callback = Callable[[News], None]
 
 WORK: Final[Topic] = 0
 """There may be something to claim; jobs are numbered from 1."""
@@ -35,9 +40,9 @@ class Signals:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[Topic, list[Callable[[], None]]] = {}
+        self._waiting: dict[Topic, list[Callback]] = {}
 
-    def subscribe(self, topic: Topic, callback: Callable[[], None]) -> Callable[[], None]:
+    def subscribe(self, topic: Topic, callback: Callback) -> Callable[[], None]:
         """Has `callback` called after each change, by some thread; gives what ends that.
 
         It must be short and not call the queue: setting an event, or waking a loop.
@@ -55,23 +60,28 @@ class Signals:
 
         return unsubscribe
 
-    def notify(self, topics: Iterable[Topic]) -> None:
-        """Calls whoever waits for one of the topics."""
+    def notify(self, topics: Iterable[Topic], news: Mapping[Topic, News] | None = None) -> None:
+        """Calls whoever waits for one of the topics, with the news of it."""
         if not self._waiting:
             return
+        known = news or {}
         with self._lock:
-            called = [callback for topic in topics for callback in self._waiting.get(topic, ())]
+            called = [
+                (callback, known.get(topic))
+                for topic in topics
+                for callback in self._waiting.get(topic, ())
+            ]
         self._call(called)
 
     def notify_all(self) -> None:
         """Calls everyone: notifications may have been missed, or there will be none any more."""
         with self._lock:
-            called = [callback for waiting in self._waiting.values() for callback in waiting]
+            called = [(one, None) for waiting in self._waiting.values() for one in waiting]
         self._call(called)
 
-    def _call(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        for callback in callbacks:
+    def _call(self, callbacks: Iterable[tuple[Callback, News]]) -> None:
+        for callback, news in callbacks:
             try:
-                callback()
+                callback(news)
             except Exception:
                 _log.exception("a callback of the queue failed")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
+from quod.service.queue.records import Job
 from quod.service.queue.signals import Topic, is_end
 
 Row = tuple[Any, ...]
@@ -22,11 +23,17 @@ _AT_ONCE = 500
 
 @dataclass
 class Changes:
-    """What follows a commit: who is told, and payloads that are jobs' now or nobody's any more."""
+    """What follows a commit: who is told, and payloads that are jobs' now or nobody's any more.
+
+    `bodies` are those payloads of jobs of this transaction that are rows, by the job's number.
+    `news` are jobs that have ended, by the topic of that, with their results.
+    """
 
     topics: set[Topic] = field(default_factory=set)
     kept: list[str] = field(default_factory=list)
     garbage: list[str] = field(default_factory=list)
+    bodies: dict[int, bytes] = field(default_factory=dict)
+    news: dict[Topic, tuple[Job, list[bytes]]] = field(default_factory=dict)
 
     @property
     def ends(self) -> bool:

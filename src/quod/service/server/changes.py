@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 
-from quod.service.queue import JobQueue
+from quod.service.queue import Job, JobQueue
 
 
 class Changes:
     """What happens to a job, or its `end` alone, while a `with` block lasts; for one loop's thread.
 
-    What happened since the block began, or since `next` was called last, is not missed.
+    What happened since `watch`, or since `next` was called last, is not missed.
     """
 
-    def __init__(self, queue: JobQueue, job: str, *, end: bool = False) -> None:
-        self._queue, self._job, self._end = queue, job, end
+    def __init__(self, queue: JobQueue, *, end: bool = False) -> None:
+        self._queue, self._end = queue, end
         self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._stop: Callable[[], None] | None = None
+        self._over = False
+        self.outcome: tuple[Job, list[bytes]] | None = None
+        """The job at its end with its results, once that is known without looking."""
 
     def __enter__(self) -> Changes:
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(self._woken.set)
-
-        self._stop = self._queue.watch(self._job, wake, end=self._end)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        with self._lock:
+            self._over = True
+        if self._stop is not None:
+            self._stop()
+
+    @property
+    def watching(self) -> bool:
+        return self._stop is not None
+
+    def watch(self, job: str) -> None:
+        """Begins, from whichever thread; does nothing once the block is over."""
+        with self._lock:
+            if self._over:
+                return
+            if self._end:
+                self._stop = self._queue.watch_end(job, self._ended)
+            else:
+                self._stop = self._queue.watch(job, self._wake)
+
+    def _ended(self, outcome: tuple[Job, list[bytes]] | None) -> None:
+        self.outcome = outcome
+        self._wake()
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._woken.set)
 
     async def next(self, seconds: float) -> bool:
         """Waits so long at most; whether anything has happened."""

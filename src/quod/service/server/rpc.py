@@ -78,9 +78,9 @@ class Calls:
 
     async def prove(self, client: Client, request: pb.ProveRequest) -> pb.Job:
         wanted, timeout = _wanted(request.proof), _time(request, "timeout")
-        submitting = self._service.submit(client, wanted)
+        submit = partial(self._service.submit, client, wanted)
         keep = bool(wanted.proof.idempotency_key)
-        return _found(await self._service.prove(client, submitting, timeout, keep=keep))
+        return _found(await self._service.prove(client, submit, timeout, keep=keep))
 
     async def await_proof(self, client: Client, request: pb.AwaitProofRequest) -> pb.Job:
         return _found(await self._service.wait(client, request.job, _time(request, "timeout")))

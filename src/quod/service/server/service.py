@@ -30,6 +30,9 @@ from quod.service.worker.pool import WorkerPool
 
 T = TypeVar("T")
 
+Submit = Callable[[Callable[[Job], None]], Coroutine[Any, Any, Job]]
+"""Takes a job, of which it tells as `JobQueue.begin_submit` does, if it is not there already."""
+
 _READERS = 8
 _NEWEST_JOBS = 200
 
@@ -69,10 +72,15 @@ class ProvingService:
 
     # --- what clients want
 
-    async def submit(self, client: Client, request: WholeRequest) -> Job:
-        """Takes a job whose payload has come; it is on disk afterwards."""
+    async def submit(
+        self, client: Client, request: WholeRequest, taken: Callable[[Job], None] | None = None
+    ) -> Job:
+        """Takes a job whose payload has come; it is on disk afterwards.
+
+        For `taken` see `JobQueue.begin_submit`.
+        """
         self._take_work()
-        return self._submitted(client, await self._submitter.submit(client, request))
+        return self._submitted(client, await self._submitter.submit(client, request, taken))
 
     async def submit_many(
         self, client: Client, requests: Sequence[WholeRequest | QuodError]
@@ -93,36 +101,52 @@ class ProvingService:
         return self._submitted(client, await self._submitter.upload(client, request, pieces))
 
     async def prove(
-        self, client: Client, submitting: Coroutine[Any, Any, Job], timeout: float | None,
-        *, keep: bool,
-    ) -> FoundJob:  # fmt: skip
-        """Waits for what `submitting` gives; unless `keep`, cancels it if its client goes away."""
-        submission = asyncio.ensure_future(submitting)
-        try:
-            job = await asyncio.shield(submission)
-            return await self.wait(client, job.id, timeout)
-        except asyncio.CancelledError:
-            if not keep:
-                self._leave(self._abandon(submission))
-            raise
+        self, client: Client, submit: Submit, timeout: float | None, *, keep: bool
+    ) -> FoundJob:
+        """Waits for what `submit` takes; unless `keep`, cancels it if its client goes away."""
+        with Changes(self.queue, end=True) as changes:
+            submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
+            try:
+                job = await asyncio.shield(submission)
+                return await self._end(client, job, changes, timeout)
+            except asyncio.CancelledError:
+                if not keep:
+                    self._leave(self._abandon(submission))
+                raise
 
     async def wait(self, client: Client, job: str, timeout: float | None) -> FoundJob:
         """A job at its end, or as it is once `timeout` seconds are over."""
         client.require(Role.CLIENT)
+        with Changes(self.queue, end=True) as changes:
+            return await self._end(client, job, changes, timeout)
+
+    async def _end(
+        self, client: Client, job: Job | str, changes: Changes, timeout: float | None
+    ) -> FoundJob:
+        """A job at its end. One that was watched since it was taken need not be looked at before,
+        if nobody else has the queue."""
         most = self.limits.wait_seconds
         limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
-        with self.waits.one(client.name), Changes(self.queue, job, end=True) as changes:
+        with self.waits.one(client.name):
+            left = limit - time.monotonic()
+            if isinstance(job, Job):
+                if changes.watching and self._in_file and not job.state.ended and left > 0:
+                    await changes.next(min(left, LOOK_AGAIN_SECONDS))
+                job = job.id
+            if not changes.watching:
+                changes.watch(job)
             while True:
-                found = await self.look(partial(self._look, client, job))
+                found = changes.outcome
+                if found is None:
+                    found = await self.look(partial(self._look, client, job))
                 left = limit - time.monotonic()
-                if found.job.state.ended or left <= 0:
-                    return found
+                if found[0].state.ended or left <= 0:
+                    return FoundJob(found[0], tuple(result.decode() for result in found[1]))
                 await changes.next(min(left, LOOK_AGAIN_SECONDS))
 
-    def _look(self, client: Client, job: str) -> FoundJob:
+    def _look(self, client: Client, job: str) -> tuple[Job, list[bytes]]:
         """A job with its results, if it has any."""
-        found, results = self.queue.outcome(job, client=client.name)
-        return FoundJob(found, tuple(result.decode() for result in results))
+        return self.queue.outcome(job, client=client.name)
 
     async def watch(
         self, client: Client, job: str, after: int, tick: float | None = None
@@ -134,7 +158,8 @@ class ProvingService:
         client.require(Role.CLIENT)
         pause = LOOK_AGAIN_SECONDS if tick is None else min(tick, LOOK_AGAIN_SECONDS)
         told = 0.0
-        with self.streams.one(client.name), Changes(self.queue, job) as changes:
+        with self.streams.one(client.name), Changes(self.queue) as changes:
+            changes.watch(job)
             while True:
                 found, events = await self.look(
                     partial(self.queue.wait, job, client=client.name, after=after, timeout=0)

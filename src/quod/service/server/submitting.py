@@ -38,6 +38,8 @@ _MOST_NAMES = 1000
 _WRITERS = 8
 """Threads that write payloads: most of their time is the disk's, which syncs several at once."""
 
+Taken = Callable[[Job], None]
+
 _Payload = tuple[WholeRequest, tuple[bytes, ...]]
 """A request, and the pieces of its payload."""
 
@@ -84,16 +86,19 @@ class Submitter:
             self._identities[key] = known
         return known[0]
 
-    async def submit(self, client: Client, request: WholeRequest) -> Job:
-        """Takes a job whose payload is here."""
-        [outcome] = await self.submit_many(client, [request])
+    async def submit(
+        self, client: Client, request: WholeRequest, taken: Taken | None = None
+    ) -> Job:
+        """Takes a job whose payload is here; for `taken` see `JobQueue.begin_submit`."""
+        [outcome] = await self.submit_many(client, [request], taken)
         if isinstance(outcome, QuodError):
             raise outcome
         return outcome
 
     async def submit_many(
-        self, client: Client, requests: Sequence[WholeRequest | QuodError]
-    ) -> list[Job | QuodError]:
+        self, client: Client, requests: Sequence[WholeRequest | QuodError],
+        taken: Taken | None = None,
+    ) -> list[Job | QuodError]:  # fmt: skip
         """Takes jobs with one sync of the queue; for each the job, or why it was not taken.
 
         Requests that are errors already stay so.
@@ -101,10 +106,10 @@ class Submitter:
         client.require(Role.CLIENT)
         if len(requests) > MOST_SUBMISSIONS:
             raise InputError(f"a call submits up to {MOST_SUBMISSIONS} jobs, not {len(requests)}")
-        return await to_its_end(self._submit_many(client, requests))
+        return await to_its_end(self._submit_many(client, requests, taken))
 
     async def _submit_many(
-        self, client: Client, requests: Sequence[WholeRequest | QuodError]
+        self, client: Client, requests: Sequence[WholeRequest | QuodError], taken: Taken | None
     ) -> list[Job | QuodError]:
         outcomes: list[Job | QuodError | None] = [None] * len(requests)
         wanted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
@@ -130,7 +135,7 @@ class Submitter:
                 outcomes[at] = error
                 await self._in_thread(self._queue.spool.discard, [own.name])
         if submissions:
-            found = await asyncio.wrap_future(self._queue.begin_submit(submissions))
+            found = await asyncio.wrap_future(self._queue.begin_submit(submissions, taken))
             for at, outcome in zip(places, found, strict=True):
                 outcomes[at] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
@@ -222,7 +227,7 @@ class Submitter:
             if self._is_small((request, pieces))
             else _Written(digest, next(left))
             for request, pieces in payloads
-            for digest in [request.proof.digest(request.bodies).digest()]
+            for digest in [_digest(request)]
         ]
 
     def _is_small(self, payload: _Payload) -> bool:
@@ -299,6 +304,14 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
             # It is told nobody any more.
             task.exception()
         raise
+
+
+def _digest(request: WholeRequest) -> bytes:
+    """Of all of a request; without an idempotency key, by which alone it is looked for, of all but
+    its bodies."""
+    compared = bool(request.proof.idempotency_key)
+    found: bytes = request.proof.digest(request.bodies if compared else ()).digest()
+    return found
 
 
 def _submission(

@@ -1,7 +1,9 @@
-"""Steps one after the other, each with threads of its own and a bounded queue before it.
+"""Steps one after the other, each for so many threads at a time, with a bounded queue before it.
 
-Whoever has done a step puts the work into the next queue, and waits while that is full: so a slow
-step holds back those before it, and in the end the claims.
+Whoever has done a step goes on with the work to the next one, if nothing waits there and it has a
+place; work that is alone is carried through by one thread, and waits for none to wake. Else it goes
+into the next queue, and whoever brings it waits while that is full: so a slow step holds back those
+before it, and in the end the claims.
 """
 
 from __future__ import annotations
@@ -52,53 +54,107 @@ class Line:
             at: _Begun(steps[at + 1].threads)
             for at, step in enumerate(steps) if step.together is not None
         }  # fmt: skip
+        # As many threads may be at a step as it says, whichever these are, and so there is always
+        # one for what waits at a step that has a place.
+        self._places = [step.threads for step in steps]
+        self._changed = threading.Condition()
+        self._busy, self._closing = 0, False
         self._threads = [
-            [
-                RoomyThread(target=self._run, args=(at,), name=f"quod-{step.name}-{number}")
-                for number in range(step.threads)
-            ]
-            for at, step in enumerate(steps)
+            RoomyThread(target=self._run, name=f"quod-line-{number}")
+            for number in range(sum(self._places))
         ]
-        for threads in self._threads:
-            for thread in threads:
-                thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def put(self, work: Work) -> None:
         """Gives work to the first step."""
-        self._queues[0].put([work])
+        self._put(0, [work])
 
-    def _run(self, at: int) -> None:
-        step, source = self._steps[at], self._queues[at]
-        begins, began = self._begun.get(at), self._begun.get(at - 1)
-        while (group := source.get()) is not None:
-            if begins is not None:
-                begins.enter(group[0])
-            try:
-                if step.together is not None and begins is not None:
-                    group = _gathered(group[0], source, step.together)
-                    begins.join(group[1:])
-                step.do(group)
-            except BaseException as error:
-                for work in group:
-                    if not work.ended:
-                        self._failed(work, error)
-            group = [work for work in group if not work.ended]
-            if group and at + 1 < len(self._steps):
-                self._queues[at + 1].put(group)
-            elif begins is not None:
+    def _put(self, at: int, group: Group) -> None:
+        self._queues[at].put(group)
+        with self._changed:
+            if self._places[at]:
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while (found := self._next()) is not None:
+            self._carry(*found)
+            # Work that has ended must not live on until the next one comes.
+            del found
+
+    def _next(self) -> tuple[int, Group] | None:
+        """What waits at a step that has a place, which is taken; the last steps go first."""
+        with self._changed:
+            while True:
+                for at in reversed(range(len(self._steps))):
+                    if self._places[at] and (group := self._queues[at].get()):
+                        self._places[at] -= 1
+                        self._busy += 1
+                        return at, group
+                if self._closing and not self._busy:
+                    self._changed.notify_all()
+                    return None
+                self._changed.wait()
+
+    def _carry(self, at: int, group: Group) -> None:
+        """Takes a group as far as it can go without waiting behind others."""
+        while True:
+            group = self._step(at, group)
+            begins, began = self._begun.get(at), self._begun.get(at - 1)
+            goes_on = bool(group) and at + 1 < len(self._steps)
+            at_once = goes_on and self._enter(at + 1)
+            if goes_on and not at_once:
+                self._put(at + 1, group)
+            elif begins is not None and not goes_on:
                 begins.leave(group)
             if began is not None:
                 began.leave(group)
-            # Work that has ended must not live on until the next one comes.
-            del group
+            self._leave(at, busy=at_once)
+            if not at_once:
+                return
+            at += 1
+
+    def _step(self, at: int, group: Group) -> Group:
+        """Does a step with what waited for it; what of that goes on."""
+        step, begins = self._steps[at], self._begun.get(at)
+        if begins is not None:
+            begins.enter(group[0])
+        try:
+            if step.together is not None and begins is not None:
+                group = _gathered(group[0], self._queues[at], step.together)
+                begins.join(group[1:])
+            step.do(group)
+        except BaseException as error:
+            for work in group:
+                if not work.ended:
+                    self._failed(work, error)
+        return [work for work in group if not work.ended]
+
+    def _enter(self, at: int) -> bool:
+        """Takes a place at a step for which nothing waits, if there is one."""
+        with self._changed:
+            if not self._places[at] or self._queues[at]:
+                return False
+            self._places[at] -= 1
+            return True
+
+    def _leave(self, at: int, *, busy: bool) -> None:
+        """Gives a place back, to what waits for it."""
+        with self._changed:
+            self._places[at] += 1
+            self._busy -= not busy
+            if self._closing:
+                self._changed.notify_all()
+            elif self._queues[at] and busy:
+                self._changed.notify()
 
     def close(self) -> None:
         """Does what there is, then ends the threads."""
-        for queue, threads in zip(self._queues, self._threads, strict=True):
-            for _ in threads:
-                queue.put(None)
-            for thread in threads:
-                thread.join()
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
 
 def _gathered(

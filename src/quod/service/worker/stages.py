@@ -99,6 +99,8 @@ class Stages:
         except NotFoundError:
             # The payload goes when its job has ended.
             raise GoneError from None
+        finally:
+            work.kept = None
 
     def lease(self, work: Work) -> None:
         """The key, which may have to be loaded."""

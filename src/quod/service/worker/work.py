@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from quod.device.cancellation import Cancellation
 from quod.formats import Witness
+from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey
 from quod.groth16.together import AnyPending
 from quod.service.keys import Lease as KeyLease
@@ -35,7 +36,8 @@ class Work:
     """
 
     def __init__(self, lease: Lease, part: int = WHOLE, limit: int = 1) -> None:
-        self.lease, self.part, self.limit, self.permitted = lease, part, limit, 0
+        self.lease = replace(lease, body=b"") if lease.body else lease
+        self.part, self.limit, self.permitted = part, limit, 0
         self.stage = Stage.WITNESS
         self.entered = self.renewed = time.monotonic()
         self.told: Stage | None = None
@@ -49,7 +51,7 @@ class Work:
         self.result: bytes | None = None
         self.buffers: WitnessBuffers | None = None
         self.buffer: Bytes | None = None
-        self.kept: BytesIO | None = None
+        self.kept = BytesIO(lease.body) if lease.body else None
 
     def enter(self, stage: Stage) -> None:
         """Goes on to a stage; GoneError if nobody wants it any more."""
@@ -85,16 +87,14 @@ class Work:
 
     @contextmanager
     def payload(self, jobs: Jobs) -> Iterator[BinaryIO]:
-        """The job's payload; one that is no file is asked for once, for whoever reads it first."""
-        kept, self.kept = self.kept, None
-        file = jobs.open(self.lease) if kept is None else kept
-        try:
+        """The job's payload; one that is no file is asked for once, and kept as long as that is."""
+        file = self.kept or jobs.open(self.lease)
+        if isinstance(file, BytesIO):
+            self.kept = file
             yield file
-        finally:
-            if kept is None and isinstance(file, BytesIO):
-                self.kept = file
-            else:
-                file.close()
+            return
+        with file:
+            yield file
 
     def leave_buffer(self) -> None:
         """Gives the page-locked memory back; the witness in it is gone."""

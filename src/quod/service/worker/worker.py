@@ -83,6 +83,11 @@ class Worker:
         keys = self._keys
         return self._serving and keys is not None and keys.ready
 
+    @property
+    def in_hand(self) -> int:
+        """How many works have been claimed and have not ended."""
+        return len(self._in_hand)
+
     def status(self) -> WorkerStatus:
         """The worker at this moment."""
         with self._changed:

@@ -10,6 +10,7 @@ from typing import Protocol
 from quod.service.queue.clock import MICROSECONDS, seconds
 from quod.service.queue.operations.end import end_job
 from quod.service.queue.operations.keys import hold
+from quod.service.queue.operations.payloads import MOST_BODY_BYTES
 from quod.service.queue.operations.rows import (
     EventRow,
     JobRow,
@@ -132,7 +133,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
         elif job.key in suspended:
             hold(tx, job.key)
     events: list[EventRow] = []
-    leases, rows, begun = [], [], dict[int, JobRow]()
+    leases, rows, begun, room = [], [], dict[int, JobRow](), MOST_BODY_BYTES
     for number, partition, token, attempts, _ in parts:
         job = jobs[number]
         if JobState(job.state).ended or job.key in suspended:
@@ -144,6 +145,8 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
         attempt = attempts + 1
         events.append(next_event(job, now, "started", partition=partition, attempt=attempt))
         rows.append((token + 1, attempt, worker, now, number, partition))
+        body = tx.changes.bodies.get(number, b"")
+        room -= len(body)
         leases.append(
             Lease(
                 job=job.id,
@@ -156,6 +159,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
                 priority=job.priority,
                 deadline=seconds(job.deadline),
                 partitions=job.partitions,
+                body=body if room >= 0 else b"",
             )
         )
     tx.many(

@@ -11,9 +11,13 @@ from quod.service.queue.transaction import Transaction
 
 
 def end_job(
-    tx: Transaction, rules: Rules, job: JobRow, state: JobState, code: str = "", message: str = ""
-) -> None:
-    """Ends a job whose row is locked. Leases of its partitions are void from then on."""
+    tx: Transaction, rules: Rules, job: JobRow, state: JobState, code: str = "", message: str = "",
+    results: list[bytes] | None = None,
+) -> None:  # fmt: skip
+    """Ends a job whose row is locked. Leases of its partitions are void from then on.
+
+    Who waits for its end is told the `results` where all of them are here.
+    """
     now = rules.clock.wall()
     if state is not JobState.SUCCEEDED:
         tx.run(
@@ -37,7 +41,10 @@ def end_job(
         (int(state), now, keep_until, code, message, job.events, job.remaining, job.number),
     )
     write_events(tx, [event])
-    tx.changes.topics.add(end_of(job.number))
+    topic = end_of(job.number)
+    tx.changes.topics.add(topic)
+    if state is not JobState.SUCCEEDED or results is not None:
+        tx.changes.news[topic] = job.record(), results or []
     count(tx, job.client, -1, -job.payload_bytes, 0)
     if job.payload:
         tx.changes.garbage.append(job.payload)

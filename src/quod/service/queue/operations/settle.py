@@ -114,7 +114,8 @@ def _succeed(tx: Transaction, rules: Rules, part: Held, result: bytes) -> None:
     job.remaining -= 1
     forgive(tx, job.key)
     if job.remaining == 0:
-        end_job(tx, rules, job, JobState.SUCCEEDED)
+        results = [result] if job.partitions == 1 else None
+        end_job(tx, rules, job, JobState.SUCCEEDED, results=results)
         return
     event = next_event(job, now, "partition", partition=part.partition, remaining=job.remaining)
     tx.run(

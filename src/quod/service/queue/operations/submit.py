@@ -193,6 +193,7 @@ def _write(tx: Transaction, jobs: Sequence[JobRow]) -> None:
         own[1] += job.payload_bytes
         if job.body:
             job.payload = payload_of(job.number)
+            tx.changes.bodies[job.number] = job.body
     events = [next_event(job, job.created, "queued") for job in jobs]
     tx.many(
         f"INSERT INTO job ({COLUMNS}) VALUES {placeholders(COLUMNS.split(','))}",

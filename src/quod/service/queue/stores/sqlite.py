@@ -107,7 +107,7 @@ class SqliteStore:
                 # A sync takes along what is in the log before.
                 self._set_synced(True)
                 self._commit(lambda: transaction.run("UPDATE counter SET next = next"))
-        self.signals.notify(transaction.changes.topics)
+        self.signals.notify(transaction.changes.topics, transaction.changes.news)
         return found, transaction.changes
 
     def _commit(self, work: Callable[[], T]) -> T:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -45,7 +46,7 @@ from quod.service.server.http.bodies import (
 )
 from quod.service.server.http.guard import BYTES, Guard, Observed, content_type
 from quod.service.server.requests import ProofRequest
-from quod.service.server.service import FoundJob, ProvingService
+from quod.service.server.service import FoundJob, ProvingService, Submit
 from quod.service.server.submitting import MOST_SUBMISSIONS
 from quod.service.status import stage_document
 
@@ -151,12 +152,12 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
         keep = bool(header)
         if content_type(request) == BYTES:
             # Until it has come whole the request itself tells whether the client is there.
-            submitting = _given(await submit(request, client, query))
+            submitting: Submit = partial(_given, await submit(request, client, query))
         else:
             body = await read_json(request, ProveBody, limits)
             wanted, timeout = body.wanted(header), body.timeout if timeout is None else timeout
             keep = keep or bool(body.idempotency_key)
-            submitting = service.submit(client, wanted)
+            submitting = partial(service.submit, client, wanted)
         proving = asyncio.ensure_future(service.prove(client, submitting, timeout, keep=keep))
         return _found(await _while_connected(request, proving))
 
@@ -348,7 +349,7 @@ def _found(found: FoundJob) -> Response:
     return JSONResponse(found_json(found), 200 if found.job.state.ended else 202)
 
 
-async def _given(job: Job) -> Job:
+async def _given(job: Job, _taken: object) -> Job:
     return job
 
 

@@ -3,7 +3,7 @@
 u32   bytes of the JSON
 u32   bytes of the body
       the JSON: {"call": NAME, "id": N, "arguments": {...}}, {"tell": NAME, "arguments": {...}},
-      {"value": ANY, "id": N}, {"bytes": true, "id": N} for the body, or {"error": {...}, "id": N}
+      {"value": ANY, "id": N}, and "bytes": true with it for the body, or {"error": {...}, "id": N}
       the body
 """
 
@@ -15,10 +15,11 @@ import logging
 import socket
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from quod.errors import InputError
 from quod.service.errors import UnavailableError
@@ -31,17 +32,28 @@ _MOST_JSON, _MOST_BODY = 16 << 20, 64 << 20
 _log = logging.getLogger(__name__)
 
 
+class Answer(NamedTuple):
+    """What a call gives, with bytes."""
+
+    value: Any
+    body: bytes
+
+
 class Channel:
     """One end. `handlers` do what the other end calls, on up to `threads` threads.
+
+    Those of `prompt` are called by the thread that reads, and must not wait: they give what does,
+    which one of the threads calls.
 
     `gone` is called once, when the other end has closed, or said what is no message.
     """
 
     def __init__(
         self, connection: socket.socket, handlers: Mapping[str, Handler],
-        gone: Callable[[], None], *, threads: int = 8,
+        gone: Callable[[], None], *, threads: int = 8, prompt: Collection[str] = (),
     ) -> None:  # fmt: skip
         self._connection, self._handlers, self._gone = connection, handlers, gone
+        self._prompt = frozenset(prompt)
         self._sending = threading.Lock()
         self._changing = threading.Lock()
         self._numbers = itertools.count()
@@ -133,13 +145,16 @@ class Channel:
     def _take(self, message: Any, body: bytes) -> None:
         match message:
             case {"call": str(name), "id": int(number), "arguments": dict(arguments)}:
-                self._pool.submit(self._answer, name, number, arguments, body)
+                work: Callable[[], object] = partial(self._handle, name, arguments, body)
+                if name in self._prompt:
+                    work = _begun(work)
+                self._pool.submit(self._answer, number, work)
             case {"tell": str(name), "arguments": dict(arguments)}:
                 self._handlers[name](arguments, body)
+            case {"value": value, "bytes": True, "id": int(number)}:
+                self._settle(number, lambda future: future.set_result(Answer(value, body)))
             case {"value": value, "id": int(number)}:
                 self._settle(number, lambda future: future.set_result(value))
-            case {"bytes": True, "id": int(number)}:
-                self._settle(number, lambda future: future.set_result(body))
             case {"error": error, "id": int(number)}:
                 found = decode_error(error)
                 self._settle(number, lambda future: future.set_exception(found))
@@ -153,19 +168,44 @@ class Channel:
         if future is not None:
             settle(future)
 
-    def _answer(self, name: str, number: int, arguments: dict[str, Any], body: bytes) -> None:
+    def _handle(self, name: str, arguments: dict[str, Any], body: bytes) -> object:
+        return self._handlers[name](arguments, body)
+
+    def _answer(self, number: int, work: Callable[[], object]) -> None:
         answer: dict[str, object]
         data = b""
         try:
-            found = self._handlers[name](arguments, body)
-            if isinstance(found, bytes):
-                answer, data = {"bytes": True}, found
+            found = work()
+            if isinstance(found, Answer):
+                answer, data = {"value": encode(found.value), "bytes": True}, found.body
             else:
                 answer = {"value": encode(found)}
         except Exception as error:
             answer = {"error": encode_error(error)}
         with suppress(UnavailableError):
             self._send({**answer, "id": number}, data)
+
+
+def parts_of(body: bytes, lengths: Sequence[int]) -> list[bytes]:
+    """Bytes that were sent one behind the other; `InputError` if they are not of these lengths."""
+    ends = list(itertools.accumulate(lengths, initial=0))
+    if ends[-1] != len(body):
+        raise InputError("a message has other bytes than it says")
+    return [body[begin:end] for begin, end in itertools.pairwise(ends)]
+
+
+def _begun(work: Callable[[], object]) -> Callable[[], object]:
+    """What is left of a call, or its error."""
+    try:
+        rest = work()
+    except Exception as error:
+        return partial(_raise, error)
+    assert callable(rest)
+    return rest
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _unavailable() -> UnavailableError:

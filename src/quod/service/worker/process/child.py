@@ -21,8 +21,8 @@ from quod.service.keys import KeyRepository, RegisteredCalculators, ResidentKeys
 from quod.service.queue import Lease, Spool
 from quod.service.queue.operations.payloads import row_of
 from quod.service.worker.opening import opener
-from quod.service.worker.pool import StageRecord
-from quod.service.worker.process.channel import Channel
+from quod.service.worker.pool import Stage, StageRecord
+from quod.service.worker.process.channel import Answer, Channel, parts_of
 from quod.service.worker.process.codec import HUNG, decode_error, lease_of, settings_of
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.worker import Worker
@@ -32,11 +32,42 @@ STATUS_SECONDS = 0.2
 Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 
 
+class Records:
+    """Stages that have ended and have not been told yet, of works `in_hand`.
+
+    Told at once is which of several is at the device, in case that this process dies there: with
+    one alone that is known. The rest is told after the results or with the status, for what is
+    told holds up what comes after it.
+    """
+
+    def __init__(self, channel: Channel, in_hand: Callable[[], int]) -> None:
+        self._channel, self._in_hand = channel, in_hand
+        self._lock = threading.Lock()
+        self._untold: list[StageRecord] = []
+
+    def add(self, record: StageRecord) -> None:
+        with self._lock:
+            self._untold.append(record)
+        if record.stage in (Stage.KEY, Stage.UPLOAD) and self._in_hand() > 1:
+            self.tell()
+
+    def tell(self) -> None:
+        """Without the server there is nobody to be told, and soon no process."""
+        with self._lock:
+            taken, self._untold = self._untold, []
+        if taken:
+            with suppress(UnavailableError):
+                self._channel.tell("records", {"records": taken})
+
+
 class RemoteJobs:
     """The queue, which the process at the other end has open; see `Jobs`."""
 
-    def __init__(self, channel: Channel, spool: Spool, lease_seconds: float) -> None:
+    def __init__(
+        self, channel: Channel, spool: Spool, lease_seconds: float, records: Records
+    ) -> None:
         self._channel, self._spool, self._lease_seconds = channel, spool, lease_seconds
+        self._records = records
         # As it was at the last claim.
         self._elsewhere: frozenset[str] = frozenset()
 
@@ -46,9 +77,10 @@ class RemoteJobs:
 
     def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]:
         given = {"keys": None if keys is None else list(keys), "most": most, "wait": wait}
-        found = self._channel.call("claim", given)
+        found, body = self._channel.call("claim", given)
         self._elsewhere = frozenset(found["elsewhere"])
-        return [lease_of(one) for one in found["leases"]]
+        bodies = parts_of(body, found["lengths"])
+        return [lease_of(one, own) for one, own in zip(found["leases"], bodies, strict=True)]
 
     def elsewhere(self) -> Collection[str]:
         return self._elsewhere
@@ -66,6 +98,7 @@ class RemoteJobs:
             "lengths": [len(result) for _, result in results],
         }
         found = self._channel.call("finish", given, b"".join(result for _, result in results))
+        self._records.tell()
         return [None if one is None else decode_error(one) for one in found]
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
@@ -84,7 +117,8 @@ class RemoteJobs:
     def open(self, lease: Lease) -> BinaryIO:
         if row_of(lease.payload) is None:
             return self._spool.open(lease.payload)
-        return BytesIO(self._channel.call("payload", {"lease": _named(lease)}))
+        answer: Answer = self._channel.call("payload", {"lease": _named(lease)})
+        return BytesIO(answer.body)
 
 
 def _named(lease: Lease) -> tuple[str, int, int]:
@@ -97,6 +131,7 @@ class Child:
     def __init__(self, descriptor: int, open_keys: Opener = opener) -> None:
         self._open_keys = open_keys
         self._worker: Worker | None = None
+        self._records: Records
         self._closed = threading.Event()
         self._channel = Channel(
             socket.socket(fileno=descriptor),
@@ -113,27 +148,24 @@ class Child:
         self._channel.start()
         while not self._closed.wait(STATUS_SECONDS):
             if self._worker is not None:
-                self._tell("status", status=self._worker.status())
-
-    def _tell(self, name: str, **arguments: object) -> None:
-        """Without the server there is nobody to be told, and soon no process."""
-        with suppress(UnavailableError):
-            self._channel.tell(name, arguments)
+                self._records.tell()
+                with suppress(UnavailableError):
+                    self._channel.tell("status", {"status": self._worker.status()})
 
     def _begin(self, given: dict[str, Any], _: bytes) -> None:
         settings = settings_of(given["settings"])
         repository = KeyRepository(given["repository"])
-        jobs = RemoteJobs(self._channel, Spool(given["spool"]), given["lease_seconds"])
+        self._records = Records(self._channel, lambda: self._begun().in_hand)
+        jobs = RemoteJobs(
+            self._channel, Spool(given["spool"]), given["lease_seconds"], self._records
+        )  # fmt: skip
         self._worker = Worker(
             given["name"], jobs, self._open_keys(repository, settings), settings,
-            RegisteredCalculators(repository, warm=settings.warm), self._record,
+            RegisteredCalculators(repository, warm=settings.warm), self._records.add,
             # Another process may have the device anew; threads cannot be taken out of a driver.
             lambda: os._exit(HUNG),
         )  # fmt: skip
         self._worker.start()
-
-    def _record(self, record: StageRecord) -> None:
-        self._tell("record", record=record)
 
     def _begun(self) -> Worker:
         if self._worker is None:

@@ -26,6 +26,8 @@ HUNG = 70
 
 Json = Any
 
+_BODY = "body"
+
 _ERRORS: dict[str, type[QuodError]] = {
     name: found
     for module in (errors, service_errors)
@@ -69,8 +71,13 @@ def decode_error(value: Json) -> QuodError:
     return error
 
 
-def lease_of(value: Json) -> Lease:
-    return _record(Lease, value)
+def encode_lease(lease: Lease) -> Json:
+    """A lease without its body."""
+    return {name: one for name, one in vars(lease).items() if name != _BODY}
+
+
+def lease_of(value: Json, body: bytes = b"") -> Lease:
+    return _record(Lease, {**_mapping(value), _BODY: body})
 
 
 def settings_of(value: Json) -> WorkerSettings:

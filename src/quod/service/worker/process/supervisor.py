@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import socket
 import subprocess
@@ -21,8 +20,14 @@ from quod.service.queue import JobQueue, Lease
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.placement import Placement
 from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
-from quod.service.worker.process.channel import Channel
-from quod.service.worker.process.codec import HUNG, encode_error, stage_record_of, status_of
+from quod.service.worker.process.channel import Answer, Channel, parts_of
+from quod.service.worker.process.codec import (
+    HUNG,
+    encode_error,
+    encode_lease,
+    stage_record_of,
+    status_of,
+)
 from quod.service.worker.settings import WorkerSettings
 
 CHILD = (sys.executable, "-m", "quod.service.worker.process.child")
@@ -176,7 +181,7 @@ class Supervisor:
             except OSError as error:
                 return f"it could not be started ({error.strerror})"
             its.close()
-            channel = Channel(own, self._handlers(), ended.set)
+            channel = Channel(own, self._handlers(), ended.set, prompt=("finish",))
             channel.start()
             self._heard = time.monotonic()
             self._process = process
@@ -248,13 +253,13 @@ class Supervisor:
             "claim": self._claim, "renew": self._renew, "finish": self._finish,
             "fail": self._fail, "lose": self._lose, "release": self._release,
             "payload": self._payload,
-            "forget": self._void, "status": self._take_status, "record": self._take_record,
+            "forget": self._void, "status": self._take_status, "records": self._take_records,
         }  # fmt: skip
 
-    def _claim(self, given: dict[str, Any], _: bytes) -> dict[str, object]:
+    def _claim(self, given: dict[str, Any], _: bytes) -> Answer:
         with self._changed:
             if self._draining or self._closing:
-                return {"leases": [], "elsewhere": []}
+                return Answer({"leases": [], "lengths": [], "elsewhere": []}, b"")
             self._claiming += 1
         leases: list[Lease] = []
         try:
@@ -263,9 +268,15 @@ class Supervisor:
             with self._changed:
                 self._claiming -= 1
                 for lease in leases:
-                    self._leases[lease.job, lease.partition, lease.token] = lease
+                    kept = replace(lease, body=b"") if lease.body else lease
+                    self._leases[lease.job, lease.partition, lease.token] = kept
                 self._changed.notify_all()
-        return {"leases": leases, "elsewhere": list(self._jobs.elsewhere())}
+        told = {
+            "leases": [encode_lease(lease) for lease in leases],
+            "lengths": [len(lease.body) for lease in leases],
+            "elsewhere": list(self._jobs.elsewhere()),
+        }
+        return Answer(told, b"".join(lease.body for lease in leases))
 
     def _renew(self, given: dict[str, Any], _: bytes) -> list[object]:
         self._heard = time.monotonic()
@@ -274,22 +285,24 @@ class Supervisor:
         told = self._queue.renew(own, stage=given["stage"]) if own else []
         return [None if one is None else encode_error(one) for one in _outcomes(known, told)]
 
-    def _finish(self, given: dict[str, Any], body: bytes) -> list[object]:
-        ends = list(itertools.accumulate(given["lengths"], initial=0))
-        if ends[-1] != len(body):
-            raise InputError("a message has other results than it says")
-        results = [body[begin:end] for begin, end in itertools.pairwise(ends)]
+    def _finish(self, given: dict[str, Any], body: bytes) -> Callable[[], list[object]]:
+        results = parts_of(body, given["lengths"])
         known = [self._leases.get(tuple(one)) for one in given["leases"]]
         own = [
             (lease, result)
             for lease, result in zip(known, results, strict=True)
             if lease is not None
         ]
-        outcomes = _outcomes(known, self._queue.finish_many(own))
-        for lease, outcome in zip(known, outcomes, strict=True):
-            if lease is not None and not isinstance(outcome, TryAgainError):
-                self._forget(lease)
-        return [None if one is None else encode_error(one) for one in outcomes]
+        finished = self._queue.begin_finish(own)
+
+        def end() -> list[object]:
+            outcomes = _outcomes(known, finished())
+            for lease, outcome in zip(known, outcomes, strict=True):
+                if lease is not None and not isinstance(outcome, TryAgainError):
+                    self._forget(lease)
+            return [None if one is None else encode_error(one) for one in outcomes]
+
+        return end
 
     def _fail(self, given: dict[str, Any], _: bytes) -> None:
         code, message, retry = given["code"], given["message"], given["retry"]
@@ -302,9 +315,9 @@ class Supervisor:
     def _release(self, given: dict[str, Any], _: bytes) -> None:
         self._settle(given, self._queue.release)
 
-    def _payload(self, given: dict[str, Any], _: bytes) -> bytes:
+    def _payload(self, given: dict[str, Any], _: bytes) -> Answer:
         with self._queue.open_payload(self._lease(given["lease"])) as file:
-            return file.read()
+            return Answer(None, file.read())
 
     def _void(self, given: dict[str, Any], _: bytes) -> None:
         with suppress(LeaseLostError):
@@ -343,13 +356,13 @@ class Supervisor:
         self._heard = time.monotonic()
         self._status = status_of(given["status"])
 
-    def _take_record(self, given: dict[str, Any], _: bytes) -> None:
-        record = stage_record_of(given["record"])
-        if record.stage in _AT_THE_DEVICE:
-            self._at_device[record.job, record.partition] = record.stage
-        elif record.stage is Stage.PROVE:
-            self._at_device.pop((record.job, record.partition), None)
-        self._record(record)
+    def _take_records(self, given: dict[str, Any], _: bytes) -> None:
+        for record in map(stage_record_of, given["records"]):
+            if record.stage in _AT_THE_DEVICE:
+                self._at_device[record.job, record.partition] = record.stage
+            elif record.stage is Stage.PROVE:
+                self._at_device.pop((record.job, record.partition), None)
+            self._record(record)
 
 
 def _void() -> LeaseLostError:
