@@ -17,12 +17,7 @@ from typing import Any, BinaryIO, Self, TypeVar, cast
 
 from quod.errors import InputError, QuodError, ServiceError
 from quod.service.errors import StorageFullError
-from quod.service.queue.checks import (
-    checked_line,
-    checked_list,
-    checked_name,
-    checked_seconds,
-)
+from quod.service.queue.checks import checked_line, checked_list, checked_name, checked_seconds
 from quod.service.queue.clock import Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
