@@ -1,4 +1,4 @@
-"""The subjects of the proving service: a worker by itself, and a running server."""
+"""The subjects of the proving service: its queue, calls, a worker by itself, a running server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,35 @@ from typing import Annotated
 import typer
 
 from quod.cli.bench.settings import ChainCurve, Constraints, Settings, StagedSettings
+
+
+def queue(
+    settings: Settings,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="Of Postgres; in a file of SQLite if absent.")
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+    ] = None,
+) -> None:
+    """The durable queue of the service: submissions on disk, claims and results."""
+    from quod.cli.bench.queue import cases
+
+    settings.measure("queue", cases(folder or Path(tempfile.gettempdir()), database), warm_up=0.0)
+
+
+def submit(
+    settings: Settings,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+    ] = None,
+) -> None:
+    """The server of the service: submissions a second, and the latency of a call that proves."""
+    from quod.cli.bench.submit import cases
+
+    settings.measure("submit", cases(folder or Path(tempfile.gettempdir())), warm_up=0.0)
 
 
 def serve_pipeline(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from quod.cli.bench.ceremony import ceremony
-from quod.cli.bench.service_subjects import serve, serve_pipeline
+from quod.cli.bench.service_subjects import queue, serve, serve_pipeline, submit
 from quod.cli.bench.settings import ChainCurve, Constraints, Settings, StagedSettings, Threads
 from quod.cli.bench.tensor_subjects import TENSOR_SUBJECTS
 from quod.cli.options import check_outputs
@@ -349,35 +348,6 @@ def porep_like(
         recorder=recorder_of(settings.device) if cupti else None,
     )  # fmt: skip
     settings.measure("porep-like", found, warm_up=0.0)
-
-
-def queue(
-    settings: Settings,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help="Of Postgres; in a file of SQLite if absent.")
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
-    ] = None,
-) -> None:
-    """The durable queue of the service: submissions on disk, claims and results."""
-    from quod.cli.bench.queue import cases
-
-    settings.measure("queue", cases(folder or Path(tempfile.gettempdir()), database), warm_up=0.0)
-
-
-def submit(
-    settings: Settings,
-    folder: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
-    ] = None,
-) -> None:
-    """The server of the service: submissions a second, and the latency of a call that proves."""
-    from quod.cli.bench.submit import cases
-
-    settings.measure("submit", cases(folder or Path(tempfile.gettempdir())), warm_up=0.0)
 
 
 def witness(
