@@ -457,6 +457,12 @@ def quant(
         typer.Option(min=1, help="Rows of --dtype in place of a vector; the peer: torch."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="With --batch: f32, f16 or bf16.")] = "f16",
+    plan: Annotated[
+        str | None, typer.Option(help="With --batch: fused or dequantised, for the faster.")
+    ] = None,
+    workspaces: Annotated[
+        int, typer.Option(min=1, help="Memory for weights, which products take in turn.")
+    ] = 1,
 ) -> None:
     """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
     given = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
@@ -470,7 +476,7 @@ def quant(
                 "or --batch out"
             )
         rows_of = quantised_rows.cases(
-            settings.device, type_name, size, matrices, batch, dtype, activations
+            settings.device, type_name, size, matrices, batch, dtype, activations, plan, workspaces
         )
         settings.measure("quant", rows_of)
         return

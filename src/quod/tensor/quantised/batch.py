@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from quod.device.buffer import Buffer, overlap
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError
+from quod.errors import DeviceError, InputError
 from quod.kernel.machine import Capability
+from quod.kernel.types import HALVES
 from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, shaped, tensor
+from quod.tensor.gemm_call import product_launch
+from quod.tensor.gemm_form import GemmForm
 from quod.tensor.plan import WIDEST
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
 from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_ROWS
+from quod.tensor.quantised.dequantising import dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import BYTES
 
 EXACT, INT8 = "exact", "int8"
 """What activations are multiplied as."""
+
+Plan = Literal["fused", "dequantised"]
+FUSED: Plan = "fused"
+DEQUANTISED: Plan = "dequantised"
+"""Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
+
+_MANY_ROWS = 128
+"""Rows from which tensor cores of warpgroups gain more by their own product than it takes to store
+all weights and read them again. Not measured yet."""
 
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
@@ -33,6 +46,24 @@ def is_batch(x: object) -> bool:
     return hasattr(type(x), "shape")
 
 
+def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
+    """Rows of `depth` elements; InputError for others."""
+    found = tensor(device, "x", x)
+    if found.columns != depth:
+        raise InputError(f"x must have rows of {depth} elements, not {found.text}")
+    return found
+
+
+def stored_bytes(
+    device: AnyDevice, x: Tensor, shape: tuple[int, int], plan: Plan | None
+) -> int:  # fmt: skip
+    """Bytes that the weights of an exact product are stored in: none where it is fused."""
+    many = x.rows >= _MANY_ROWS and x.element in HALVES
+    warpgroups = device.machine(device.lanes).has(Capability.WARPGROUPS)
+    chosen = plan or (DEQUANTISED if many and warpgroups else FUSED)
+    return math.prod(shape) * x.element.bytes if chosen == DEQUANTISED and x.rows else 0
+
+
 class Batch:
     """Rows X, checked against a matrix of the shape (`rows`, `columns`), and memory for Y."""
 
@@ -40,9 +71,7 @@ class Batch:
         self, device: AnyDevice, x: Given, y: Given | None, shape: tuple[int, int], weights: Any
     ) -> None:
         self._device, (self._n, self._depth) = device, shape
-        self._x = tensor(device, "x", x)
-        if self._x.columns != self._depth:
-            raise InputError(f"x must have rows of {self._depth} elements, not {self._x.text}")
+        self._x = rows(device, x, self._depth)
         wanted = (*self._x.shape[:-1], self._n)
         self.y = shaped(device, x, self._x, wanted) if y is None else y
         """What the result is stored to."""
@@ -54,11 +83,53 @@ class Batch:
         """Whether there is nothing to compute."""
         self._weights = weights
 
-    def launches(self, form: str, activations: str) -> tuple[tuple[Any, ...], ...]:
-        """What multiplies, each for `device.launch`, one after the other."""
-        return (self._exact(form),) if activations == EXACT else self._of_bytes(form)
+    def check_recorded(self, plan: Plan | None) -> None:
+        """DeviceError for rows that are not where a recording has them, if their address is
+        needed."""
+        own, x = self._device.space, self._x.memory
+        there = self._device.host_memory or (isinstance(x, Buffer) and x.space is own)
+        if self._stored_bytes(plan) and not there:
+            raise DeviceError(f"x is an array, and kernels read memory of {own.name}; upload it")
 
-    def _exact(self, form: str) -> tuple[Any, ...]:
+    def launches(
+        self, form: str, activations: str, plan: Plan | None, workspace: Buffer | None
+    ) -> tuple[tuple[Any, ...], ...]:
+        """What multiplies, each for `device.launch`, one after the other."""
+        if activations != EXACT:
+            return self._of_bytes(form)
+        nbytes = self._stored_bytes(plan)
+        if not nbytes:
+            return (self._fused(form),)
+        return self._dequantised(form, self._room(workspace, nbytes))
+
+    def _stored_bytes(self, plan: Plan | None) -> int:
+        return stored_bytes(self._device, self._x, (self._n, self._depth), plan)
+
+    def _room(self, workspace: Buffer | None, nbytes: int) -> Buffer:
+        """Memory for the weights."""
+        if workspace is None:
+            return self._device.allocate(nbytes, zero=False)
+        if workspace.nbytes < nbytes or workspace.address % WIDEST:
+            raise InputError(
+                f"workspace must have {nbytes} bytes at least, and begin at a multiple of {WIDEST}"
+            )
+        room = workspace.slice(0, nbytes)
+        others = {"x": self._x.memory, "y": self._made.memory, "the matrix": self._weights}
+        for name, memory in others.items():
+            if overlap(room, memory):
+                raise InputError(f"workspace is in the memory of {name}; take other memory")
+        return room
+
+    def _dequantised(self, form: str, room: Buffer) -> tuple[tuple[Any, ...], ...]:
+        device, element, sizes = self._device, self._x.element, (self._x.rows, self._n, self._depth)
+        nbytes = self._n * self._depth // BLOCKS[form].elements * BLOCKS[form].bytes
+        operands, turned = [self._x.memory, room], GemmForm(transpose_b=True)
+        return (
+            dequantise_launch(device, form, nbytes, self._weights, room, element),
+            product_launch(device, element, operands, self._made.memory, sizes, turned),
+        )
+
+    def _fused(self, form: str) -> tuple[Any, ...]:
         m, element = self._x.rows, self._x.element
         plan = plan_batch(self._device, element, form, (m, self._n, self._depth))
         kernel = self._device.compile(
