@@ -39,18 +39,21 @@ def scaled(name: str, rows: int, blocks: int) -> Array:
     return weights(name, rows, blocks, size=2.0**-9)
 
 
-def check(device: AnyDevice, name: str, element: Type, m: int, n: int, blocks: int = 1) -> None:
+def check(
+    device: AnyDevice, name: str, element: Type, m: int, n: int, blocks: int = 1, **how: Any
+) -> None:
     data = scaled(name, n, blocks)
     w = dequantise(name, data).astype(np.float64)
     depth = w.shape[1]
     x = stored(np.random.default_rng(m + n).normal(0, 1, (m, depth)), element)
     out = Guarded(device, np.zeros((m, n), x.dtype))
     matrix = QuantisedMatrix(device, name, data)
-    assert matrix.multiply(amid_poison(device, x), out.memory) is out.memory
+    assert matrix.multiply(amid_poison(device, x), out.memory, **how) is out.memory
     found, exact = numbers(out.array(), element), numbers(x, element) @ w.T
     size = np.abs(numbers(x, element)) @ np.abs(w.T)
     bound = size * (depth + 3) * 2.0**-22 + UNIT[element] / 2 * np.abs(exact) * 1.01
-    if device.machine(32).has("tensor_cores") and element is not f32:
+    rounded = device.machine(32).has("tensor_cores") or how.get("plan") == "dequantised"
+    if rounded and element is not f32:
         # Weights are rounded to the type.
         bound += UNIT[element] / 2 * size + LEAST[element] * np.abs(x).sum(axis=1, keepdims=True)
     assert (np.abs(found - exact) <= bound + 2 * LEAST[element]).all(), (name, element, m, n)
