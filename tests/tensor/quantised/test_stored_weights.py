@@ -19,7 +19,6 @@ from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise, quantise
-from quod.tensor.quantised import batch as batches
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import DEQUANTISE, dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
@@ -126,20 +125,16 @@ def test_arrays_and_buffers_give_the_same(warpgroups: AnyDevice) -> None:
 
 
 def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
-    """Two launches from so many rows of 16 bits on, where there are warpgroups."""
+    """Two launches for rows of 16 bits, where there are warpgroups."""
     data = scaled("Q4_K", 3, 1)
-    least = batches._MANY_ROWS
     for name, element, rows, launches in (
-        ("emulated", f16, least - 1, 1), ("emulated", f16, least, 2),
-        ("emulated", bf16, least + 1, 2), ("emulated", f32, least, 1),
-        ("emulated:ptx", f16, least, 1), ("cpu", f16, least, 1),
+        ("emulated", f16, 1, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 130, 1),
+        ("emulated:ptx", f16, 130, 1), ("cpu", f16, 130, 1),
     ):  # fmt: skip
         device = open_device(name)
         matrix = QuantisedMatrix(device, "Q4_K", data)
-        x, y = (
-            device.upload(stored(np.zeros((rows, columns), np.float32), element))
-            for columns in (256, 3)
-        )
+        host = [stored(np.zeros((rows, size), np.float32), element) for size in (256, 3)]
+        x, y = map(device.upload, host)
         assert len(matrix.launches(x, y)) == launches
         size = 256 * 3 * element.bytes
         assert matrix.workspace_bytes(x) == (size if launches == 2 else 0)
@@ -147,16 +142,29 @@ def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
         assert matrix.workspace_bytes(x, **DEQUANTISED) == size
         assert len(matrix.launches(x, y, plan="fused")) == 1
         assert len(matrix.launches(x, y, **DEQUANTISED)) == 2
+        assert len(matrix.launches(*host)) == 1  # whose address no recording has
     assert matrix.workspace_bytes(np.zeros(256, np.float32)) == 0
     assert matrix.workspace_bytes(np.zeros((0, 256), np.float32), **DEQUANTISED) == 0
 
 
-@pytest.mark.parametrize("rows", [63, 64, 65])
-def test_rows_about_the_least_of_many(
-    warpgroups: AnyDevice, monkeypatch: pytest.MonkeyPatch, rows: int
-) -> None:
-    monkeypatch.setattr(batches, "_MANY_ROWS", 64)
-    check(warpgroups, "Q4_K", bf16, rows, 65)
+def test_fused_where_there_is_no_memory_for_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = stored(np.random.default_rng(3).normal(size=(4, 64)), f16)
+    with open_device("emulated") as device:
+        matrix = QuantisedMatrix(device, "Q8_0", scaled("Q8_0", 7, 2))
+        room = device.allocate(matrix.workspace_bytes(x))
+        fused, found = matrix.multiply(x, plan="fused"), matrix.multiply(x)
+        allocate = device.allocate
+
+        def limited(nbytes: int, **how: Any) -> Any:
+            if nbytes == room.nbytes:
+                raise DeviceError("there is too little memory")
+            return allocate(nbytes, **how)
+
+        monkeypatch.setattr(device, "allocate", limited)
+        assert np.array_equal(matrix.multiply(x), fused)
+        assert np.array_equal(matrix.multiply(x, workspace=room), found)
+        with pytest.raises(DeviceError, match="there is too little memory"):
+            matrix.multiply(x, **DEQUANTISED)
 
 
 # --- memory and recordings

@@ -30,10 +30,6 @@ FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
 """Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
 
-_MANY_ROWS = 128
-"""Rows from which tensor cores of warpgroups gain more by their own product than it takes to store
-all weights and read them again. Not measured yet."""
-
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
 _MOST = (1 << 32) - 1
@@ -57,11 +53,14 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
 def stored_bytes(
     device: AnyDevice, x: Tensor, shape: tuple[int, int], plan: Plan | None
 ) -> int:  # fmt: skip
-    """Bytes that the weights of an exact product are stored in: none where it is fused."""
-    many = x.rows >= _MANY_ROWS and x.element in HALVES
+    """Bytes that the weights of an exact product are stored in: none where it is fused.
+
+    Tensor cores of warpgroups multiply what is in memory several times as fast as others what they
+    take apart, by any number of rows.
+    """
     warpgroups = device.machine(device.lanes).has(Capability.WARPGROUPS)
-    chosen = plan or (DEQUANTISED if many and warpgroups else FUSED)
-    return math.prod(shape) * x.element.bytes if chosen == DEQUANTISED and x.rows else 0
+    faster = DEQUANTISED if warpgroups and x.element in HALVES else FUSED
+    return math.prod(shape) * x.element.bytes if x.rows and (plan or faster) == DEQUANTISED else 0
 
 
 class Batch:
@@ -83,13 +82,17 @@ class Batch:
         """Whether there is nothing to compute."""
         self._weights = weights
 
-    def check_recorded(self, plan: Plan | None) -> None:
-        """DeviceError for rows that are not where a recording has them, if their address is
-        needed."""
+    def recorded_plan(self, plan: Plan | None) -> Plan | None:
+        """The plan for recordings: stored weights are multiplied by rows whose address is known.
+
+        DeviceError for others, if weights are to be stored.
+        """
         own, x = self._device.space, self._x.memory
-        there = self._device.host_memory or (isinstance(x, Buffer) and x.space is own)
-        if self._stored_bytes(plan) and not there:
+        if self._device.host_memory or (isinstance(x, Buffer) and x.space is own):
+            return plan
+        if plan == DEQUANTISED:
             raise DeviceError(f"x is an array, and kernels read memory of {own.name}; upload it")
+        return FUSED
 
     def launches(
         self, form: str, activations: str, plan: Plan | None, workspace: Buffer | None
@@ -97,18 +100,19 @@ class Batch:
         """What multiplies, each for `device.launch`, one after the other."""
         if activations != EXACT:
             return self._of_bytes(form)
-        nbytes = self._stored_bytes(plan)
-        if not nbytes:
-            return (self._fused(form),)
-        return self._dequantised(form, self._room(workspace, nbytes))
+        nbytes = stored_bytes(self._device, self._x, (self._n, self._depth), plan)
+        room = self._room(plan, workspace, nbytes) if nbytes else None
+        return (self._fused(form),) if room is None else self._dequantised(form, room)
 
-    def _stored_bytes(self, plan: Plan | None) -> int:
-        return stored_bytes(self._device, self._x, (self._n, self._depth), plan)
-
-    def _room(self, workspace: Buffer | None, nbytes: int) -> Buffer:
-        """Memory for the weights."""
+    def _room(self, plan: Plan | None, workspace: Buffer | None, nbytes: int) -> Buffer | None:
+        """Memory for the weights; None where there is too little of it, and no plan needs it."""
         if workspace is None:
-            return self._device.allocate(nbytes, zero=False)
+            try:
+                return self._device.allocate(nbytes, zero=False)
+            except DeviceError:
+                if plan is not None:
+                    raise
+                return None
         if workspace.nbytes < nbytes or workspace.address % WIDEST:
             raise InputError(
                 f"workspace must have {nbytes} bytes at least, and begin at a multiple of {WIDEST}"

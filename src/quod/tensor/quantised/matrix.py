@@ -180,8 +180,9 @@ class QuantisedMatrix:
 
         `plan` says where the weights of rows are taken apart: "fused" is on their way to shared
         memory, "dequantised" is once for all rows, into `workspace_bytes` of memory and rounded
-        there to the rows' type; what is faster is taken if it is not given. That memory is
-        `workspace`, or allocated for the call.
+        there to the rows' type. If it is not given the faster is taken: "dequantised" for f16 and
+        bf16 where a GPU has warpgroups and memory for it, else "fused". The memory is `workspace`,
+        or allocated for the call.
 
         With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
         scale, and products are sums of integers, scaled in f32 in one order for all devices
@@ -210,16 +211,16 @@ class QuantisedMatrix:
         other: each a kernel, how many workgroups, and arguments. None where there are no rows.
 
         Without a `workspace` each product has memory of its own, which lasts as long as what is
-        recorded; products that follow each other may share one. `InputError` as of `multiply`;
-        `DeviceError` for rows that are not in the device's memory, if weights are dequantised.
+        recorded; products that follow each other may share one. Rows that are not in the device's
+        memory are multiplied by fused weights. `InputError` as of `multiply`; `DeviceError` for
+        such rows where `plan` says otherwise.
         """
         plan = self._checked_plan(x, activations, plan)
         if self._as_bytes(activations) or is_batch(x):
             batch, room = self._batch(x, y), self._workspace(workspace)
             if batch.empty:
                 return ()
-            if activations == EXACT:
-                batch.check_recorded(plan)
+            plan = batch.recorded_plan(plan)
             return batch.launches(self.type_name, activations, plan, room)
         return (self.launched(x, y),)
 
