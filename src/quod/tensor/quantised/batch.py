@@ -17,6 +17,8 @@ from quod.tensor.gemm_call import product_launch
 from quod.tensor.gemm_form import GemmForm
 from quod.tensor.plan import WIDEST
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
+from quod.tensor.quantised.bytes_cores import LANES as CORE_LANES
+from quod.tensor.quantised.bytes_cores import MULTIPLY_BYTES_ON_CORES, TILE
 from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_ROWS
 from quod.tensor.quantised.dequantising import dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
@@ -32,6 +34,8 @@ DEQUANTISED: Plan = "dequantised"
 
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
+_ROWS_OF_CORES = 16
+"""Rows from which tensor cores multiply bytes: half of a tile of theirs. Not measured yet."""
 _MOST = (1 << 32) - 1
 
 
@@ -153,12 +157,7 @@ class Batch:
             QUANTISE_ROWS[element], lanes=LANES, element=element,
             vector=1 if lanes else WIDEST // element.bytes,
         )  # fmt: skip
-        # A processor's compiler takes long where a vector gathers bytes.
-        at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))
-        multiply = device.compile(
-            MULTIPLY_BYTES[element], lanes=LANES, form=form, at_once=at_once, batch=batch
-        )
-        groups = -(-self._n // at_once) * -(-m // batch)
+        multiply, groups = self._multiply_bytes(form)
         blocks_per_row = self._depth // BLOCKS[form].elements
         return (
             (quantise, -(-blocks // LANES), blocks, self._x.memory, *kept),
@@ -167,3 +166,18 @@ class Batch:
                 self._made.memory,
             ),
         )  # fmt: skip
+
+    def _multiply_bytes(self, form: str) -> tuple[Any, int]:
+        """The kernel for rows of bytes, and how many workgroups it takes."""
+        device, m, element = self._device, self._x.rows, self._x.element
+        machine = device.machine(device.lanes)
+        if machine.has(Capability.TENSOR_CORES) and m >= _ROWS_OF_CORES:
+            kernel = device.compile(MULTIPLY_BYTES_ON_CORES[element], lanes=CORE_LANES, form=form)
+            return kernel, -(-m // TILE) * -(-self._n // TILE)
+        # A processor's compiler takes long where a vector gathers bytes.
+        lanes = machine.has(Capability.VECTOR_LANES)
+        at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))
+        kernel = device.compile(
+            MULTIPLY_BYTES[element], lanes=LANES, form=form, at_once=at_once, batch=batch
+        )
+        return kernel, -(-self._n // at_once) * -(-m // batch)
