@@ -18,7 +18,7 @@ from quod.tensor.gemm_form import GemmForm
 from quod.tensor.plan import WIDEST
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
 from quod.tensor.quantised.bytes_cores import LANES as CORE_LANES
-from quod.tensor.quantised.bytes_cores import MULTIPLY_BYTES_ON_CORES, TILE
+from quod.tensor.quantised.bytes_cores import MULTIPLY_BYTES_ON_CORES
 from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_ROWS
 from quod.tensor.quantised.dequantising import dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
@@ -35,7 +35,9 @@ DEQUANTISED: Plan = "dequantised"
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
 _ROWS_OF_CORES = 16
-"""Rows from which tensor cores multiply bytes: half of a tile of theirs. Not measured yet."""
+"""Rows from which tensor cores multiply bytes. Not measured yet."""
+_TILE, _TILE_OF_FEW = (32, 32), (16, 32)
+"""Rows of activations and of the matrix of a workgroup then."""
 _MOST = (1 << 32) - 1
 
 
@@ -172,8 +174,11 @@ class Batch:
         device, m, element = self._device, self._x.rows, self._x.element
         machine = device.machine(device.lanes)
         if machine.has(Capability.TENSOR_CORES) and m >= _ROWS_OF_CORES:
-            kernel = device.compile(MULTIPLY_BYTES_ON_CORES[element], lanes=CORE_LANES, form=form)
-            return kernel, -(-m // TILE) * -(-self._n // TILE)
+            tile = _TILE if m > _TILE_OF_FEW[0] else _TILE_OF_FEW
+            kernel = device.compile(
+                MULTIPLY_BYTES_ON_CORES[element], lanes=CORE_LANES, form=form, tile=tile
+            )
+            return kernel, -(-m // tile[0]) * -(-self._n // tile[1])
         # A processor's compiler takes long where a vector gathers bytes.
         lanes = machine.has(Capability.VECTOR_LANES)
         at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))

@@ -21,38 +21,35 @@ from quod.tensor.quads import lane_of
 from quod.tensor.quantised.bytes_kernels import LANES as CLASSES
 from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun
 
-TILE = 32
-"""Rows of activations, and of the matrix, of a workgroup."""
 _SUBGROUPS = 8
 LANES = 32 * _SUBGROUPS
 """Instances of a workgroup."""
 _HALF = 8
 """Rows between those that an instance has of a small matrix, and columns of one."""
-_PITCH = TILE + 8
-"""Of a row of sums in shared memory: rows beside each other are in different banks."""
 _WORDS = BYTES // 4
 
 
 def _multiply(
     k: Builder, m: Value, n: Value, blocks_per_row: Value, blocks: Value, words: Value,
-    scales: Value, sums: Value, y: Value, *, form: str,
+    scales: Value, sums: Value, y: Value, *, form: str, tile: tuple[int, int],
 ) -> None:  # fmt: skip
-    """Y = X by the transposed matrix, X in bytes, as `multiply_bytes` has it."""
+    """Y = X by the transposed matrix, X in bytes, as `multiply_bytes` has it; a workgroup has a
+    `tile` of so many rows of activations, a multiple of 16, and of the matrix, one of 8."""
     k.resident_workgroups(2)
+    height, width = tile
     line, quarter, subgroup = lane_of(k) >> 2, lane_of(k) & 3, k.local_id() >> 5
-    down = (m + (TILE - 1)) // TILE
-    first_x, first_row = k.workgroup_id() % down * TILE, k.workgroup_id() // down * TILE
+    down = (m + (height - 1)) // height
+    first_x, first_row = k.workgroup_id() % down * height, k.workgroup_id() // down * width
     step = _Step(k, form, blocks_per_row, (blocks, words, scales, sums), quarter)
-    eights = [_HALF * number for number in range(TILE // _HALF)]
     # Rows beyond the last are the last again, and not stored.
-    step.rows_of_x = [k.minimum(first_x + at + line, m - 1) for at in eights]
-    step.rows = [k.minimum(first_row + at + line, n - 1) for at in eights]
+    step.rows_of_x = [k.minimum(first_x + at + line, m - 1) for at in range(0, height, _HALF)]
+    step.rows = [k.minimum(first_row + at + line, n - 1) for at in range(0, width, _HALF)]
     step.columns = [
         k.minimum(first_row + (at + beside) + 2 * quarter, n - 1)
-        for at in eights
+        for at in range(0, width, _HALF)
         for beside in (0, 1)
     ]
-    count = len(eights) * len(step.columns)
+    count = len(step.rows_of_x) * len(step.columns)
     zeros = (k.constant(0.0, f32),) * count
     with k.range(0, CLASSES // _SUBGROUPS, carry=zeros + zeros) as outer:
         # In the order in which they are added: 16 apart, and 8.
@@ -67,25 +64,29 @@ def _multiply(
             for a, b in zip(before[count:], pairs, strict=True)
         ]
         outer.next((*found, *fours))
-    room = k.shared(f32, _SUBGROUPS * TILE * _PITCH)
-    own = (subgroup * TILE + line) * _PITCH + 2 * quarter
+    # Rows beside each other are in different banks.
+    pitch = width + 8
+    room = k.shared(f32, _SUBGROUPS * height * pitch)
+    own = (subgroup * height + line) * pitch + 2 * quarter
     results = outer.results[count:]
     for at in range(0, count, 2):
         row, column = divmod(at, len(step.columns))
-        k.store(room, own + (_HALF * _PITCH * row + _HALF * column // 2), *results[at : at + 2])
+        k.store(room, own + (_HALF * pitch * row + _HALF * column // 2), *results[at : at + 2])
     k.barrier()
-    row, column = k.local_id() >> 3, (k.local_id() & 7) * 4
-    parts = [
-        k.load(room, (number * TILE + row) * _PITCH + column, 4) for number in range(_SUBGROUPS)
-    ]
-    for number, values in enumerate(zip(*parts, strict=True)):
-        totals = list(values)
-        while len(totals) > 1:
-            half = len(totals) // 2
-            totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
-        at_x, at_row = first_x + row, first_row + column + number
-        with k.if_((at_row < n) & (at_x < m)):
-            y[at_x * n + at_row] = totals[0]
+    with k.range(k.local_id(), height * width // 4, LANES) as places:
+        row, column = places.index // (width // 4), places.index % (width // 4) * 4
+        parts = [
+            k.load(room, (number * height + row) * pitch + column, 4)
+            for number in range(_SUBGROUPS)
+        ]
+        for number, values in enumerate(zip(*parts, strict=True)):
+            totals = list(values)
+            while len(totals) > 1:
+                half = len(totals) // 2
+                totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
+            at_x, at_row = first_x + row, first_row + column + number
+            with k.if_((at_row < n) & (at_x < m)):
+                y[at_x * n + at_row] = totals[0]
 
 
 class _Step:
