@@ -19,6 +19,7 @@ from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise, quantise
+from quod.tensor.quantised.batch import FEW
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import DEQUANTISE, dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
@@ -126,25 +127,48 @@ def test_arrays_and_buffers_give_the_same(warpgroups: AnyDevice) -> None:
 
 def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
     """Two launches for rows of 16 bits, where there are warpgroups."""
-    data = scaled("Q4_K", 3, 1)
+    data = scaled("Q8_0", 3, 1)
     for name, element, rows, launches in (
         ("emulated", f16, 1, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 130, 1),
         ("emulated:ptx", f16, 130, 1), ("cpu", f16, 130, 1),
     ):  # fmt: skip
         device = open_device(name)
-        matrix = QuantisedMatrix(device, "Q4_K", data)
-        host = [stored(np.zeros((rows, size), np.float32), element) for size in (256, 3)]
+        matrix = QuantisedMatrix(device, "Q8_0", data)
+        host = [stored(np.zeros((rows, size), np.float32), element) for size in (32, 3)]
         x, y = map(device.upload, host)
         assert len(matrix.launches(x, y)) == launches
-        size = 256 * 3 * element.bytes
+        size = 32 * 3 * element.bytes
         assert matrix.workspace_bytes(x) == (size if launches == 2 else 0)
         assert matrix.workspace_bytes(x, plan="fused") == 0
         assert matrix.workspace_bytes(x, **DEQUANTISED) == size
         assert len(matrix.launches(x, y, plan="fused")) == 1
         assert len(matrix.launches(x, y, **DEQUANTISED)) == 2
         assert len(matrix.launches(*host)) == 1  # whose address no recording has
-    assert matrix.workspace_bytes(np.zeros(256, np.float32)) == 0
-    assert matrix.workspace_bytes(np.zeros((0, 256), np.float32), **DEQUANTISED) == 0
+    assert matrix.workspace_bytes(np.zeros(32, np.float32)) == 0
+    assert matrix.workspace_bytes(np.zeros((0, 32), np.float32), **DEQUANTISED) == 0
+
+
+@pytest.mark.parametrize("element", TYPES, ids=str)
+@pytest.mark.parametrize("device_name", ["emulated:ptx", "cuda"])
+def test_few_rows_are_multiplied_as_vectors(device_name: str, element: Type) -> None:
+    """Where tensor cores take vectors: a result is that of a vector, rounded once to its type."""
+    with open_for_test(device_name) as device:
+        for rows, n in ((1, 19), (FEW, 16), (FEW + 1, 16), (2, 19)):
+            matrix = QuantisedMatrix(device, "Q4_K", scaled("Q4_K", n, 2))
+            # Memory begins at multiples of 16 bytes.
+            few = rows <= FEW and (rows, n) != (2, 19)
+            x = stored(np.random.default_rng(rows).normal(size=(rows, 512)), element)
+            out = Guarded(device, stored(np.zeros((rows, n), np.float32), element))
+            matrix.multiply(amid_poison(device, x), out.memory)
+            vectors = numbers(x, element).astype(np.float32)
+            wanted = stored(np.array([matrix.multiply(each) for each in vectors]), element)
+            assert np.array_equal(out.array(), wanted) == few
+            assert len(matrix.launches(device.upload(x), out.memory, plan="fused")) == 1
+            if few:
+                assert len(matrix.launches(device.upload(x), out.memory)) == rows
+                assert matrix.workspace_bytes(x) == 0
+                assert np.array_equal(matrix.multiply(x), wanted)
+            assert matrix.workspace_bytes(x, **DEQUANTISED) == n * 512 * element.bytes
 
 
 def test_fused_where_there_is_no_memory_for_weights(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from quod.device.buffer import Buffer, overlap
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel.machine import Capability
-from quod.kernel.types import HALVES
+from quod.kernel.types import HALVES, Type
 from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, shaped, tensor
 from quod.tensor.gemm_call import product_launch
 from quod.tensor.gemm_form import GemmForm
@@ -32,6 +32,8 @@ FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
 """Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
 
+FEW = 4
+"""Rows that take as long one after the other as dequantised weights do at least. Not measured."""
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
 _ROWS_OF_CORES = 16
@@ -56,6 +58,12 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
     return found
 
 
+def is_few(x: Tensor, n: int) -> bool:
+    """Whether there are so few rows that each is multiplied as a vector where tensor cores take
+    vectors, and those of n results begin where devices have memory begin."""
+    return x.rows == 1 or (x.rows <= FEW and n * x.element.bytes % WIDEST == 0)
+
+
 def stored_bytes(
     device: AnyDevice, x: Tensor, shape: tuple[int, int], plan: Plan | None
 ) -> int:  # fmt: skip
@@ -67,6 +75,14 @@ def stored_bytes(
     warpgroups = device.machine(device.lanes).has(Capability.WARPGROUPS)
     faster = DEQUANTISED if warpgroups and x.element in HALVES else FUSED
     return math.prod(shape) * x.element.bytes if x.rows and (plan or faster) == DEQUANTISED else 0
+
+
+def _rows_of(found: Tensor) -> list[Any]:
+    memory, count = found.memory, found.rows
+    if not isinstance(memory, Buffer):
+        return list(memory.reshape(count, -1))
+    size = memory.nbytes // count
+    return [memory.slice(at * size, (at + 1) * size) for at in range(count)]
 
 
 class Batch:
@@ -87,6 +103,21 @@ class Batch:
         self.empty = not math.prod(wanted)
         """Whether there is nothing to compute."""
         self._weights = weights
+
+    @property
+    def element(self) -> Type:
+        """The type of X and of Y."""
+        return self._x.element
+
+    @property
+    def few(self) -> bool:
+        """Whether each row may be multiplied as a vector; see `is_few`."""
+        return is_few(self._x, self._n)
+
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """Each row of X with that of Y."""
+        of_x, of_y = (_rows_of(each) for each in (self._x, self._made))
+        return list(zip(of_x, of_y, strict=True))
 
     def recorded_plan(self, plan: Plan | None) -> Plan | None:
         """The plan for recordings: stored weights are multiplied by rows whose address is known.

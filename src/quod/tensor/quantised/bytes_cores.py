@@ -74,9 +74,9 @@ def _multiply(
         k.store(room, own + (_HALF * pitch * row + _HALF * column // 2), *results[at : at + 2])
     k.barrier()
     with k.range(k.local_id(), height * width // 4, LANES) as places:
-        row, column = places.index // (width // 4), places.index % (width // 4) * 4
+        line, first = places.index // (width // 4), places.index % (width // 4) * 4
         parts = [
-            k.load(room, (number * height + row) * pitch + column, 4)
+            k.load(room, (number * height + line) * pitch + first, 4)
             for number in range(_SUBGROUPS)
         ]
         for number, values in enumerate(zip(*parts, strict=True)):
@@ -84,7 +84,7 @@ def _multiply(
             while len(totals) > 1:
                 half = len(totals) // 2
                 totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
-            at_x, at_row = first_x + row, first_row + column + number
+            at_x, at_row = first_x + line, first_row + first + number
             with k.if_((at_row < n) & (at_x < m)):
                 y[at_x * n + at_row] = totals[0]
 

@@ -12,6 +12,7 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 from quod.kernel.machine import Capability
+from quod.kernel.types import Type, f32
 from quod.tensor.arrays import Given
 from quod.tensor.quantised.batch import (
     DEQUANTISED,
@@ -21,6 +22,7 @@ from quod.tensor.quantised.batch import (
     Batch,
     Plan,
     is_batch,
+    is_few,
     rows,
     stored_bytes,
 )
@@ -181,8 +183,9 @@ class QuantisedMatrix:
         `plan` says where the weights of rows are taken apart: "fused" is on their way to shared
         memory, "dequantised" is once for all rows, into `workspace_bytes` of memory and rounded
         there to the rows' type. If it is not given the faster is taken: "dequantised" for f16 and
-        bf16 where a GPU has warpgroups and memory for it, else "fused". The memory is `workspace`,
-        or allocated for the call.
+        bf16 where a GPU has warpgroups and memory for it, else "fused"; but up to 4 rows by Q4_K
+        are vectors, one after the other, where tensor cores take these (docs/quantised.md). The
+        memory is `workspace`, or allocated for the call.
 
         With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
         scale, and products are sums of integers, scaled in f32 in one order for all devices
@@ -193,7 +196,9 @@ class QuantisedMatrix:
         if self._as_bytes(activations) or is_batch(x):
             batch, room = self._batch(x, y), self._workspace(workspace)
             if not batch.empty:
-                for each in batch.launches(self.type_name, activations, plan, room):
+                launches = self._by_vectors(batch, activations, plan)
+                launches = launches or batch.launches(self.type_name, activations, plan, room)
+                for each in launches:
                     self.device.launch(*each)
             return batch.y
         given: Any = self._vector("x", x, self.columns)
@@ -220,8 +225,9 @@ class QuantisedMatrix:
             batch, room = self._batch(x, y), self._workspace(workspace)
             if batch.empty:
                 return ()
+            launches = self._by_vectors(batch, activations, plan)
             plan = batch.recorded_plan(plan)
-            return batch.launches(self.type_name, activations, plan, room)
+            return launches or batch.launches(self.type_name, activations, plan, room)
         return (self.launched(x, y),)
 
     def workspace_bytes(self, x: Given, *, plan: Plan | None = None) -> int:
@@ -232,6 +238,8 @@ class QuantisedMatrix:
             self._vector("x", x, self.columns)
             return 0
         given = rows(self.device, x, self.columns)
+        if plan is None and is_few(given, self.rows) and isinstance(self.layout, CoreLayout):
+            return 0
         return stored_bytes(self.device, given, (self.rows, self.columns), plan)
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
@@ -244,15 +252,26 @@ class QuantisedMatrix:
                 raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
         self._apart("y", y, x)
         if isinstance(own, CoreLayout):
-            kernel = self.device.compile(MULTIPLY_ON_CORES, lanes=own.lanes, layout=own)
-            groups = workgroups(self.device, own, self.rows)
-        else:
-            kernel = self.device.compile(
-                multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
-                at_once=own.at_once, together=own.together,
-            )  # fmt: skip
-            groups = -(-self.rows // own.rows)
+            return self._on_cores(own, f32, x, y)
+        kernel = self.device.compile(
+            multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
+            at_once=own.at_once, together=own.together,
+        )  # fmt: skip
+        return kernel, -(-self.rows // own.rows), self.rows, self._blocks_per_row, self._data, x, y
+
+    def _on_cores(self, layout: CoreLayout, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
+        kernel = self.device.compile(MULTIPLY_ON_CORES[element], lanes=layout.lanes, layout=layout)
+        groups = workgroups(self.device, layout, self.rows)
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
+
+    def _by_vectors(
+        self, batch: Batch, activations: str, plan: Plan | None
+    ) -> tuple[tuple[Any, ...], ...]:
+        """A launch for each of a few rows, where tensor cores take vectors; else none."""
+        layout = self.layout
+        if activations != EXACT or plan or not batch.few or not isinstance(layout, CoreLayout):
+            return ()
+        return tuple(self._on_cores(layout, batch.element, x, y) for x, y in batch.pairs())
 
     def _as_bytes(self, activations: str) -> bool:
         chosen = choice("activations", activations, (EXACT, INT8))

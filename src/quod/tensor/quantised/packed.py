@@ -121,10 +121,10 @@ def _q6_k(
     ]
     tops = _words_of(k, data, start + 128 + 32 * group, quarter, aligned=2)
     runs = []
-    for quarter in range(4):
-        whole = low[quarter & 1].joined(4 * (quarter >> 1), tops, 2 * quarter, 2)
+    for run in range(4):
+        whole = low[run & 1].joined(4 * (run >> 1), tops, 2 * run, 2)
         integers = [_centred(word, 32) for word in whole.words()]
-        at = start + 192 + 8 * group + 2 * quarter
+        at = start + 192 + 8 * group + 2 * run
         factors = [((data[at + half] ^ 128).cast(i32) - 128) for half in range(2)]
         runs.append(PackedRun(integers, d, factors))
     return runs
