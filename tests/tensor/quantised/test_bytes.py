@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor.quantised import QuantisedMatrix, batch, dequantise
+from quod.tensor.quantised.bytes_cores import LANES, MULTIPLY_BYTES_ON_CORES
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import PACKED
 from tests.conftest import open_for_test
+from tests.support.ptx_assembler import assemble, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 from tests.tensor.quantised.blocks import bits, weights
 from tests.tensor.quantised.bytes_model import fused_bound, product, quantised
@@ -196,3 +201,22 @@ def test_bad_input(call: Callable[..., Any], message: str) -> None:
     matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
     with pytest.raises(InputError, match=message):
         call(matrix, np.zeros((4, 32), np.float32))
+
+
+# --- machine code
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_sums_stay_in_registers_while_groups_are_added(name: str) -> None:
+    """What waits to be added goes to memory, outside of the loop whose small matrices are."""
+    machine = ptx_machine(LANES, "sm_90a")
+    kernel = MULTIPLY_BYTES_ON_CORES[f16].trace(machine, form=name, tile=(16, 32))
+    cubin, log = assemble(ptx.emit(kernel, machine), "sm_90a")
+    assert usage(log).registers <= 128
+    lines = sass(cubin)
+    ends = [number for number, line in enumerate(lines) if "BRA" in line]
+    loops = [lines[first:last] for first, last in pairwise(ends)]
+    (loop,) = (each for each in loops if any("IMMA" in line for line in each))
+    factors = 2 if name == "Q6_K" else 1
+    assert sum("IMMA" in line for line in loop) == 4 * PACKED[name].runs * factors
+    assert sum("STL" in line for line in loop) == 0
