@@ -18,8 +18,14 @@ from quod.device.recorder import recorder_of
 from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
-from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise, quantise
-from quod.tensor.quantised.batch import FEW
+from quod.tensor.quantised import (
+    BLOCK_TYPES,
+    ProductLayout,
+    QuantisedMatrix,
+    dequantise,
+    quantise,
+)
+from quod.tensor.quantised.batch import FEW, FEW_ON_CORES
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import DEQUANTISE, dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
@@ -126,10 +132,10 @@ def test_arrays_and_buffers_give_the_same(warpgroups: AnyDevice) -> None:
 
 
 def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
-    """Two launches for rows of 16 bits, where there are warpgroups."""
+    """Two launches where there are warpgroups, but for few rows."""
     data = scaled("Q8_0", 3, 1)
     for name, element, rows, launches in (
-        ("emulated", f16, 1, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 130, 1),
+        ("emulated", f16, 4, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 11, 2),
         ("emulated:ptx", f16, 130, 1), ("cpu", f16, 130, 1),
     ):  # fmt: skip
         device = open_device(name)
@@ -149,26 +155,51 @@ def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("element", TYPES, ids=str)
-@pytest.mark.parametrize("device_name", ["emulated:ptx", "cuda"])
-def test_few_rows_are_multiplied_as_vectors(device_name: str, element: Type) -> None:
-    """Where tensor cores take vectors: a result is that of a vector, rounded once to its type."""
+@pytest.mark.parametrize("name", ["Q4_K", "Q5_K", "Q8_0", "NF4"])
+@pytest.mark.parametrize("device_name", ["emulated", "cuda"])
+def test_few_rows_are_multiplied_as_vectors(device_name: str, name: str, element: Type) -> None:
+    """A result is that of a vector, rounded once to its type."""
     with open_for_test(device_name) as device:
-        for rows, n in ((1, 19), (FEW, 16), (FEW + 1, 16), (2, 19)):
-            matrix = QuantisedMatrix(device, "Q4_K", scaled("Q4_K", n, 2))
+        most = (FEW_ON_CORES if name == "Q4_K" else FEW)[element is f32]
+        blocks = 1 if BLOCKS[name].elements == 256 else 2
+        for rows, n in ((1, 3), (most, 8), (most + 1, 8), (2, 3)):
+            matrix = QuantisedMatrix(device, name, scaled(name, n, blocks))
+            given, out = (
+                device.upload(stored(np.zeros((rows, size), np.float32), element))
+                for size in (matrix.columns, n)
+            )
             # Memory begins at multiples of 16 bytes.
-            few = rows <= FEW and (rows, n) != (2, 19)
-            x = stored(np.random.default_rng(rows).normal(size=(rows, 512)), element)
-            out = Guarded(device, stored(np.zeros((rows, n), np.float32), element))
-            matrix.multiply(amid_poison(device, x), out.memory)
-            vectors = numbers(x, element).astype(np.float32)
-            wanted = stored(np.array([matrix.multiply(each) for each in vectors]), element)
-            assert np.array_equal(out.array(), wanted) == few
-            assert len(matrix.launches(device.upload(x), out.memory, plan="fused")) == 1
-            if few:
-                assert len(matrix.launches(device.upload(x), out.memory)) == rows
-                assert matrix.workspace_bytes(x) == 0
-                assert np.array_equal(matrix.multiply(x), wanted)
-            assert matrix.workspace_bytes(x, **DEQUANTISED) == n * 512 * element.bytes
+            few = rows <= most and (rows, n) != (2, 3)
+            assert len(matrix.launches(given, out)) == (rows if few else 2)
+            assert len(matrix.launches(given, out, plan="fused")) == 1
+            size = n * matrix.columns * element.bytes
+            assert matrix.workspace_bytes(given) == (0 if few else size)
+            assert matrix.workspace_bytes(given, **DEQUANTISED) == size
+        x = stored(np.random.default_rng(4).normal(size=(2, matrix.columns)), element)
+        matrix = QuantisedMatrix(device, name, scaled(name, 8, blocks))
+        guarded = Guarded(device, stored(np.zeros((2, 8), np.float32), element))
+        matrix.multiply(amid_poison(device, x), guarded.memory)
+        vectors = numbers(x, element).astype(np.float32)
+        wanted = stored(np.array([matrix.multiply(each) for each in vectors]), element)
+        assert np.array_equal(guarded.array(), wanted)
+        assert np.array_equal(matrix.multiply(x), wanted)
+
+
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+@pytest.mark.parametrize(
+    ("name", "width"), [("Q4_0", 1), ("Q4_0", 2), ("Q6_K", 8), ("Q8_0", 4), ("NF4", 16)]
+)
+def test_vectors_of_16_bits(name: str, width: int, element: Type) -> None:
+    """In accesses of any width; a layout is the caller's."""
+    with open_device("emulated:ptx") as device:
+        layout = ProductLayout(32, width, 2)
+        data = scaled(name, 5, blocks_of(name))
+        matrix = QuantisedMatrix(device, name, data, layout=layout)
+        x = stored(np.random.default_rng(5).normal(size=matrix.columns), element)
+        y = Guarded(device, stored(np.zeros(5, np.float32), element))
+        device.launch(*matrix._of_vector(element, amid_poison(device, x), y.memory))
+        wanted = matrix.multiply(numbers(x, element).astype(np.float32))
+        assert np.array_equal(y.array(), stored(wanted, element))
 
 
 def test_fused_where_there_is_no_memory_for_weights(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,9 @@ FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
 """Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
 
-FEW = 4
-"""Rows that take as long one after the other as dequantised weights do at least. Not measured."""
+FEW, FEW_ON_CORES = (3, 10), (6, 20)
+"""Rows of 16 and of 32 bits that take as long one after the other as dequantised weights do, which
+are 31 and 97 us for 4096 x 4096 on an H200: 8.6 us each, or 4.4 on tensor cores."""
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
 _ROWS_OF_CORES = 16
@@ -58,10 +59,14 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
     return found
 
 
-def is_few(x: Tensor, n: int) -> bool:
-    """Whether there are so few rows that each is multiplied as a vector where tensor cores take
-    vectors, and those of n results begin where devices have memory begin."""
-    return x.rows == 1 or (x.rows <= FEW and n * x.element.bytes % WIDEST == 0)
+def are_few(device: AnyDevice, x: Tensor, n: int, *, on_cores: bool) -> bool:
+    """Whether there are so few rows that each is multiplied as a vector, on tensor cores or else,
+    and those of n results begin where devices have memory begin."""
+    if not device.machine(device.lanes).has(Capability.WARPGROUPS):
+        return False
+    of_halves, of_words = FEW_ON_CORES if on_cores else FEW
+    few = of_halves if x.element in HALVES else of_words
+    return x.rows == 1 or (x.rows <= few and n * x.element.bytes % WIDEST == 0)
 
 
 def stored_bytes(
@@ -69,11 +74,11 @@ def stored_bytes(
 ) -> int:  # fmt: skip
     """Bytes that the weights of an exact product are stored in: none where it is fused.
 
-    Tensor cores of warpgroups multiply what is in memory several times as fast as others what they
-    take apart, by any number of rows.
+    GPUs with warpgroups multiply what is in memory up to four times as fast as what they take apart
+    on the way, by any number of rows, on tensor cores and with FMA units.
     """
     warpgroups = device.machine(device.lanes).has(Capability.WARPGROUPS)
-    faster = DEQUANTISED if warpgroups and x.element in HALVES else FUSED
+    faster = DEQUANTISED if warpgroups else FUSED
     return math.prod(shape) * x.element.bytes if x.rows and (plan or faster) == DEQUANTISED else 0
 
 
@@ -109,10 +114,9 @@ class Batch:
         """The type of X and of Y."""
         return self._x.element
 
-    @property
-    def few(self) -> bool:
-        """Whether each row may be multiplied as a vector; see `is_few`."""
-        return is_few(self._x, self._n)
+    def are_few(self, *, on_cores: bool) -> bool:
+        """Whether each row is multiplied as a vector; see `are_few`."""
+        return are_few(self._device, self._x, self._n, on_cores=on_cores)
 
     def pairs(self) -> list[tuple[Any, Any]]:
         """Each row of X with that of Y."""

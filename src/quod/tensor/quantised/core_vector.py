@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, f32, i32, u32
-from quod.kernel.types import PointerType
 from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_tiles import log2
 from quod.tensor.plan import WIDEST
@@ -20,7 +19,7 @@ from quod.tensor.quads import lane_of
 from quod.tensor.quantised.core_layout import SUBGROUP, UNIT, CoreLayout
 from quod.tensor.quantised.decoders import each_byte
 from quod.tensor.quantised.packed import BYTES
-from quod.tensor.quantised.product import sum_of
+from quod.tensor.quantised.product import element_of, sum_of
 
 _CHUNK = 16
 """Elements that an instance has of two groups."""
@@ -123,8 +122,7 @@ class VectorBytes:
 
     def _loaded(self, number: Value, count: int) -> list[Value]:
         """The elements of a chunk, which are loaded 16 bytes together."""
-        k, type_ = self._k, self._x.type
-        element = type_.element if isinstance(type_, PointerType) else f32
+        k, element = self._k, element_of(self._x)
         together = WIDEST // element.bytes
         accesses = Accesses(k, element, together)
         if element is f32:

@@ -21,8 +21,8 @@ from quod.tensor.quantised.batch import (
     INT8,
     Batch,
     Plan,
+    are_few,
     is_batch,
-    is_few,
     rows,
     stored_bytes,
 )
@@ -31,7 +31,7 @@ from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_launch
 from quod.tensor.quantised.packed import PACKED
-from quod.tensor.quantised.product import SUBGROUP, multiply_blocks
+from quod.tensor.quantised.product import MULTIPLY_BLOCKS, SUBGROUP
 from quod.tensor.quantised.reference import Bytes, Floats
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
 
@@ -173,19 +173,18 @@ class QuantisedMatrix:
         """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled. Of
         rows of shape (..., columns), with two axes or more, each by it: (..., rows), of their type.
 
-        Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Weights are
-        taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
-        multiplied by the weights as they are, but vectors by Q4_K on tensor cores: of an element
-        2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take tensor cores,
-        weights are rounded to that type, to infinity beyond it. Sums are f32, in one order for each
-        layout, so that equal calls give equal bits; a result is rounded once to its type.
+        Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Vectors and
+        rows of f32 are multiplied by the weights as they are, but vectors by Q4_K on tensor cores:
+        of an element 2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take
+        tensor cores, or weights are dequantised, these are rounded to that type, to infinity beyond
+        it. Sums are f32, in one order for each layout, so that equal calls give equal bits; a
+        result is rounded once to its type.
 
         `plan` says where the weights of rows are taken apart: "fused" is on their way to shared
-        memory, "dequantised" is once for all rows, into `workspace_bytes` of memory and rounded
-        there to the rows' type. If it is not given the faster is taken: "dequantised" for f16 and
-        bf16 where a GPU has warpgroups and memory for it, else "fused"; but up to 4 rows by Q4_K
-        are vectors, one after the other, where tensor cores take these (docs/quantised.md). The
-        memory is `workspace`, or allocated for the call.
+        memory, "dequantised" is once for all rows, into `workspace_bytes` of memory: `workspace`,
+        or what is allocated for the call. If it is not given the faster is taken: "dequantised"
+        where a GPU has warpgroups and memory for it, but for few rows, which are multiplied there
+        as vectors are, one after the other (docs/quantised.md); else "fused".
 
         With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
         scale, and products are sums of integers, scaled in f32 in one order for all devices
@@ -216,8 +215,8 @@ class QuantisedMatrix:
         other: each a kernel, how many workgroups, and arguments. None where there are no rows.
 
         Without a `workspace` each product has memory of its own, which lasts as long as what is
-        recorded; products that follow each other may share one. Rows that are not in the device's
-        memory are multiplied by fused weights. `InputError` as of `multiply`; `DeviceError` for
+        recorded; products that follow each other may share one. More than few rows that are not in
+        the device's memory are multiplied by fused weights. `InputError` as of `multiply`; `DeviceError` for
         such rows where `plan` says otherwise.
         """
         plan = self._checked_plan(x, activations, plan)
@@ -238,40 +237,44 @@ class QuantisedMatrix:
             self._vector("x", x, self.columns)
             return 0
         given = rows(self.device, x, self.columns)
-        if plan is None and is_few(given, self.rows) and isinstance(self.layout, CoreLayout):
+        if plan is None and are_few(self.device, given, self.rows, on_cores=self._on_cores):
             return 0
         return stored_bytes(self.device, given, (self.rows, self.columns), plan)
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
-        own = self.layout
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
         for name, each in (("x", x), ("y", y)):
             # A copy would have nothing of what a recording is given later.
             if not isinstance(each, Buffer) and not each.flags.c_contiguous:
                 raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
         self._apart("y", y, x)
-        if isinstance(own, CoreLayout):
-            return self._on_cores(own, f32, x, y)
-        kernel = self.device.compile(
-            multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
-            at_once=own.at_once, together=own.together,
-        )  # fmt: skip
-        return kernel, -(-self.rows // own.rows), self.rows, self._blocks_per_row, self._data, x, y
+        return self._of_vector(f32, x, y)
 
-    def _on_cores(self, layout: CoreLayout, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
-        kernel = self.device.compile(MULTIPLY_ON_CORES[element], lanes=layout.lanes, layout=layout)
-        groups = workgroups(self.device, layout, self.rows)
+    def _of_vector(self, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
+        own = self.layout
+        if isinstance(own, CoreLayout):
+            groups = workgroups(self.device, own, self.rows)
+            kernel = self.device.compile(MULTIPLY_ON_CORES[element], lanes=own.lanes, layout=own)
+        else:
+            groups = -(-self.rows // own.rows)
+            kernel = self.device.compile(
+                MULTIPLY_BLOCKS[element], lanes=own.lanes, form=self.type_name, width=own.width,
+                at_once=own.at_once, together=own.together,
+            )  # fmt: skip
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 
     def _by_vectors(
         self, batch: Batch, activations: str, plan: Plan | None
     ) -> tuple[tuple[Any, ...], ...]:
-        """A launch for each of a few rows, where tensor cores take vectors; else none."""
-        layout = self.layout
-        if activations != EXACT or plan or not batch.few or not isinstance(layout, CoreLayout):
+        """A launch for each of a few rows, where that is the fastest; else none."""
+        if activations != EXACT or plan or not batch.are_few(on_cores=self._on_cores):
             return ()
-        return tuple(self._on_cores(layout, batch.element, x, y) for x, y in batch.pairs())
+        return tuple(self._of_vector(batch.element, x, y) for x, y in batch.pairs())
+
+    @property
+    def _on_cores(self) -> bool:
+        return isinstance(self.layout, CoreLayout)
 
     def _as_bytes(self, activations: str) -> bool:
         chosen = choice("activations", activations, (EXACT, INT8))

@@ -10,7 +10,7 @@ from quod.tensor.quantised.bytes_kernels import MULTIPLY_BYTES, QUANTISE_ROWS
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import DEQUANTISE
 from quod.tensor.quantised.packed import PACKED
-from quod.tensor.quantised.product import multiply_blocks
+from quod.tensor.quantised.product import MULTIPLY_BLOCKS
 
 for _row in DECODERS.values():
     register(
@@ -18,7 +18,7 @@ for _row in DECODERS.values():
         width=4, at_once=2,
     )  # fmt: skip
     register(
-        f"tensor.multiply_blocks[{_row.name}]", multiply_blocks, form=_row.name,
+        f"tensor.multiply_blocks[{_row.name}]", MULTIPLY_BLOCKS[f32], form=_row.name,
         width=min(16, _row.width), at_once=2,
     )  # fmt: skip
 
