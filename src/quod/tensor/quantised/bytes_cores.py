@@ -50,43 +50,52 @@ def _multiply(
         for beside in (0, 1)
     ]
     count = len(step.rows_of_x) * len(step.columns)
+    # Of each result two sums that wait for others: fours of neighbouring instances side by side.
+    size = _SUBGROUPS * height * width
+    waiting = [k.shared(f32, size) for _ in range(2)]
+    own = subgroup * (height * width) + lane_of(k) * 4
+
+    def stored(room: Value, values: Sequence[Value]) -> None:
+        for at in range(0, count, 4):
+            k.store(room, own + 32 * at, *values[at : at + 4])
+
+    def added(room: Value, values: Sequence[Value]) -> list[Value]:
+        before = [v for at in range(0, count, 4) for v in k.load(room, own + 32 * at, 4)]
+        return [a + b for a, b in zip(before, values, strict=True)]
+
     zeros = (k.constant(0.0, f32),) * count
-    with k.range(0, CLASSES // _SUBGROUPS, carry=zeros + zeros) as outer:
+    with k.range(0, CLASSES // _SUBGROUPS) as outer:
         # In the order in which they are added: 16 apart, and 8.
-        odd, last = (outer.index & 1) == 1, outer.index == 3
         start = subgroup + (outer.index & 1) * 16 + (outer.index >> 1) * 8
         with k.range(0, (step.groups + (CLASSES - 1)) // CLASSES, carry=zeros) as loop:
             loop.next(step.added(start + loop.index * CLASSES, loop.carried))
-        found, before = loop.results, outer.carried
-        pairs = [k.select(odd, a + b, b) for a, b in zip(before[:count], found, strict=True)]
-        fours = [
-            k.select(last, a + b, k.select(odd, b, a))
-            for a, b in zip(before[count:], pairs, strict=True)
-        ]
-        outer.next((*found, *fours))
-    # Rows beside each other are in different banks.
-    pitch = width + 8
-    room = k.shared(f32, _SUBGROUPS * height * pitch)
-    own = (subgroup * height + line) * pitch + 2 * quarter
-    results = outer.results[count:]
-    for at in range(0, count, 2):
-        row, column = divmod(at, len(step.columns))
-        k.store(room, own + (_HALF * pitch * row + _HALF * column // 2), *results[at : at + 2])
+        with k.if_((outer.index & 1) == 0) as first:
+            stored(waiting[0], loop.results)
+        with first.otherwise():
+            pairs = added(waiting[0], loop.results)
+            with k.if_(outer.index == 1) as second:
+                stored(waiting[1], pairs)
+            with second.otherwise():
+                stored(waiting[0], added(waiting[1], pairs))
     k.barrier()
     with k.range(k.local_id(), height * width // 4, LANES) as places:
-        line, first = places.index // (width // 4), places.index % (width // 4) * 4
         parts = [
-            k.load(room, (number * height + line) * pitch + first, 4)
+            k.load(waiting[0], number * (height * width) + places.index * 4, 4)
             for number in range(_SUBGROUPS)
         ]
+        # Whose they are: an instance has four beside each other of its results.
+        lane, at = places.index & 31, (places.index >> 5) * 4
+        across = len(step.columns)
+        row = first_x + at // across * _HALF + (lane >> 2)
+        column = first_row + at % across // 2 * _HALF + (lane & 3) * 2
         for number, values in enumerate(zip(*parts, strict=True)):
             totals = list(values)
             while len(totals) > 1:
                 half = len(totals) // 2
                 totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
-            at_x, at_row = first_x + line, first_row + first + number
-            with k.if_((at_row < n) & (at_x < m)):
-                y[at_x * n + at_row] = totals[0]
+            at_row = column + (number // 2 * _HALF + number % 2)
+            with k.if_((at_row < n) & (row < m)):
+                y[row * n + at_row] = totals[0]
 
 
 class _Step:

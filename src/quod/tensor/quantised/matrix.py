@@ -216,8 +216,8 @@ class QuantisedMatrix:
 
         Without a `workspace` each product has memory of its own, which lasts as long as what is
         recorded; products that follow each other may share one. More than few rows that are not in
-        the device's memory are multiplied by fused weights. `InputError` as of `multiply`; `DeviceError` for
-        such rows where `plan` says otherwise.
+        the device's memory are multiplied by fused weights. `InputError` as of `multiply`;
+        `DeviceError` for such rows where `plan` says otherwise.
         """
         plan = self._checked_plan(x, activations, plan)
         if self._as_bytes(activations) or is_batch(x):
