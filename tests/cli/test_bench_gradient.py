@@ -48,6 +48,17 @@ def test_rows_by_quantised_weights(
     assert wanted.items() <= row["parameters"].items()
 
 
+@pytest.mark.parametrize(("plan", "stored"), [("fused", 0), ("dequantised", 0.008)])
+def test_rows_by_weights_that_are_stored(
+    plan: str, stored: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["bench", "quant", "--type", "Q8_0", "--size", "64", "--matrices", "3", "--batch", "5"]
+    assert entry.run([*words, "--plan", plan, "--workspaces", "2", *ONCE]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["parameters"].get("workspace MB", 0) == round(stored, 1)
+    assert row["parameters"].get("workspaces", 0) == (2 if stored else 0)
+
+
 def test_rows_that_are_wrong_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantised_rows, "dequantise", lambda *given: dequantise(*given) + 1)
     with pytest.raises(QuodError, match="a product with quantised weights is wrong"):
@@ -63,6 +74,7 @@ def test_rows_that_are_wrong_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> N
         (["attention-gradient", "--dtype", "i8"], "'i8' is no type of tensors"),
         (["quant", "--batch", "2", "--type", "Q9"], "'Q9' is no type of blocks"),
         (["quant", "--batch", "2", "--dtype", "f64"], "'f64' is no type of rows"),
+        (["quant", "--batch", "2", "--plan", "both"], "plan must be fused or dequantised, not"),
         (["quant", "--batch", "2", "--size", "100"], "--size must be a multiple of 256 for Q4_K"),
     ],
 )
@@ -77,3 +89,11 @@ def test_what_there_is_not(
 def test_rows_take_no_layout_of_vectors(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["bench", "quant", "--batch", "2", option, "2"]) == 2
     assert "leave them or --batch out" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("option", [["--plan", "fused"], ["--workspaces", "2"]])
+def test_vectors_take_no_plan_of_rows(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    assert entry.run(["bench", "quant", *option]) == 2
+    assert "leave them out, or" in " ".join(capsys.readouterr().err.split())

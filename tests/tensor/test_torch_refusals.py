@@ -17,6 +17,7 @@ from quod.tensor.torch import memory
 from tests.doors.row import WRONG
 
 X, VECTOR, SQUARE = torch.ones(3, 8), torch.ones(8), torch.ones(1, 8, 8)
+X8 = X.to(torch.float8_e4m3fn)
 PICKED = torch.zeros(3, dtype=torch.int64)
 NUMBER = ("a float", "negative", "huge")
 CALLS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
@@ -50,6 +51,19 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
         {"ignore_index": ("negative",)},
     ),
     "embedding": ({"table": X, "indices": PICKED}, {}),
+    "quantise_fp8": ({"x": X, "dtype": "e4m3", "scales": "rows"}, {}),
+    "dequantise_fp8": ({"x": X8, "scales": X[:, 0], "out_dtype": torch.float32}, {}),
+    "gemm_fp8": (
+        {
+            "a": X8, "b": X8, "scale_a": None, "scale_b": None, "bias": None, "transpose_a": False,
+            "transpose_b": True, "fast_accumulation": False, "out_dtype": torch.float32,
+        },
+        {
+            **dict.fromkeys(("scale_a", "scale_b"), ("None", *NUMBER)),
+            **dict.fromkeys(("transpose_a", "transpose_b", "fast_accumulation"), ("true",)),
+            "bias": ("None",),
+        },
+    ),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.tensor_map import TiledMemory
 from quod.errors import InputError
 from quod.frozen import replace
-from quod.kernel.types import FLOATS8, f32
+from quod.kernel.types import FLOATS8, Type, f32
 from quod.tensor.along_k import along_k, is_along_k
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
 from quod.tensor.gemm_epilogue import FUNCTIONS
@@ -80,27 +81,41 @@ def gemm(
     if depth == 0:
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
         operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
-    own = int(len(second.shape) > 2)
-    pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
-    plan = plan_gemm(
-        device, first.element, (m, n, depth), pitches, batch, tf32=tf32 and is_along_k(form)
+    launch = product_launch(
+        device, first.element, operands, made.memory, (m, n, depth), form,
+        beside=[None if x is None else x.memory for x in beside.values()], batch=batch,
+        own=len(second.shape) > 2, scale=by, tf32=tf32 and is_along_k(form),
     )  # fmt: skip
+    device.launch(*launch)
+    return target
+
+
+def product_launch(
+    device: AnyDevice, element: Type, operands: list[Any], out: Any, sizes: tuple[int, int, int],
+    form: GemmForm, *, beside: Sequence[Any] = (None, None), batch: int = 1, own: bool = False,
+    scale: float = 1.0, tf32: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
+    """What multiplies memory of m, n and k, for `device.launch` and for recordings: a kernel, how
+    many workgroups, and arguments. `beside` are bias and residual; B is `own` to each product of a
+    batch, or the same."""
+    m, n, depth = sizes
+    pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
+    plan = plan_gemm(device, element, sizes, pitches, batch, tf32=tf32)
     kernels = GEMM
-    numbers: list[Any] = [m, n, depth, own, by]
+    numbers: list[Any] = [m, n, depth, int(own), scale]
     if isinstance(plan, TilePlan):
         operands = [reached(device, memory) for memory in operands]
         planes = batch, batch if own else 1
         along = form.transpose_a, not form.transpose_b
-        halves = m, n, in_halves(first.element, depth)
+        halves = m, n, in_halves(element, depth)
         maps = tensor_maps(device, operands, halves, planes, along, plan)
-        kernels, numbers = GEMM_TILES, [m, n, depth, batch, own, by, maps]
+        kernels, numbers = GEMM_TILES, [m, n, depth, batch, int(own), scale, maps]
     compiled = device.compile(
-        kernels[first.element], lanes=plan.lanes, element=first.element, plan=plan, form=form
+        kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
     # What is not added is not read either: any memory of the type is in its place.
-    memory = [*operands, *[operands[0] if x is None else x.memory for x in beside.values()]]
-    device.launch(compiled, plan.groups(m, n) * batch, *numbers, *memory, made.memory)
-    return target
+    memory = [*operands, *[operands[0] if each is None else each for each in beside], out]
+    return compiled, plan.groups(m, n) * batch, *numbers, *memory
 
 
 def tensor_maps(

@@ -39,18 +39,21 @@ def scaled(name: str, rows: int, blocks: int) -> Array:
     return weights(name, rows, blocks, size=2.0**-9)
 
 
-def check(device: AnyDevice, name: str, element: Type, m: int, n: int, blocks: int = 1) -> None:
+def check(
+    device: AnyDevice, name: str, element: Type, m: int, n: int, blocks: int = 1, **how: Any
+) -> None:
     data = scaled(name, n, blocks)
     w = dequantise(name, data).astype(np.float64)
     depth = w.shape[1]
     x = stored(np.random.default_rng(m + n).normal(0, 1, (m, depth)), element)
     out = Guarded(device, np.zeros((m, n), x.dtype))
     matrix = QuantisedMatrix(device, name, data)
-    assert matrix.multiply(amid_poison(device, x), out.memory) is out.memory
+    assert matrix.multiply(amid_poison(device, x), out.memory, **how) is out.memory
     found, exact = numbers(out.array(), element), numbers(x, element) @ w.T
     size = np.abs(numbers(x, element)) @ np.abs(w.T)
     bound = size * (depth + 3) * 2.0**-22 + UNIT[element] / 2 * np.abs(exact) * 1.01
-    if device.machine(32).has("tensor_cores") and element is not f32:
+    rounded = device.machine(32).has("tensor_cores") or how.get("plan") == "dequantised"
+    if rounded and element is not f32:
         # Weights are rounded to the type.
         bound += UNIT[element] / 2 * size + LEAST[element] * np.abs(x).sum(axis=1, keepdims=True)
     assert (np.abs(found - exact) <= bound + 2 * LEAST[element]).all(), (name, element, m, n)
@@ -74,12 +77,12 @@ def test_every_edge(device: AnyDevice, m: int, n: int) -> None:
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_every_type_on_cores(cores: AnyDevice, name: str, element: Type) -> None:
-    check(cores, name, element, 9, 20, 5 if BLOCKS[name].elements < 256 else 1)
+    check(cores, name, element, 9, 20, 5 if BLOCKS[name].elements < 256 else 1, plan="fused")
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (63, 65), (64, 64), (65, 63)])
 def test_every_edge_on_cores(cores: AnyDevice, m: int, n: int) -> None:
-    check(cores, "Q8_0", f16, m, n, 2)
+    check(cores, "Q8_0", f16, m, n, 2, plan="fused")
 
 
 @pytest.mark.parametrize("name", BLOCK_TYPES)
@@ -143,11 +146,12 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
         assert matrix.multiply(np.zeros(shape, np.float16)).shape == (*shape[:-1], 70)
 
 
-def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
+@pytest.mark.parametrize("plan", ["fused", "dequantised"])
+def test_what_is_no_number_stays_in_its_row(cores: AnyDevice, plan: Any) -> None:
     matrix = QuantisedMatrix(cores, "Q8_0", quantise("Q8_0", np.ones((5, 96), np.float32)))
     x = np.ones((9, 96), np.float16)
     x[3, 95], x[7, 0] = np.nan, np.inf
-    found = matrix.multiply(x)
+    found = matrix.multiply(x, plan=plan)
     assert np.isnan(found[3]).all()
     assert np.isposinf(found[7]).all()
     assert np.isfinite(np.delete(found, [3, 7], 0)).all()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.machine import ptx_machine
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.types import Type
 from quod.tensor.quantised import QuantisedMatrix, batch, dequantise
+from quod.tensor.quantised.bytes_cores import LANES, MULTIPLY_BYTES_ON_CORES
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import PACKED
+from tests.conftest import open_for_test
+from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 from tests.tensor.quantised.blocks import bits, weights
 from tests.tensor.quantised.bytes_model import fused_bound, product, quantised
@@ -70,6 +75,47 @@ def test_other_types(device: AnyDevice, element: Type) -> None:
 
 def test_within_a_browser(gpu_device: AnyDevice) -> None:
     check(gpu_device, "Q5_K", 2, 3, 1)
+
+
+@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
+    with open_for_test(request.param) as device:
+        yield device
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_tensor_cores_give_the_same_bits(cores: AnyDevice, name: str) -> None:
+    """Of many rows: groups for all sums of a row and more, and tiles with rows that are none."""
+    one = BLOCKS[name].elements == 32
+    check(cores, name, 17, 33, 35 if one else 9)
+    check(cores, name, 33, 5, 3 if one else 1, f16)
+
+
+@pytest.mark.parametrize(("m", "n"), [(15, 3), (16, 31), (17, 32), (31, 33), (32, 1), (64, 65)])
+def test_every_edge_of_a_tile(cores: AnyDevice, m: int, n: int) -> None:
+    check(cores, "Q4_0", m, n, 2, bf16)
+
+
+def test_which_kernel_multiplies_bytes(cores: AnyDevice) -> None:
+    matrix = QuantisedMatrix(cores, "Q4_K", weights("Q4_K", 3, 1))
+    for rows, expected in ((15, "multiply_bytes_f32"), (16, "multiply_bytes_on_cores_f32")):
+        x, y = (cores.upload(np.zeros((rows, size), np.float32)) for size in (256, 3))
+        assert matrix.launches(x, y, activations="int8")[1][0].name == expected
+
+
+def test_scales_that_are_no_numbers_stay_in_their_columns(cores: AnyDevice) -> None:
+    """Beyond the last group nothing is multiplied by what is infinite in it."""
+    data, x = weights("Q4_K", 9, 1), activations(20, 256)
+    plain = QuantisedMatrix(cores, "Q4_K", data).multiply(x, activations="int8")
+    data.view(np.float16)[4, 0], data.view(np.float16)[6, 1] = np.inf, np.nan
+    x[11, 255] = np.inf
+    few = QuantisedMatrix("cpu", "Q4_K", data).multiply(x, activations="int8")
+    found = QuantisedMatrix(cores, "Q4_K", data).multiply(x, activations="int8")
+    assert np.array_equal(found, few, equal_nan=True)
+    kept = np.ix_(np.delete(np.arange(20), 11), np.delete(np.arange(9), [4, 6]))
+    assert np.array_equal(bits(found[kept].copy()), bits(plain[kept].copy()))
+    assert np.isnan(found[11]).all()
+    assert not np.isfinite(found[:, [4, 6]]).any()
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 63, 64, 65])
@@ -154,3 +200,21 @@ def test_bad_input(call: Callable[..., Any], message: str) -> None:
     matrix = QuantisedMatrix("cpu", "Q8_0", np.zeros((2, 34), np.uint8))
     with pytest.raises(InputError, match=message):
         call(matrix, np.zeros((4, 32), np.float32))
+
+
+# --- machine code
+
+
+MOST_SPILLED = {"Q8_0": 0, "Q4_K": 8, "Q6_K": 240}
+
+
+@pytest.mark.parametrize("name", MOST_SPILLED)
+def test_sums_stay_in_registers_while_groups_are_added(name: str) -> None:
+    """For two workgroups a multiprocessor; what waits to be added is in shared memory."""
+    machine = ptx_machine(LANES, "sm_90a")
+    kernel = MULTIPLY_BYTES_ON_CORES[f16].trace(machine, form=name, tile=(32, 32))
+    cubin, log = assemble(ptx.emit(kernel, machine), "sm_90a")
+    assert usage(log).registers <= 128
+    assert usage(log).spill_store_bytes <= MOST_SPILLED[name]
+    factors = 2 if name == "Q6_K" else 1
+    assert opcodes(sass(cubin))["IMMA"] == 8 * PACKED[name].runs * factors

@@ -8,6 +8,7 @@ import pytest
 
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
+from quod.kernel import f32
 from quod.tensor.quantised import QuantisedMatrix, dequantise
 from quod.tensor.quantised.core_layout import CoreLayout, core_layout
 from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
@@ -28,7 +29,7 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 def product(device: AnyDevice, data: Array, x: Array, layout: CoreLayout) -> Array:
     """By the kernel itself, amid NaN and what stays as it is."""
     rows, blocks = len(data), data.shape[1] // 144
-    kernel = device.compile(MULTIPLY_ON_CORES, lanes=layout.lanes, layout=layout)
+    kernel = device.compile(MULTIPLY_ON_CORES[f32], lanes=layout.lanes, layout=layout)
     room = Guarded(device, np.full(rows, np.nan, np.float32))
     device.launch(
         kernel, -(-rows // layout.rows), rows, blocks, amid_poison(device, data.reshape(-1)),
@@ -135,7 +136,7 @@ def test_blocks_whose_scales_are_no_numbers_are_of_their_rows() -> None:
 def test_two_workgroups_fit_a_multiprocessor() -> None:
     """Also of a launch and the next one, which begins to copy before it ends."""
     layout = CoreLayout(8, 2, 1, 1, True)
-    usage = MULTIPLY_ON_CORES.usage("sm_90a", workgroup=layout.lanes, layout=layout)
+    usage = MULTIPLY_ON_CORES[f32].usage("sm_90a", workgroup=layout.lanes, layout=layout)
     assert usage.registers is not None
     assert 2 * layout.lanes * usage.registers <= 1 << 16
     assert not usage.spilled_bytes

@@ -14,6 +14,7 @@ import pytest
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.formats import GGUF_TYPES, Gguf, write_gguf
+from quod.kernel import f32
 from quod.tensor.quantised import (
     BLOCK_TYPES,
     ProductLayout,
@@ -22,7 +23,7 @@ from quod.tensor.quantised import (
     quantise,
 )
 from quod.tensor.quantised.kinds import BLOCKS
-from quod.tensor.quantised.product import multiply_blocks
+from quod.tensor.quantised.product import MULTIPLY_BLOCKS
 from tests.tensor.quantised.blocks import bits, random_blocks, weights
 
 OF_GGUF = [name for name in BLOCK_TYPES if name in GGUF_TYPES]
@@ -218,7 +219,7 @@ def test_products_of_parts_of_subgroups(
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q5_K"])
 def test_two_workgroups_fit_a_multiprocessor(name: str) -> None:
-    usage = multiply_blocks.usage(
+    usage = MULTIPLY_BLOCKS[f32].usage(
         "sm_90a", workgroup=256, form=name, width=8, at_once=2, together=2
     )
     assert usage.registers is not None

@@ -29,9 +29,11 @@ _LOOKED_AT = 16
 
 
 def cases(
-    device: str, type_name: str, size: int, matrices: int, rows: int, dtype: str, activations: str
-) -> Iterator[Case]:
-    """A chain of `matrices` of `size` rows and columns, by `rows` rows of a type."""
+    device: str, type_name: str, size: int, matrices: int, rows: int, dtype: str, activations: str,
+    plan: str | None = None, workspaces: int = 1,
+) -> Iterator[Case]:  # fmt: skip
+    """A chain of `matrices` of `size` rows and columns, by `rows` rows of a type. Where weights are
+    stored, products take memory of so many `workspaces` in turn."""
     check_matrix(type_name, size)
     if dtype not in DTYPES:
         raise InputError(f"{dtype!r} is no type of rows; there are {', '.join(DTYPES)}")
@@ -42,12 +44,15 @@ def cases(
     x = of_dtype(normal, dtype)
     first, between = opened.upload(x), [opened.upload(np.zeros_like(x)) for _ in range(2)]
     recording, given = opened.stream("quant").record(), first
+    how: Any = {"activations": activations, "plan": plan}
+    stored = chain[0].workspace_bytes(first, plan=how["plan"]) if activations == EXACT else 0
+    rooms = [opened.allocate(stored, zero=False) for _ in range(workspaces)]
     for number, matrix in enumerate(chain):
-        target = between[number % 2]
-        for kernel, groups, *arguments in matrix.launches(given, target, activations=activations):
-            recording.launch(kernel, groups, *arguments, label=type_name)
+        target, room = between[number % 2], rooms[number % workspaces]
+        for kernel, groups, *arguments in matrix.launches(given, target, workspace=room, **how):
+            recording.launch(kernel, groups, *arguments, label=kernel.name)
         if not number:
-            _check(matrix, data[0], x, activations)
+            _check(matrix, data[0], x, how)
         given = target
     recorded = recording.finish().recording
 
@@ -58,6 +63,8 @@ def cases(
         "type": type_name, "size": size, "matrices": matrices, "rows": rows, "dtype": dtype,
         "activations": activations, "GFLOP": round(2e-9 * rows * size * size, 3),
     }  # fmt: skip
+    if stored:
+        parameters |= {"workspace MB": round(stored / 1e6, 1), "workspaces": workspaces}
     peers, absent = _taken_apart(opened, type_name, data, rows, dtype)
     yield Case(
         parameters, run, "us/product", operations=matrices, peers=peers, absent=absent,
@@ -65,13 +72,13 @@ def cases(
     )  # fmt: skip
 
 
-def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, activations: str) -> None:
+def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, how: dict[str, Any]) -> None:
     """QuodError unless a product is that of the reference."""
     values = dequantise(matrix.type_name, blocks[:_LOOKED_AT]).astype(np.float64)
-    found = numbers(matrix.multiply(x, activations=activations))[:, :_LOOKED_AT]
+    found = numbers(matrix.multiply(x, **how))[:, :_LOOKED_AT]
     given = numbers(x)
     size = np.abs(values).max() * np.abs(given).sum(axis=1, keepdims=True)
-    most = 1e-2 if activations != EXACT else 1e-5 if x.dtype == np.float32 else 1e-3
+    most = 1e-2 if how["activations"] != EXACT else 1e-5 if x.dtype == np.float32 else 1e-3
     if not (np.abs(found - given @ values.T) <= most * size).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 

@@ -437,6 +437,13 @@ def quant(
         typer.Option(min=1, help="Rows of --dtype in place of a vector; the peer: torch."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="With --batch: f32, f16 or bf16.")] = "f16",
+    plan: Annotated[
+        str | None, typer.Option(help="With --batch: fused or dequantised, for the faster.")
+    ] = None,
+    workspaces: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --batch: memory for weights, which products take in turn."),
+    ] = None,
 ) -> None:
     """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
     given = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
@@ -450,10 +457,15 @@ def quant(
                 "or --batch out"
             )
         rows_of = quantised_rows.cases(
-            settings.device, type_name, size, matrices, batch, dtype, activations
-        )
+            settings.device, type_name, size, matrices, batch, dtype, activations, plan,
+            workspaces or 1,
+        )  # fmt: skip
         settings.measure("quant", rows_of)
         return
+    if plan is not None or workspaces is not None:
+        raise typer.BadParameter(
+            "--plan and --workspaces are of rows: leave them out, or give --batch"
+        )
     from quod.cli.bench.quant import cases
 
     found = cases(settings.device, type_name, size, matrices, layout, activations)

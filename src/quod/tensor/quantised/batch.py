@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from quod.device.buffer import Buffer, overlap
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError
+from quod.errors import DeviceError, InputError
 from quod.kernel.machine import Capability
+from quod.kernel.types import HALVES, Type
 from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, shaped, tensor
+from quod.tensor.gemm_call import product_launch
+from quod.tensor.gemm_form import GemmForm
 from quod.tensor.plan import WIDEST
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
+from quod.tensor.quantised.bytes_cores import LANES as CORE_LANES
+from quod.tensor.quantised.bytes_cores import MULTIPLY_BYTES_ON_CORES
 from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_ROWS
+from quod.tensor.quantised.dequantising import dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import BYTES
 
 EXACT, INT8 = "exact", "int8"
 """What activations are multiplied as."""
 
+Plan = Literal["fused", "dequantised"]
+FUSED: Plan = "fused"
+DEQUANTISED: Plan = "dequantised"
+"""Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
+
+FEW, FEW_ON_CORES = (3, 10), (6, 20)
+"""Rows of 16 and of 32 bits that take as long one after the other as dequantised weights do, which
+are 31 and 97 us for 4096 x 4096 on an H200: 8.6 us each, or 4.4 on tensor cores."""
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
+_ROWS_OF_CORES = 16
+"""Rows from which tensor cores multiply bytes. Not measured yet."""
+_TILE, _TILE_OF_FEW = (32, 32), (16, 32)
+"""Rows of activations and of the matrix of a workgroup then."""
 _MOST = (1 << 32) - 1
 
 
@@ -33,6 +51,45 @@ def is_batch(x: object) -> bool:
     return hasattr(type(x), "shape")
 
 
+def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
+    """Rows of `depth` elements; InputError for others."""
+    found = tensor(device, "x", x)
+    if found.columns != depth:
+        raise InputError(f"x must have rows of {depth} elements, not {found.text}")
+    return found
+
+
+def are_few(device: AnyDevice, x: Tensor, n: int, *, on_cores: bool) -> bool:
+    """Whether there are so few rows that each is multiplied as a vector, on tensor cores or else,
+    and those of n results begin where devices have memory begin."""
+    if not device.machine(device.lanes).has(Capability.WARPGROUPS):
+        return False
+    of_halves, of_words = FEW_ON_CORES if on_cores else FEW
+    few = of_halves if x.element in HALVES else of_words
+    return x.rows == 1 or (x.rows <= few and n * x.element.bytes % WIDEST == 0)
+
+
+def stored_bytes(
+    device: AnyDevice, x: Tensor, shape: tuple[int, int], plan: Plan | None
+) -> int:  # fmt: skip
+    """Bytes that the weights of an exact product are stored in: none where it is fused.
+
+    GPUs with warpgroups multiply what is in memory up to four times as fast as what they take apart
+    on the way, by any number of rows, on tensor cores and with FMA units.
+    """
+    warpgroups = device.machine(device.lanes).has(Capability.WARPGROUPS)
+    faster = DEQUANTISED if warpgroups else FUSED
+    return math.prod(shape) * x.element.bytes if x.rows and (plan or faster) == DEQUANTISED else 0
+
+
+def _rows_of(found: Tensor) -> list[Any]:
+    memory, count = found.memory, found.rows
+    if not isinstance(memory, Buffer):
+        return list(memory.reshape(count, -1))
+    size = memory.nbytes // count
+    return [memory.slice(at * size, (at + 1) * size) for at in range(count)]
+
+
 class Batch:
     """Rows X, checked against a matrix of the shape (`rows`, `columns`), and memory for Y."""
 
@@ -40,9 +97,7 @@ class Batch:
         self, device: AnyDevice, x: Given, y: Given | None, shape: tuple[int, int], weights: Any
     ) -> None:
         self._device, (self._n, self._depth) = device, shape
-        self._x = tensor(device, "x", x)
-        if self._x.columns != self._depth:
-            raise InputError(f"x must have rows of {self._depth} elements, not {self._x.text}")
+        self._x = rows(device, x, self._depth)
         wanted = (*self._x.shape[:-1], self._n)
         self.y = shaped(device, x, self._x, wanted) if y is None else y
         """What the result is stored to."""
@@ -54,11 +109,72 @@ class Batch:
         """Whether there is nothing to compute."""
         self._weights = weights
 
-    def launches(self, form: str, activations: str) -> tuple[tuple[Any, ...], ...]:
-        """What multiplies, each for `device.launch`, one after the other."""
-        return (self._exact(form),) if activations == EXACT else self._of_bytes(form)
+    @property
+    def element(self) -> Type:
+        """The type of X and of Y."""
+        return self._x.element
 
-    def _exact(self, form: str) -> tuple[Any, ...]:
+    def are_few(self, *, on_cores: bool) -> bool:
+        """Whether each row is multiplied as a vector; see `are_few`."""
+        return are_few(self._device, self._x, self._n, on_cores=on_cores)
+
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """Each row of X with that of Y."""
+        of_x, of_y = (_rows_of(each) for each in (self._x, self._made))
+        return list(zip(of_x, of_y, strict=True))
+
+    def recorded_plan(self, plan: Plan | None) -> Plan | None:
+        """The plan for recordings: stored weights are multiplied by rows whose address is known.
+
+        DeviceError for others, if weights are to be stored.
+        """
+        own, x = self._device.space, self._x.memory
+        if self._device.host_memory or (isinstance(x, Buffer) and x.space is own):
+            return plan
+        if plan == DEQUANTISED:
+            raise DeviceError(f"x is an array, and kernels read memory of {own.name}; upload it")
+        return FUSED
+
+    def launches(
+        self, form: str, activations: str, plan: Plan | None, workspace: Buffer | None
+    ) -> tuple[tuple[Any, ...], ...]:
+        """What multiplies, each for `device.launch`, one after the other."""
+        if activations != EXACT:
+            return self._of_bytes(form)
+        nbytes = stored_bytes(self._device, self._x, (self._n, self._depth), plan)
+        room = self._room(plan, workspace, nbytes) if nbytes else None
+        return (self._fused(form),) if room is None else self._dequantised(form, room)
+
+    def _room(self, plan: Plan | None, workspace: Buffer | None, nbytes: int) -> Buffer | None:
+        """Memory for the weights; None where there is too little of it, and no plan needs it."""
+        if workspace is None:
+            try:
+                return self._device.allocate(nbytes, zero=False)
+            except DeviceError:
+                if plan is not None:
+                    raise
+                return None
+        if workspace.nbytes < nbytes or workspace.address % WIDEST:
+            raise InputError(
+                f"workspace must have {nbytes} bytes at least, and begin at a multiple of {WIDEST}"
+            )
+        room = workspace.slice(0, nbytes)
+        others = {"x": self._x.memory, "y": self._made.memory, "the matrix": self._weights}
+        for name, memory in others.items():
+            if overlap(room, memory):
+                raise InputError(f"workspace is in the memory of {name}; take other memory")
+        return room
+
+    def _dequantised(self, form: str, room: Buffer) -> tuple[tuple[Any, ...], ...]:
+        device, element, sizes = self._device, self._x.element, (self._x.rows, self._n, self._depth)
+        nbytes = self._n * self._depth // BLOCKS[form].elements * BLOCKS[form].bytes
+        operands, turned = [self._x.memory, room], GemmForm(transpose_b=True)
+        return (
+            dequantise_launch(device, form, nbytes, self._weights, room, element),
+            product_launch(device, element, operands, self._made.memory, sizes, turned),
+        )
+
+    def _fused(self, form: str) -> tuple[Any, ...]:
         m, element = self._x.rows, self._x.element
         plan = plan_batch(self._device, element, form, (m, self._n, self._depth))
         kernel = self._device.compile(
@@ -78,12 +194,7 @@ class Batch:
             QUANTISE_ROWS[element], lanes=LANES, element=element,
             vector=1 if lanes else WIDEST // element.bytes,
         )  # fmt: skip
-        # A processor's compiler takes long where a vector gathers bytes.
-        at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))
-        multiply = device.compile(
-            MULTIPLY_BYTES[element], lanes=LANES, form=form, at_once=at_once, batch=batch
-        )
-        groups = -(-self._n // at_once) * -(-m // batch)
+        multiply, groups = self._multiply_bytes(form)
         blocks_per_row = self._depth // BLOCKS[form].elements
         return (
             (quantise, -(-blocks // LANES), blocks, self._x.memory, *kept),
@@ -92,3 +203,21 @@ class Batch:
                 self._made.memory,
             ),
         )  # fmt: skip
+
+    def _multiply_bytes(self, form: str) -> tuple[Any, int]:
+        """The kernel for rows of bytes, and how many workgroups it takes."""
+        device, m, element = self._device, self._x.rows, self._x.element
+        machine = device.machine(device.lanes)
+        if machine.has(Capability.TENSOR_CORES) and m >= _ROWS_OF_CORES:
+            tile = _TILE if m > _TILE_OF_FEW[0] else _TILE_OF_FEW
+            kernel = device.compile(
+                MULTIPLY_BYTES_ON_CORES[element], lanes=CORE_LANES, form=form, tile=tile
+            )
+            return kernel, -(-m // tile[0]) * -(-self._n // tile[1])
+        # A processor's compiler takes long where a vector gathers bytes.
+        lanes = machine.has(Capability.VECTOR_LANES)
+        at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))
+        kernel = device.compile(
+            MULTIPLY_BYTES[element], lanes=LANES, form=form, at_once=at_once, batch=batch
+        )
+        return kernel, -(-self._n // at_once) * -(-m // batch)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, f32, i8, i32, pointer, u8, u32
 from quod.tensor.definitions import definition
+from quod.tensor.gemm_kernel import TYPES
 from quod.tensor.gemm_tiles import log2
 from quod.tensor.quads import lane_of
 from quod.tensor.quantised.core_layout import PITCH, ROWS, CoreLayout
@@ -239,8 +240,12 @@ def _minima(k: Builder, head: Sequence[Value], upper: Value) -> Value:
     return k.select(upper == 1, last, first)
 
 
-MULTIPLY_ON_CORES = definition(
-    "multiply_blocks_on_cores", _multiply, constant=("blocks",), rows=u32, blocks_per_row=u32,
-    blocks=pointer(u8), x=pointer(f32), y=pointer(f32),
-)  # fmt: skip
-"""The kernel."""
+MULTIPLY_ON_CORES = {
+    element: definition(
+        f"multiply_blocks_on_cores{'' if element is f32 else f'_{element}'}", _multiply,
+        constant=("blocks",), rows=u32, blocks_per_row=u32, blocks=pointer(u8), x=pointer(element),
+        y=pointer(element),
+    )
+    for element in TYPES
+}  # fmt: skip
+"""The kernel, by the type of the vector and of the result."""

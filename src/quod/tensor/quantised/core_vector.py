@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, f32, i32, u32
+from quod.tensor.accesses import Accesses
 from quod.tensor.gemm_tiles import log2
+from quod.tensor.plan import WIDEST
 from quod.tensor.quads import lane_of
 from quod.tensor.quantised.core_layout import SUBGROUP, UNIT, CoreLayout
 from quod.tensor.quantised.decoders import each_byte
 from quod.tensor.quantised.packed import BYTES
-from quod.tensor.quantised.product import sum_of
+from quod.tensor.quantised.product import element_of, sum_of
 
 _CHUNK = 16
 """Elements that an instance has of two groups."""
@@ -83,7 +85,7 @@ class VectorBytes:
         part = self._group * SUBGROUP + lane
         there = unit * 2 + (part * count >> 8) < self._blocks
         number = k.select(there, unit * (SUBGROUP * self._shared) + part, k.constant(0, u32))
-        given = [v for at in range(0, count, 4) for v in k.load(self._x, number * count + at, 4)]
+        given = self._loaded(number, count)
         largest = k.constant(0, u32)
         for value in given:
             largest = k.maximum(largest, k.bitcast(value, u32) & 0x7FFFFFFF)
@@ -117,6 +119,16 @@ class VectorBytes:
         with k.if_(lane < 2 // self._shared):
             at = self._slice * 2 + self._group + lane
             self._scales[at] = k.bitcast(bits, f32)
+
+    def _loaded(self, number: Value, count: int) -> list[Value]:
+        """The elements of a chunk, which are loaded 16 bytes together."""
+        k, element = self._k, element_of(self._x)
+        together = WIDEST // element.bytes
+        accesses = Accesses(k, element, together)
+        if element is f32:
+            return [v for at in range(0, count, 4) for v in k.load(self._x, number * count + at, 4)]
+        source, first = accesses.of(self._x), number * (count // together)
+        return [v for at in range(count // together) for v in accesses.load(source, first + at)]
 
     def _biased(self, value: Value) -> Value:
         """A whole number below 2^30, of which each byte less 128 is a signed one."""

@@ -2,21 +2,81 @@
 
 from __future__ import annotations
 
-from quod.kernel import F32, U8, U32, Builder, Pointer, kernel
-from quod.tensor.quantised.decoders import DECODERS, Place
+from typing import Any
+
+from quod.device.protocol import AnyDevice
+from quod.kernel import Builder, Value, f32, pointer, u32
+from quod.kernel.machine import Capability
+from quod.kernel.types import Type, u8
+from quod.tensor.accesses import Accesses
+from quod.tensor.definitions import definition
+from quod.tensor.gemm_kernel import TYPES
+from quod.tensor.gemm_tiles import log2
+from quod.tensor.plan import WIDEST
+from quod.tensor.quantised.decoders import DECODERS, MAGIC, Place
+
+_AT_ONCE = 2
+"""Units of an instance of a GPU, whose loads are on the way together: with 4 registers leave room
+for fewer instances, and for fewer loads in all."""
 
 
-@kernel
-def dequantise_blocks(
-    k: Builder, n: U32, blocks: Pointer[U8], out: Pointer[F32], *, form: str
-) -> None:
-    """The values of blocks, as `reference.dequantise` gives them, to the bit.
+def _dequantise(
+    k: Builder, n: Value, blocks: Value, out: Value, *, form: str, element: Type, width: int,
+    at_once: int,
+) -> None:  # fmt: skip
+    """The values of blocks, as `reference.dequantise` gives them, to the bit, or rounded once to a
+    type.
 
-    An instance has a place of a group; `n` is how many there are in all blocks.
+    An instance takes `width` places of a group together, `at_once` times; `n` is how many such
+    units there are in all blocks. What neighbours store of a run lies side by side.
     """
-    decoder, i = DECODERS[form].begun(k), k.global_id()
-    with k.if_(i < n):
-        position, rest = i % decoder.positions, i // decoder.positions
-        block, group = rest // decoder.groups, rest % decoder.groups
-        for run in decoder.decode(k, blocks, Place(block, group, position, position >> 4, 1)):
-            out[block * decoder.elements + run.start] = run.values()[0]
+    decoder = DECODERS[form].begun(k)
+    accesses, parts = Accesses(k, element, width), decoder.positions // width
+    first = k.workgroup_id() * (k.workgroup_size * at_once) + k.local_id()
+    # There are units, which the assembler does not know.
+    magic = MAGIC if width == 1 else k.select(n == 0, k.constant(0, u32), k.constant(MAGIC, u32))
+    units = [first + number * k.workgroup_size for number in range(at_once)]
+    found = []
+    for unit in units:
+        # One beyond the last is the last again, and not stored.
+        own = k.minimum(unit, n - 1)
+        position, rest = (own & (parts - 1)) * width, own >> log2(parts)
+        group, block = rest & (decoder.groups - 1), rest >> log2(decoder.groups)
+        place = Place(block, group, position, position >> 4, width, magic)
+        for run in decoder.decode(k, blocks, place):
+            at = (block * decoder.elements + run.start) >> log2(width)
+            found.append((unit, at, run.fused(k)))
+    # What is stored to may be read by the launch before this one; blocks are nobody's to store to.
+    k.launch_dependents()
+    k.dependency_wait()
+    target = accesses.of(out)
+    for unit, at, values in found:
+        with k.if_(unit < n):
+            accesses.store(target, at, values)
+
+
+DEQUANTISE = {
+    element: definition(
+        f"dequantise_blocks_{element}", _dequantise, constant=("blocks",), n=u32,
+        blocks=pointer(u8), out=pointer(element),
+    )
+    for element in TYPES
+}  # fmt: skip
+"""The kernel by the type of the values."""
+
+
+def dequantise_launch(
+    device: AnyDevice, form: str, nbytes: int, blocks: Any, out: Any, element: Type = f32
+) -> tuple[Any, ...]:
+    """What stores the values of `nbytes` of blocks, for `device.launch` and for recordings."""
+    decoder = DECODERS[form]
+    width, at_once = 1, 1
+    if not device.machine(device.lanes).has(Capability.VECTOR_LANES):
+        width, at_once = min(WIDEST // element.bytes, decoder.width), _AT_ONCE
+    kernel = device.compile(
+        DEQUANTISE[element], lanes=device.lanes, form=form, element=element, width=width,
+        at_once=at_once,
+    )  # fmt: skip
+    units = nbytes // decoder.bytes * decoder.groups * (decoder.positions // width)
+    groups = -(-units // (device.lanes * at_once))
+    return kernel, groups, units, blocks, out

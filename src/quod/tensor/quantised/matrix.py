@@ -9,17 +9,29 @@ import numpy as np
 from quod.device.buffer import Buffer, overlap
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.errors import InputError
+from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 from quod.kernel.machine import Capability
+from quod.kernel.types import Type, f32
 from quod.tensor.arrays import Given
-from quod.tensor.quantised.batch import EXACT, INT8, Batch, is_batch
+from quod.tensor.quantised.batch import (
+    DEQUANTISED,
+    EXACT,
+    FUSED,
+    INT8,
+    Batch,
+    Plan,
+    are_few,
+    is_batch,
+    rows,
+    stored_bytes,
+)
 from quod.tensor.quantised.core_layout import CoreLayout, core_layout, workgroups
 from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
 from quod.tensor.quantised.decoders import DECODERS
-from quod.tensor.quantised.dequantising import dequantise_blocks
+from quod.tensor.quantised.dequantising import dequantise_launch
 from quod.tensor.quantised.packed import PACKED
-from quod.tensor.quantised.product import SUBGROUP, multiply_blocks
+from quod.tensor.quantised.product import MULTIPLY_BLOCKS, SUBGROUP
 from quod.tensor.quantised.reference import Bytes, Floats
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
 
@@ -154,26 +166,38 @@ class QuantisedMatrix:
             )
         return found
 
-    def multiply(self, x: Given, y: Given | None = None, *, activations: str = EXACT) -> Any:
+    def multiply(
+        self, x: Given, y: Given | None = None, *, activations: str = EXACT,
+        plan: Plan | None = None, workspace: Buffer | None = None,
+    ) -> Any:  # fmt: skip
         """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled. Of
         rows of shape (..., columns), with two axes or more, each by it: (..., rows), of their type.
 
-        Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Weights are
-        taken apart in registers or on their way to shared memory. Vectors and rows of f32 are
-        multiplied by the weights as they are, but vectors by Q4_K on tensor cores: of an element
-        2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take tensor cores,
-        weights are rounded to that type, to infinity beyond it. Sums are f32, in one order for each
-        layout, so that equal calls give equal bits; a result is rounded once to its type.
+        Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Vectors and
+        rows of f32 are multiplied by the weights as they are, but vectors by Q4_K on tensor cores:
+        of an element 2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take
+        tensor cores, or weights are dequantised, these are rounded to that type, to infinity beyond
+        it. Sums are f32, in one order for each layout, so that equal calls give equal bits; a
+        result is rounded once to its type.
+
+        `plan` says where the weights of rows are taken apart: "fused" is on their way to shared
+        memory, "dequantised" is once for all rows, into `workspace_bytes` of memory: `workspace`,
+        or what is allocated for the call. If it is not given the faster is taken: "dequantised"
+        where a GPU has warpgroups and memory for it, but for few rows, which are multiplied there
+        as vectors are, one after the other (docs/quantised.md); else "fused".
 
         With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
         scale, and products are sums of integers, scaled in f32 in one order for all devices
         (docs/quantised.md). Raises `InputError` for another type or shape, and for `y` in memory
         that is read.
         """
+        plan = self._checked_plan(x, activations, plan)
         if self._as_bytes(activations) or is_batch(x):
-            batch = self._batch(x, y)
+            batch, room = self._batch(x, y), self._workspace(workspace)
             if not batch.empty:
-                for each in batch.launches(self.type_name, activations):
+                launches = self._by_vectors(batch, activations, plan)
+                launches = launches or batch.launches(self.type_name, activations, plan, room)
+                for each in launches:
                     self.device.launch(*each)
             return batch.y
         given: Any = self._vector("x", x, self.columns)
@@ -183,34 +207,74 @@ class QuantisedMatrix:
         self.device.launch(*self.launched(given, target))
         return target
 
-    def launches(self, x: Any, y: Any, *, activations: str = EXACT) -> tuple[tuple[Any, ...], ...]:
+    def launches(
+        self, x: Any, y: Any, *, activations: str = EXACT, plan: Plan | None = None,
+        workspace: Buffer | None = None,
+    ) -> tuple[tuple[Any, ...], ...]:  # fmt: skip
         """What multiplies by `x` into `y`, for `device.launch` and for recordings, one after the
         other: each a kernel, how many workgroups, and arguments. None where there are no rows.
-        `InputError` as of `multiply`."""
+
+        Without a `workspace` each product has memory of its own, which lasts as long as what is
+        recorded; products that follow each other may share one. More than few rows that are not in
+        the device's memory are multiplied by fused weights. `InputError` as of `multiply`;
+        `DeviceError` for such rows where `plan` says otherwise.
+        """
+        plan = self._checked_plan(x, activations, plan)
         if self._as_bytes(activations) or is_batch(x):
-            batch = self._batch(x, y)
-            return () if batch.empty else batch.launches(self.type_name, activations)
+            batch, room = self._batch(x, y), self._workspace(workspace)
+            if batch.empty:
+                return ()
+            launches = self._by_vectors(batch, activations, plan)
+            plan = batch.recorded_plan(plan)
+            return launches or batch.launches(self.type_name, activations, plan, room)
         return (self.launched(x, y),)
+
+    def workspace_bytes(self, x: Given, *, plan: Plan | None = None) -> int:
+        """Bytes that the weights are stored in for an exact product by `x`, a vector or rows as of
+        `multiply`: 0 where it stores none."""
+        plan = self._checked_plan(x, EXACT, plan)
+        if not is_batch(x):
+            self._vector("x", x, self.columns)
+            return 0
+        given = rows(self.device, x, self.columns)
+        if plan is None and are_few(self.device, given, self.rows, on_cores=self._on_cores):
+            return 0
+        return stored_bytes(self.device, given, (self.rows, self.columns), plan)
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
-        own = self.layout
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
         for name, each in (("x", x), ("y", y)):
             # A copy would have nothing of what a recording is given later.
             if not isinstance(each, Buffer) and not each.flags.c_contiguous:
                 raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
         self._apart("y", y, x)
+        return self._of_vector(f32, x, y)
+
+    def _of_vector(self, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
+        own = self.layout
         if isinstance(own, CoreLayout):
-            kernel = self.device.compile(MULTIPLY_ON_CORES, lanes=own.lanes, layout=own)
             groups = workgroups(self.device, own, self.rows)
+            kernel = self.device.compile(MULTIPLY_ON_CORES[element], lanes=own.lanes, layout=own)
         else:
+            groups = -(-self.rows // own.rows)
             kernel = self.device.compile(
-                multiply_blocks, lanes=own.lanes, form=self.type_name, width=own.width,
+                MULTIPLY_BLOCKS[element], lanes=own.lanes, form=self.type_name, width=own.width,
                 at_once=own.at_once, together=own.together,
             )  # fmt: skip
-            groups = -(-self.rows // own.rows)
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
+
+    def _by_vectors(
+        self, batch: Batch, activations: str, plan: Plan | None
+    ) -> tuple[tuple[Any, ...], ...]:
+        """A launch for each of a few rows, where that is the fastest; else none."""
+        if activations != EXACT or plan or not batch.are_few(on_cores=self._on_cores):
+            return ()
+        return tuple(self._of_vector(batch.element, x, y) for x, y in batch.pairs())
+
+    @property
+    def _on_cores(self) -> bool:
+        return isinstance(self.layout, CoreLayout)
 
     def _as_bytes(self, activations: str) -> bool:
         chosen = choice("activations", activations, (EXACT, INT8))
@@ -220,6 +284,28 @@ class QuantisedMatrix:
                 "bytes could be multiplied by"
             )
         return chosen == INT8
+
+    @staticmethod
+    def _checked_plan(x: Given, activations: str, plan: Plan | None) -> Plan | None:
+        if plan is None:
+            return None
+        choice("plan", plan, (FUSED, DEQUANTISED))
+        if activations != EXACT or not is_batch(x):
+            raise InputError("plan is for rows with exact activations; leave it out for others")
+        return plan
+
+    def _workspace(self, workspace: Buffer | None) -> Buffer | None:
+        if workspace is None:
+            return None
+        found = instance("workspace", workspace, Buffer, "allocate one, or leave it out")
+        if found.space is not self.device.space:
+            raise DeviceError(
+                f"workspace is memory of {found.space.name}, and kernels reach that of "
+                f"{self.device.space.name}"
+            )
+        if not found.writeable:
+            raise DeviceError("workspace is read-only, and weights are stored to it")
+        return found
 
     def _batch(self, x: Given, y: Given | None) -> Batch:
         return Batch(self.device, x, y, (self.rows, self.columns), self._data)
@@ -237,9 +323,9 @@ class QuantisedMatrix:
         values = np.empty((self.rows, self.columns) if out is None else 0, np.float32)
         if out is not None:
             self._apart("out", self._vector("out", out, self.rows * self.columns))
-        places = self.nbytes // self._decoder.bytes * self._decoder.groups * self._decoder.positions
-        dequantise_blocks.on(self.device, form=self.type_name)(
-            places, self._data, values.reshape(-1) if out is None else out
+        target = values.reshape(-1) if out is None else out
+        self.device.launch(
+            *dequantise_launch(self.device, self.type_name, self.nbytes, self._data, target)
         )
         return values if out is None else out
 

@@ -6,7 +6,7 @@ too: what is added up over 32 elements is a whole number below 2^24, which f32 h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f16, i32
@@ -34,11 +34,12 @@ class PackedRun:
 @frozen
 class PackedDecoder:
     """What gives the runs of a group, which takes the builder, the blocks as u8, a block's number
-    and the group; `groups` of `runs` each are a block."""
+    and the group, and which quarter of each run's words is wanted, if not all; `groups` of `runs`
+    each are a block."""
 
     groups: int
     runs: int
-    decode: Callable[[Builder, Value, Value, Value], list[PackedRun]]
+    decode: Callable[..., list[PackedRun]]
 
 
 def _centred(word: Value, centre: int) -> Value:
@@ -46,20 +47,38 @@ def _centred(word: Value, centre: int) -> Value:
     return (word | each_byte(128)) - each_byte(centre) ^ each_byte(128)
 
 
+def _words_of(
+    k: Builder, data: Value, at: Value, quarter: Value | None, *, aligned: int
+) -> Packed:  # fmt: skip
+    """32 bytes, or a quarter of them."""
+    if quarter is None:
+        return Packed(k, data, at, BYTES, aligned=aligned)
+    return Packed(k, data, at + quarter * (BYTES // 4), BYTES // 4, aligned=aligned)
+
+
 def _scale(data: Value, at: Value) -> Value:
     return data.cast(f16)[at >> 1]
 
 
-def _q4_0(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
+def _q4_0(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
     start = block * 18
-    words = Packed(k, data, start + 2, 16, aligned=2).words()
-    halves = [(word >> shift) & each_byte(15) for shift in (0, 4) for word in words]
+    shifts: Sequence[Value | int] = (0, 4)
+    if quarter is None:
+        words = Packed(k, data, start + 2, 16, aligned=2).words()
+    else:
+        words = Packed(k, data, start + 2 + (quarter & 1) * 8, 8, aligned=2).words()
+        shifts = ((quarter >> 1) * 4,)
+    halves = [(word >> shift) & each_byte(15) for shift in shifts for word in words]
     return [PackedRun([_centred(word, 8) for word in halves], _scale(data, start), [])]
 
 
-def _q8_0(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
+def _q8_0(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
     start = block * 34
-    words = Packed(k, data, start + 2, 32, aligned=2).words()
+    words = _words_of(k, data, start + 2, quarter, aligned=2).words()
     return [PackedRun(words, _scale(data, start), [])]
 
 
@@ -73,31 +92,39 @@ def _with_minima(
     ]
 
 
-def _q4_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
+def _q4_k(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
     start = block * 144
-    words = Packed(k, data, start + 16 + 32 * group, 32, aligned=16).words()
+    words = _words_of(k, data, start + 16 + 32 * group, quarter, aligned=16).words()
     integers = [[(word >> shift) & each_byte(15) for word in words] for shift in (0, 4)]
     return _with_minima(k, data, start, group, integers)
 
 
-def _q5_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
+def _q5_k(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
     start = block * 176
-    tops = Packed(k, data, start + 16, 32, aligned=16)
-    packed = Packed(k, data, start + 48 + 32 * group, 32, aligned=16)
+    tops = _words_of(k, data, start + 16, quarter, aligned=16)
+    packed = _words_of(k, data, start + 48 + 32 * group, quarter, aligned=16)
     integers = [packed.joined(4 * high, tops, 2 * group + high, 1).words() for high in range(2)]
     return _with_minima(k, data, start, group, integers)
 
 
-def _q6_k(k: Builder, data: Value, block: Value, group: Value) -> list[PackedRun]:
+def _q6_k(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
     start = block * 210
     d = _scale(data, start + 208)
-    low = [Packed(k, data, start + 64 * group + 32 * odd, 32, aligned=2) for odd in range(2)]
-    tops = Packed(k, data, start + 128 + 32 * group, 32, aligned=2)
+    low = [
+        _words_of(k, data, start + 64 * group + 32 * odd, quarter, aligned=2) for odd in range(2)
+    ]
+    tops = _words_of(k, data, start + 128 + 32 * group, quarter, aligned=2)
     runs = []
-    for quarter in range(4):
-        whole = low[quarter & 1].joined(4 * (quarter >> 1), tops, 2 * quarter, 2)
+    for run in range(4):
+        whole = low[run & 1].joined(4 * (run >> 1), tops, 2 * run, 2)
         integers = [_centred(word, 32) for word in whole.words()]
-        at = start + 192 + 8 * group + 2 * quarter
+        at = start + 192 + 8 * group + 2 * run
         factors = [((data[at + half] ^ 128).cast(i32) - 128) for half in range(2)]
         runs.append(PackedRun(integers, d, factors))
     return runs

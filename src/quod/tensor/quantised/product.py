@@ -13,26 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from quod.kernel import F32, U8, U32, Builder, Pointer, Value, f32, kernel, u32
+from quod.kernel import Builder, Value, f32, pointer, u32
 from quod.kernel.machine import Capability
+from quod.kernel.types import PointerType, Type, u8
+from quod.tensor.accesses import Accesses
+from quod.tensor.definitions import definition
+from quod.tensor.gemm_kernel import TYPES
 from quod.tensor.gemm_tiles import log2
+from quod.tensor.plan import WIDEST
 from quod.tensor.quantised.decoders import DECODERS, MAGIC, BlockDecoder, Place, Run
 
 
-@kernel
-def multiply_blocks(
-    k: Builder,
-    rows: U32,
-    blocks_per_row: U32,
-    blocks: Pointer[U8],
-    x: Pointer[F32],
-    y: Pointer[F32],
-    *,
-    form: str,
-    width: int,
-    at_once: int,
-    together: int = 1,
-) -> None:
+def _multiply(
+    k: Builder, rows: Value, blocks_per_row: Value, blocks: Value, x: Value, y: Value, *,
+    form: str, width: int, at_once: int, together: int = 1,
+) -> None:  # fmt: skip
     """y = the matrix by x: y[r] = sum of values[r, c] * x[c].
 
     An instance has `at_once` rows, and `width` places at a time; `together` parts of a subgroup of
@@ -102,8 +97,7 @@ def _all_added(
         if width == 1:
             sums = [k.fma(run.fused(k)[0], x[at], sum_) for run, sum_ in zip(of_rows, sums)]
             continue
-        count, source = min(width, 4), k.pointer_add(x, at)
-        given = [v for part in range(0, width, count) for v in k.load(source, part, count)]
+        given = _loaded(k, x, at, width)
         # The sum of activations is the same for all rows: recorded once.
         whole = sum_of(given) if of_rows[0].minimum is not None else None
         for row, run in enumerate(of_rows):
@@ -111,6 +105,24 @@ def _all_added(
             if run.minimum is not None and whole is not None:
                 sums[row] = sums[row] - run.minimum * whole
     return tuple(sums)
+
+
+def _loaded(k: Builder, x: Value, at: Value, width: int) -> list[Value]:
+    """So many elements of the vector, which are loaded up to 16 bytes together."""
+    element = element_of(x)
+    count = min(width, WIDEST // element.bytes)
+    if element is f32:
+        source = k.pointer_add(x, at)
+        return [v for part in range(0, width, count) for v in k.load(source, part, count)]
+    accesses, first = Accesses(k, element, count), at >> log2(count)
+    source = accesses.of(x)
+    return [v for part in range(width // count) for v in accesses.load(source, first + part)]
+
+
+def element_of(pointer: Value) -> Type:
+    """The type of what a pointer points to."""
+    assert isinstance(pointer.type, PointerType)
+    return pointer.type.element
 
 
 def _products(k: Builder, run: Run, given: list[Value]) -> Value:
@@ -206,3 +218,13 @@ def sums_of_workgroup(k: Builder, sums: list[Value], room: Value | None) -> list
         k.barrier()
         size = half
     return [room[number * k.workgroup_size] for number in range(len(sums))]
+
+
+MULTIPLY_BLOCKS = {
+    element: definition(
+        f"multiply_blocks{'' if element is f32 else f'_{element}'}", _multiply, rows=u32,
+        blocks_per_row=u32, blocks=pointer(u8), x=pointer(element), y=pointer(element),
+    )
+    for element in TYPES
+}  # fmt: skip
+"""The kernel, by the type of the vector and of the result."""

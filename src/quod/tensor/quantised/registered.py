@@ -8,15 +8,24 @@ from quod.tensor.gemm_plan import GemmPlan
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS
 from quod.tensor.quantised.bytes_kernels import MULTIPLY_BYTES, QUANTISE_ROWS
 from quod.tensor.quantised.decoders import DECODERS
-from quod.tensor.quantised.dequantising import dequantise_blocks
+from quod.tensor.quantised.dequantising import DEQUANTISE
 from quod.tensor.quantised.packed import PACKED
-from quod.tensor.quantised.product import multiply_blocks
+from quod.tensor.quantised.product import MULTIPLY_BLOCKS
 
 for _row in DECODERS.values():
-    register(f"tensor.dequantise_blocks[{_row.name}]", dequantise_blocks, form=_row.name)
     register(
-        f"tensor.multiply_blocks[{_row.name}]", multiply_blocks, form=_row.name,
+        f"tensor.dequantise_blocks_f32[{_row.name}]", DEQUANTISE[f32], form=_row.name, element=f32,
+        width=4, at_once=2,
+    )  # fmt: skip
+    register(
+        f"tensor.multiply_blocks[{_row.name}]", MULTIPLY_BLOCKS[f32], form=_row.name,
         width=min(16, _row.width), at_once=2,
+    )  # fmt: skip
+
+for _form in ("Q4_K", "Q6_K"):
+    register(
+        f"tensor.dequantise_blocks_bf16[{_form}]", DEQUANTISE[bf16], form=_form, element=bf16,
+        width=8, at_once=2,
     )  # fmt: skip
 
 for _element, _form in ((f32, "Q4_K"), (bf16, "Q6_K")):

@@ -17,6 +17,7 @@ except ImportError:
     ) from None
 
 from quod.tensor.torch.elements import gelu, silu, swiglu
+from quod.tensor.torch.floats8 import dequantise_fp8, gemm_fp8, quantise_fp8
 from quod.tensor.torch.heads import attention
 from quod.tensor.torch.lookups import embedding
 from quod.tensor.torch.losses import cross_entropy
@@ -26,5 +27,5 @@ from quod.tensor.torch.rows import layer_norm, rms_norm, softmax
 
 __all__ = [
     "softmax", "rms_norm", "layer_norm", "silu", "gelu", "swiglu", "rope", "gemm", "linear",
-    "attention", "cross_entropy", "embedding",
+    "attention", "cross_entropy", "embedding", "quantise_fp8", "dequantise_fp8", "gemm_fp8",
 ]  # fmt: skip

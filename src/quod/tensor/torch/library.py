@@ -23,6 +23,7 @@ _KINDS: dict[str, tuple[Any, float | None, str]] = {
     "int": _INTEGER,
     "bool": (bool, None, "True or False"),
     "str": (str, None, "a str"),
+    "ScalarType": (torch.dtype, None, "a type of PyTorch"),
 }
 """The types of arguments in Python, the greatest size of numbers, and what errors call them."""
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from quod.errors import DeviceError, InputError
 
-_TYPES = (torch.float32, torch.float16, torch.bfloat16)
+TYPES = (torch.float32, torch.float16, torch.bfloat16)
+FLOATS8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 _INDICES = (torch.int32, torch.uint32, torch.int64)
 _ALIGNMENT = 16
 """Where memory of a GPU begins at a multiple of."""
@@ -20,7 +21,7 @@ _ALIGNMENT = 16
 def check_alike(**given: Tensor | None) -> None:
     """InputError unless tensors are of one type, which kernels have, and beside each other."""
     (first, model), *others = check_beside(**given)
-    if model.dtype not in _TYPES:
+    if model.dtype not in TYPES:
         raise InputError(
             f"{first} is of {model.dtype}; tensors are of float32, float16 or bfloat16"
         )
@@ -58,9 +59,9 @@ def check_shape(name: str, x: Tensor, *shape: Any) -> None:
         raise InputError(f"{name} must be of shape {shape}, not {tuple(x.shape)}")
 
 
-def empty_like(x: Tensor) -> Tensor:
-    """Memory for a result like a tensor, contiguous whatever that is."""
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+def empty_like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Memory for a result like a tensor, or of another type, contiguous whatever that is."""
+    return torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
 
 
 def one_like(*names: str) -> Callable[..., Tensor]:
@@ -74,6 +75,13 @@ def one_like(*names: str) -> Callable[..., Tensor]:
         return empty_like(given[0])
 
     return made
+
+
+def as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
+    """An operand whose rows are contiguous, if either of its two forms is."""
+    if not x.is_contiguous() and x.mT.is_contiguous():
+        return x.mT, not transposed
+    return x, transposed
 
 
 def words(indices: Any) -> Any:
@@ -116,6 +124,8 @@ def _memory(x: Tensor) -> Any:
     x = x.detach().contiguous()
     if x.is_cuda:
         return x.clone() if x.data_ptr() % _ALIGNMENT else x
+    if x.dtype in FLOATS8:
+        return x  # whose type is known of the tensor alone
     # NumPy knows no bfloat16.
     return (x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy()
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from quod import tensor
 from quod.errors import InputError
 from quod.tensor.torch.library import Operator, check_tensor
-from quod.tensor.torch.memory import call, check_alike, check_shape
+from quod.tensor.torch.memory import as_it_lies, call, check_alike, check_shape
 
 
 def gemm(
@@ -38,11 +38,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return gemm(rows, weight, bias=bias, transpose_b=True).view(*x.shape[:-1], weight.shape[0])
 
 
-def _made(
-    a: Tensor, b: Tensor, bias: Tensor | None, residual: Tensor | None, scale: float,
-    transpose_a: bool, transpose_b: bool,
-) -> Tensor:  # fmt: skip
-    check_alike(a=a, b=b, bias=bias, residual=residual)
+def shape_of_product(
+    a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool
+) -> tuple[int, ...]:  # fmt: skip
+    """The shape of a product; InputError for operands that have none."""
     for name, each in (("a", a), ("b", b)):
         if each.dim() < 2:
             raise InputError(f"{name} is a matrix at least, and of shape {tuple(each.shape)}")
@@ -52,11 +51,19 @@ def _made(
     inner, n = b.shape[-2:][:: -1 if transpose_b else 1]
     if inner != depth:
         raise InputError(f"b has {inner} elements along the axis that is summed, and a {depth}")
-    made = a.new_empty((*a.shape[:-2], m, n))
-    for name, other, shape in (("bias", bias, (n,)), ("residual", residual, tuple(made.shape))):
+    return *a.shape[:-2], m, n
+
+
+def _made(
+    a: Tensor, b: Tensor, bias: Tensor | None, residual: Tensor | None, scale: float,
+    transpose_a: bool, transpose_b: bool,
+) -> Tensor:  # fmt: skip
+    check_alike(a=a, b=b, bias=bias, residual=residual)
+    shape = shape_of_product(a, b, transpose_a, transpose_b)
+    for name, other, wanted in (("bias", bias, shape[-1:]), ("residual", residual, shape)):
         if other is not None:
-            check_shape(name, other, *shape)
-    return made
+            check_shape(name, other, *wanted)
+    return a.new_empty(shape)
 
 
 def _run(
@@ -64,22 +71,16 @@ def _run(
     transpose_a: bool, transpose_b: bool,
 ) -> Any:  # fmt: skip
     made = _made(a, b, bias, residual, scale, transpose_a, transpose_b)
-    a, transpose_a = _as_it_lies(a, transpose_a)
-    b, transpose_b = _as_it_lies(b, transpose_b)
+    a, transpose_a = as_it_lies(a, transpose_a)
+    b, transpose_b = as_it_lies(b, transpose_b)
     return call(
         tensor.gemm, made, a=a, b=b, bias=bias, residual=residual, scale=scale,
         transpose_a=transpose_a, transpose_b=transpose_b,
     )  # fmt: skip
 
 
-def _as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
-    """An operand whose rows are contiguous, if either of its two forms is."""
-    if not x.is_contiguous() and x.mT.is_contiguous():
-        return x.mT, not transposed
-    return x, transposed
-
-
-def _rows(x: Tensor) -> Tensor:
+def rows_of(x: Tensor) -> Tensor:
+    """A tensor of two axes, the last of which stays."""
     # PyTorch flattens no tensor that stands for several gradients.
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
@@ -99,11 +100,11 @@ def _gradients(
     if needed[1]:
         slopes = gradient
         if a.dim() > b.dim():
-            left, slopes = _rows(left), _rows(gradient)
+            left, slopes = rows_of(left), rows_of(gradient)
         first, second = (slopes, left) if transpose_b else (left, slopes)
         of_b = gemm(first, second, scale=scale, transpose_a=True)
     if needed[2]:
-        of_bias = _rows(gradient).sum(0)
+        of_bias = rows_of(gradient).sum(0)
     return of_a, of_b, of_bias, gradient if needed[3] else None
 
 

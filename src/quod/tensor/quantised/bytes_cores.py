@@ -1,0 +1,203 @@
+"""Products of blocks with many rows of activations of 8 bits, on tensor cores: the bits of
+`bytes_kernels`.
+
+That adds up groups in 32 sums, one of every 32nd group each, and these in pairs: 16 apart, then 8,
+4, 2 and 1. Here a subgroup has four of them, those of a remainder by 8, for a tile of results, and
+adds these up itself; what eight subgroups have is added up last. Sums of the integers of a run are
+exact, and so are products of a scale of 11 bits with a factor of 6: no other rounding is left out
+or added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.kernel import Builder, Value, f32, i8, i32, pointer, u32
+from quod.kernel.types import u8
+from quod.tensor.definitions import definition
+from quod.tensor.gemm_kernel import TYPES
+from quod.tensor.gemm_tiles import log2
+from quod.tensor.quads import lane_of
+from quod.tensor.quantised.bytes_kernels import LANES as CLASSES
+from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun
+
+_SUBGROUPS = 8
+LANES = 32 * _SUBGROUPS
+"""Instances of a workgroup."""
+_HALF = 8
+"""Rows between those that an instance has of a small matrix, and columns of one."""
+_WORDS = BYTES // 4
+
+
+def _multiply(
+    k: Builder, m: Value, n: Value, blocks_per_row: Value, blocks: Value, words: Value,
+    scales: Value, sums: Value, y: Value, *, form: str, tile: tuple[int, int],
+) -> None:  # fmt: skip
+    """Y = X by the transposed matrix, X in bytes, as `multiply_bytes` has it; a workgroup has a
+    `tile` of so many rows of activations, a multiple of 16, and of the matrix, one of 8."""
+    k.resident_workgroups(2)
+    height, width = tile
+    line, quarter, subgroup = lane_of(k) >> 2, lane_of(k) & 3, k.local_id() >> 5
+    down = (m + (height - 1)) // height
+    first_x, first_row = k.workgroup_id() % down * height, k.workgroup_id() // down * width
+    step = _Step(k, form, blocks_per_row, (blocks, words, scales, sums), quarter)
+    # Rows beyond the last are the last again, and not stored.
+    step.rows_of_x = [k.minimum(first_x + at + line, m - 1) for at in range(0, height, _HALF)]
+    step.rows = [k.minimum(first_row + at + line, n - 1) for at in range(0, width, _HALF)]
+    step.columns = [
+        k.minimum(first_row + (at + beside) + 2 * quarter, n - 1)
+        for at in range(0, width, _HALF)
+        for beside in (0, 1)
+    ]
+    count = len(step.rows_of_x) * len(step.columns)
+    # Of each result two sums that wait for others: fours of neighbouring instances side by side.
+    size = _SUBGROUPS * height * width
+    waiting = [k.shared(f32, size) for _ in range(2)]
+    own = subgroup * (height * width) + lane_of(k) * 4
+
+    def stored(room: Value, values: Sequence[Value]) -> None:
+        for at in range(0, count, 4):
+            k.store(room, own + 32 * at, *values[at : at + 4])
+
+    def added(room: Value, values: Sequence[Value]) -> list[Value]:
+        before = [v for at in range(0, count, 4) for v in k.load(room, own + 32 * at, 4)]
+        return [a + b for a, b in zip(before, values, strict=True)]
+
+    zeros = (k.constant(0.0, f32),) * count
+    with k.range(0, CLASSES // _SUBGROUPS) as outer:
+        # In the order in which they are added: 16 apart, and 8.
+        start = subgroup + (outer.index & 1) * 16 + (outer.index >> 1) * 8
+        with k.range(0, (step.groups + (CLASSES - 1)) // CLASSES, carry=zeros) as loop:
+            loop.next(step.added(start + loop.index * CLASSES, loop.carried))
+        with k.if_((outer.index & 1) == 0) as first:
+            stored(waiting[0], loop.results)
+        with first.otherwise():
+            pairs = added(waiting[0], loop.results)
+            with k.if_(outer.index == 1) as second:
+                stored(waiting[1], pairs)
+            with second.otherwise():
+                stored(waiting[0], added(waiting[1], pairs))
+    k.barrier()
+    with k.range(k.local_id(), height * width // 4, LANES) as places:
+        parts = [
+            k.load(waiting[0], number * (height * width) + places.index * 4, 4)
+            for number in range(_SUBGROUPS)
+        ]
+        # Whose they are: an instance has four beside each other of its results.
+        lane, at = places.index & 31, (places.index >> 5) * 4
+        across = len(step.columns)
+        row = first_x + at // across * _HALF + (lane >> 2)
+        column = first_row + at % across // 2 * _HALF + (lane & 3) * 2
+        for number, values in enumerate(zip(*parts, strict=True)):
+            totals = list(values)
+            while len(totals) > 1:
+                half = len(totals) // 2
+                totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
+            at_row = column + (number // 2 * _HALF + number % 2)
+            with k.if_((at_row < n) & (row < m)):
+                y[row * n + at_row] = totals[0]
+
+
+class _Step:
+    """What a group adds to an instance's sums: of rows of X `rows_of_x` by `columns`, which are
+    rows of the matrix, as are `rows`, of which it has the integers."""
+
+    rows_of_x: Sequence[Value]
+    rows: Sequence[Value]
+    columns: Sequence[Value]
+
+    def __init__(
+        self, k: Builder, form: str, blocks_per_row: Value,
+        memory: tuple[Value, Value, Value, Value], quarter: Value,
+    ) -> None:  # fmt: skip
+        self._k, self.decoder, self._blocks_per_row = k, PACKED[form], blocks_per_row
+        self._blocks, self._words, self._scales, self._sums = memory
+        self._quarter = quarter
+        self.groups = blocks_per_row * self.decoder.groups
+        """Of a row."""
+
+    def added(self, index: Value, given: Sequence[Value]) -> tuple[Value, ...]:
+        """Sums with the products of a group, number `index` of all rows; of one beyond the last
+        these are zeros, which change no sum."""
+        k, runs, totals = self._k, self.decoder.runs, list(given)
+        there, index = index < self.groups, k.minimum(index, self.groups - 1)
+        block, group = index >> log2(self.decoder.groups), index & (self.decoder.groups - 1)
+        places = [(row * self.groups + index) * runs for row in self.rows_of_x]
+        zero = k.constant(0.0, f32)
+        by = [
+            [k.select(there, scale, zero) for scale in k.load(self._scales, place, runs)]
+            for place in places
+        ]
+        sums = [[each.cast(f32) for each in k.load(self._sums, place, runs)] for place in places]
+        own, beside = (
+            [
+                self.decoder.decode(
+                    k, self._blocks, row * self._blocks_per_row + block, group, self._quarter
+                )
+                for row in rows
+            ]
+            for rows in (self.rows, self.columns)
+        )
+        for run in range(runs):
+            of_x = [
+                k.load(self._words, (place + run) * _WORDS + self._quarter * 2, 2)
+                for place in places
+            ]
+            factors = [_Factors(k, of_column[run], there) for of_column in beside]
+            for tile in range(0, len(places), 2):
+                (low, high), (low_below, high_below) = of_x[tile : tile + 2]
+                for number, of_row in enumerate(own):
+                    products = self._products((low, low_below, high, high_below), of_row[run])
+                    for at in range(4):
+                        row, column = tile + at // 2, 2 * number + at % 2
+                        value = factors[column].value(
+                            [each[at] for each in products], sums[row][run]
+                        )
+                        place = row * len(beside) + column
+                        totals[place] = totals[place] + by[row][run] * value
+        return tuple(totals)
+
+    def _products(self, of_x: tuple[Value, ...], run: PackedRun) -> list[Sequence[Value]]:
+        """The sums of 16 rows by 8 columns that an instance has, for each factor."""
+        k, parts = self._k, max(1, len(run.factors))
+        none, zeros = k.constant(0, u32), [k.constant(0, i32)] * 4
+        found: list[Sequence[Value]] = []
+        for part in range(parts):
+            words = run.integers
+            if parts > 1:
+                own = (self._quarter >> 1) == part
+                words = [k.select(own, word, none) for word in words]
+            found.append(k.mma(i8, of_x, tuple(words), zeros))
+        return found
+
+
+class _Factors:
+    """What sums of a run's integers are multiplied by, and what is taken off."""
+
+    def __init__(self, k: Builder, run: PackedRun, there: Value) -> None:
+        scale, self._factors, least = run.scale, run.factors, None
+        if len(run.factors) == 1:
+            # Exact, and so is what it is multiplied by: rounded once, as the whole product is.
+            scale, self._factors = run.scale * run.factors[0].cast(f32), []
+        if run.minimum is not None and run.less is not None:
+            least = k.select(there, run.minimum * run.less.cast(f32), k.constant(0.0, f32))
+        self._scale, self._least = k.select(there, scale, k.constant(0.0, f32)), least
+
+    def value(self, products: Sequence[Value], sum_of_x: Value) -> Value:
+        """Of the sums for each factor, and of the activations' bytes."""
+        whole = products[0]
+        if self._factors:
+            whole = products[0] * self._factors[0] + products[1] * self._factors[1]
+        value = self._scale * whole.cast(f32)
+        return value if self._least is None else value - self._least * sum_of_x
+
+
+MULTIPLY_BYTES_ON_CORES = {
+    element: definition(
+        f"multiply_bytes_on_cores_{element}", _multiply, m=u32, n=u32, blocks_per_row=u32,
+        blocks=pointer(u8), words=pointer(u32), scales=pointer(f32), sums=pointer(i32),
+        y=pointer(element),
+    )
+    for element in TYPES
+}  # fmt: skip
+"""The kernel by the type of the result."""

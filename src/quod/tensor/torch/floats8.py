@@ -1,0 +1,181 @@
+"""8-bit floats: products of them, and what makes them of others and others of them.
+
+`out_dtype` is what `torch._scaled_mm` calls the type of its result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quod import tensor
+from quod.errors import InputError
+from quod.tensor.float8_call import Float8
+from quod.tensor.scalars import real
+from quod.tensor.torch.library import Operator
+from quod.tensor.torch.memory import (
+    FLOATS8,
+    TYPES,
+    as_it_lies,
+    call,
+    check_alike,
+    check_beside,
+    check_shape,
+    empty_like,
+)
+from quod.tensor.torch.products import rows_of, shape_of_product
+from quod.validation import choice
+
+_NAMED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+
+
+def quantise_fp8(x: Tensor, *, dtype: Float8 = "e4m3", scales: str = "rows") -> Any:
+    """`x` as 8-bit floats, and the float32 scales that they are to be multiplied by; see
+    `quod.tensor.quantise_fp8`, and `softmax` for tensors.
+
+    The first result is of float8_e4m3fn, or with "e5m2" of float8_e5m2. There are no gradients: an
+    InputError says so where one is asked for.
+    """
+    return _QUANTISE(x, dtype, scales)
+
+
+def dequantise_fp8(
+    x: Tensor, scales: Tensor, *, out_dtype: torch.dtype = torch.float32
+) -> Tensor:  # fmt: skip
+    """x * scales, of float32, float16 or bfloat16 as `out_dtype` says; see
+    `quod.tensor.dequantise_fp8`, and `quantise_fp8` here for gradients."""
+    return _DEQUANTISE(x, scales, out_dtype)
+
+
+def gemm_fp8(
+    a: Tensor, b: Tensor, *, scale_a: Tensor | float | None = None,
+    scale_b: Tensor | float | None = None, bias: Tensor | None = None, transpose_a: bool = False,
+    transpose_b: bool = False, fast_accumulation: bool = False,
+    out_dtype: torch.dtype = torch.float32,
+) -> Tensor:  # fmt: skip
+    """((A B) * scale_a) * scale_b + bias of float8_e4m3fn or float8_e5m2, each operand of its own;
+    see `quod.tensor.gemm_fp8`.
+
+    Scales and `bias` are of float32, the result of `out_dtype`: float32, float16 or bfloat16. An
+    operand that is the transpose of contiguous memory is taken as it is. `bias` has a gradient;
+    operands and scales, whose numbers are rounded, have none: an InputError says so where one is
+    asked for.
+    """
+    first, second = (
+        _scale(name, scale, operand)
+        for name, scale, operand in (("scale_a", scale_a, a), ("scale_b", scale_b, b))
+    )
+    return _GEMM(a, b, first, second, bias, transpose_a, transpose_b, fast_accumulation, out_dtype)
+
+
+def _scale(name: str, value: Any, beside: Any) -> Any:
+    """A scale of a number as a tensor beside another."""
+    if value is None or isinstance(value, Tensor) or not isinstance(beside, Tensor):
+        return value
+    return torch.full((1,), real(name, value), dtype=torch.float32, device=beside.device)
+
+
+def _check_floats8(**given: Tensor) -> None:
+    for name, each in given.items():
+        if each.dtype not in FLOATS8:
+            raise InputError(
+                f"{name} is of {each.dtype}; 8-bit floats are of float8_e4m3fn or float8_e5m2"
+            )
+
+
+def _check_numbers(name: str, x: Tensor, shape: tuple[Any, ...], *, one: bool = False) -> None:
+    """InputError unless a tensor is of float32 and of a shape, or `one` number."""
+    if x.dtype != torch.float32:
+        raise InputError(f"{name} is of {x.dtype}, and must be of float32")
+    if not (one and tuple(x.shape) == (1,)):
+        check_shape(name, x, *shape)
+
+
+def _check_result(dtype: torch.dtype) -> None:
+    if dtype not in TYPES:
+        raise InputError(f"out_dtype must be float32, float16 or bfloat16, not {dtype}")
+
+
+def _made_quantised(x: Tensor, dtype: str, scales: str) -> tuple[Tensor, Tensor]:
+    check_alike(x=x)
+    stored = _NAMED[choice("dtype", dtype, tuple(_NAMED))]
+    if not x.dim():
+        raise InputError("x must have an axis at least")
+    by_rows = choice("scales", scales, ("rows", "tensor")) == "rows" and x.dim() > 1
+    factors = x.new_empty(x.shape[:-1] if by_rows else (1,), dtype=torch.float32)
+    return x.new_empty(x.shape, dtype=stored), factors
+
+
+def _made_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tensor:
+    check_beside(x=x, scales=scales)
+    _check_floats8(x=x)
+    _check_result(out_dtype)
+    if not x.dim():
+        raise InputError("x must have an axis at least")
+    _check_numbers("scales", scales, tuple(x.shape[:-1]) or (1,), one=True)
+    return empty_like(x, out_dtype)
+
+
+def _made(
+    a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
+    transpose_a: bool, transpose_b: bool, fast_accumulation: bool, out_dtype: torch.dtype,
+) -> Tensor:  # fmt: skip
+    check_beside(a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias)
+    _check_floats8(a=a, b=b)
+    _check_result(out_dtype)
+    shape = shape_of_product(a, b, transpose_a, transpose_b)
+    if scale_a is not None:
+        _check_numbers("scale_a", scale_a, shape[:-1], one=True)
+    if scale_b is not None:
+        _check_numbers("scale_b", scale_b, (*b.shape[:-2], shape[-1]), one=True)
+    if bias is not None:
+        _check_numbers("bias", bias, shape[-1:])
+    return a.new_empty(shape, dtype=out_dtype)
+
+
+def _run(
+    a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
+    transpose_a: bool, transpose_b: bool, fast_accumulation: bool, out_dtype: torch.dtype,
+) -> Any:  # fmt: skip
+    made = _made(
+        a, b, scale_a, scale_b, bias, transpose_a, transpose_b, fast_accumulation, out_dtype
+    )
+    a, transpose_a = as_it_lies(a, transpose_a)
+    b, transpose_b = as_it_lies(b, transpose_b)
+    return call(
+        tensor.gemm_fp8, made, a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias,
+        transpose_a=transpose_a, transpose_b=transpose_b, fast_accumulation=fast_accumulation,
+    )  # fmt: skip
+
+
+def _run_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Any:
+    made = _made_dequantised(x, scales, out_dtype)
+    return call(tensor.dequantise_fp8, made, x=x, scales=scales)
+
+
+def _gradients(needed: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:
+    # Of many rows in f32, as the bias is added.
+    of_bias = rows_of(gradient).sum(0, dtype=torch.float32) if needed[4] else None
+    return None, None, None, None, of_bias
+
+
+def _none(*_: Any) -> tuple[()]:
+    return ()
+
+
+_QUANTISE = Operator(
+    "quantise_fp8", "(Tensor x, str dtype, str scales) -> (Tensor, Tensor)", _made_quantised,
+    tensor.quantise_fp8, formula=_none,
+)  # fmt: skip
+_DEQUANTISE = Operator(
+    "dequantise_fp8", "(Tensor x, Tensor scales, ScalarType out_dtype) -> Tensor",
+    _made_dequantised, run=_run_dequantised, formula=_none,
+)  # fmt: skip
+_GEMM = Operator(
+    "gemm_fp8",
+    "(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, Tensor? bias, bool transpose_a, "
+    "bool transpose_b, bool fast_accumulation, ScalarType out_dtype) -> Tensor",
+    _made, run=_run, formula=_gradients,
+)  # fmt: skip
