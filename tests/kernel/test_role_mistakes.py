@@ -303,6 +303,25 @@ def expected_twice(k: Builder, ring: Ring, c: Value) -> None:
     divided(k, ring, lambda step: consume(k, ring, step), producer)
 
 
+def seen_instead(k: Builder, ring: Ring, c: Value) -> None:
+    """Who waits for the first phase alone may find the third one's end."""
+    bars, back = k.shared(u64, 1), k.shared(u64, 1)
+    k.mbarrier_init(bars, 0, 4)
+    k.mbarrier_init(back, 0, 4)
+    k.barrier()
+    subgroup = k.subgroup_id()
+    with k.if_(subgroup < 4):
+        for phase in range(3):
+            k.mbarrier_arrive(bars, 0)
+            k.mbarrier_wait(back, 0, phase)
+    with k.if_((subgroup >= 4) & (subgroup < 8)):
+        for phase in range(3):
+            k.mbarrier_wait(bars, 0, phase)
+            k.mbarrier_arrive(back, 0)
+    with k.if_(subgroup >= 8):
+        k.mbarrier_wait(bars, 0, 0)
+
+
 def run(made: Kernel, *, as_text: bool, steps: int = 5) -> None:
     a, b, wanted = operands(steps)
     maps = np.zeros((2, 16), np.uint64)
@@ -339,6 +358,7 @@ ADDRESSES = {1: 1 << 40, 2: 1 << 41}
         (arrives_twice, "which lacks 0 of 8 arrivals|before the others have arrived"),
         (one_arrives_twice, "may arrive at an mbarrier again before the others have arrived"),
         (expected_twice, TOO_MANY),
+        (seen_instead, "may take the end of phase 0 of an mbarrier for that of phase 2"),
     ],
 )
 def test_mistakes_are_found(body: Body, message: str, as_text: bool) -> None:

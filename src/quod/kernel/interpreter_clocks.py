@@ -102,13 +102,20 @@ class Clocks:
         self._ended[mbarrier] = told
         return bool((waited <= told).all())
 
-    def learn(self, mbarrier: int, lanes: Array) -> None:
-        """The subgroups of a mask have waited for the phase of an mbarrier that ended last."""
+    def learn(self, mbarrier: int, lanes: Array) -> bool:
+        """The subgroups of a mask have waited for the phase of an mbarrier that ended last.
+
+        Gives whether they knew that the phase before has ended: else, in another order of the
+        subgroups, they see the end of one before that, which looks the same.
+        """
         here = np.unique(self.subgroup_of[lanes])
+        # An mbarrier's time is how many of its phases have ended, and one.
+        knew = bool((self.known[here, mbarrier] >= self.now[mbarrier] - 2).all())
         if mbarrier in self._ended:
             self.known[here] = np.maximum(self.known[here], self._ended[mbarrier])
         waited = self._waited.setdefault(mbarrier, np.zeros_like(self.now))
         waited[here] = self.now[here]
+        return knew
 
 
 class _Record:

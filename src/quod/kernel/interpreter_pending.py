@@ -53,6 +53,13 @@ class Mbarrier:
             f"{self.ended} of an mbarrier"
         )
 
+    def unsure(self) -> str:
+        """What those do who do not know which phase they have waited for, in words."""
+        return (
+            f"may take the end of phase {self.ended - 3} of an mbarrier for that of phase "
+            f"{self.ended - 1}: it does not know that the one between has ended"
+        )
+
 
 @frozen(eq=False)
 class Reading:

@@ -155,7 +155,8 @@ def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
 
         if parts is not None:
             parts.wait(is_over, never)
-            parts.clocks.learn(barrier.clock, lanes)
+            if not parts.clocks.learn(barrier.clock, lanes):
+                raise error_of(op, run, crowd.group, barrier.unsure())
         elif not is_over():
             raise never()
         for copy in barrier.copies:

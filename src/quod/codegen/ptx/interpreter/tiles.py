@@ -143,7 +143,8 @@ class Tiles:
         for address, _, who in poll.asked(frame, mask):
             lanes = np.flatnonzero(who)
             barrier = self.barrier(poll.instruction, address, lanes)
-            self.clocks.learn(barrier.clock, lanes)
+            if not self.clocks.learn(barrier.clock, lanes):
+                raise self.error(poll.instruction, int(lanes[0]), barrier.unsure())
             for copy in barrier.copies:
                 copy.arrive()
             barrier.copies.clear()
