@@ -322,6 +322,14 @@ def seen_instead(k: Builder, ring: Ring, c: Value) -> None:
         k.mbarrier_wait(bars, 0, 0)
 
 
+def seen_too_late_at_last(k: Builder, ring: Ring, c: Value) -> None:
+    """One waits for no phase, and does not tell those who end the first, which nobody waits for."""
+    with k.if_(k.subgroup_id() >= 4) as first:
+        k.mbarrier_wait(ring.full, 0, 1)
+    with first.otherwise():
+        k.mbarrier_expect(ring.full, 0, 0)
+
+
 def run(made: Kernel, *, as_text: bool, steps: int = 5) -> None:
     a, b, wanted = operands(steps)
     maps = np.zeros((2, 16), np.uint64)
@@ -358,6 +366,7 @@ ADDRESSES = {1: 1 << 40, 2: 1 << 41}
         (arrives_twice, "which lacks 0 of 8 arrivals|before the others have arrived"),
         (one_arrives_twice, "may arrive at an mbarrier again before the others have arrived"),
         (expected_twice, TOO_MANY),
+        (seen_too_late_at_last, "may end phase 0 of an mbarrier before all who wait for the one be"),
         (seen_instead, "may take the end of phase 0 of an mbarrier for that of phase 2"),
     ],
 )
