@@ -326,6 +326,7 @@ def seen_too_late_at_last(k: Builder, ring: Ring, c: Value) -> None:
     """One waits for no phase, and does not tell those who end the first, which nobody waits for."""
     with k.if_(k.subgroup_id() >= 4) as first:
         k.mbarrier_wait(ring.full, 0, 1)
+        ring.release(k.constant(0, u32))
     with first.otherwise():
         k.mbarrier_expect(ring.full, 0, 0)
 
