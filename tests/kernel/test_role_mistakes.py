@@ -368,7 +368,10 @@ ADDRESSES = {1: 1 << 40, 2: 1 << 41}
         (arrives_twice, "which lacks 0 of 8 arrivals|before the others have arrived"),
         (one_arrives_twice, "may arrive at an mbarrier again before the others have arrived"),
         (expected_twice, TOO_MANY),
-        (seen_too_late_at_last, "may end phase 0 of an mbarrier before all who wait for the one be"),
+        (
+            seen_too_late_at_last,
+            "may end phase 0 of an mbarrier before all who wait for the one be",
+        ),
         (seen_instead, "may take the end of phase 0 of an mbarrier for that of phase 2"),
     ],
 )

@@ -59,6 +59,9 @@ class Module(Protocol):
     def has_roles(self) -> bool:
         """Whether subgroups of the kernel go their own ways."""
 
+    stores_beside_tiles: bool
+    """Whether a kernel has tiles, and its instances store to shared memory themselves."""
+
     def makes_roles(self, op: Op) -> bool:
         """Whether it is a branch of which each warp takes one side."""
 

@@ -22,7 +22,7 @@ from quod.codegen.ptx.module import PtxModule, parameter_layout, result_layout
 from quod.codegen.ptx.types import parameter_type, suffix
 from quod.errors import KernelError
 from quod.kernel import types
-from quod.kernel.ir import Function, Kernel, Location, Op, walk
+from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
 from quod.kernel.registers import at_entry
 from quod.kernel.registry import default_machines, emitters
@@ -60,6 +60,20 @@ def translate(kernel: Kernel, machine: Machine) -> PtxModule:
     return ModuleEmitter(kernel, machine).module()
 
 
+_OF_TILES = ("copy_tile", "mma_tiles", "mma_rows")
+
+
+def _stores_beside_tiles(blocks: list[Block]) -> bool:
+    """Whether a kernel has tiles, and its instances store to shared memory themselves."""
+    ops = [op for block in blocks for op in walk(block)]
+    return any(op.name in _OF_TILES for op in ops) and any(
+        op.definition.access not in (None, "load")
+        and isinstance(type_ := op.operands[0].type, PointerType)
+        and type_.space == "shared"
+        for op in ops
+    )
+
+
 class ModuleEmitter:
     """One kernel's module: its entry point and the functions that it calls."""
 
@@ -78,6 +92,7 @@ class ModuleEmitter:
         }
         self._roles = find_roles(kernel) if has_roles(kernel) else None
         self._moves_registers = False
+        self.stores_beside_tiles = _stores_beside_tiles(blocks)
         self._version = self.architecture.version
         self._specific = False
         self._shared_bytes = 0
