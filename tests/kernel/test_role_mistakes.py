@@ -142,9 +142,29 @@ def registers_beyond(k: Builder, ring: Ring, c: Value) -> None:
         k.registers(240)  # here
 
 
+def registers_behind_a_wait(k: Builder, ring: Ring, c: Value) -> None:
+    """Others would get these before they arrive."""
+    with k.if_(k.subgroup_id() < 4) as first:
+        k.mbarrier_wait(ring.free, 0, 0)
+        k.registers(40)  # here
+    with first.otherwise():
+        k.registers(232)
+        ring.release(k.constant(0, u32))
+
+
+def registers_behind_a_barrier(k: Builder, ring: Ring, c: Value) -> None:
+    with k.if_(k.subgroup_id() >= 4):
+        k.registers(232)
+    k.barrier()
+    with k.if_(k.subgroup_id() < 4):
+        k.registers(40)  # here
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        (registers_behind_a_wait, "registers are given up here behind a wait"),
+        (registers_behind_a_barrier, "registers are given up here behind a wait"),
         (of_another_count, "an mbarrier has 4 arrivals here, and one of the same array 8 on line"),
         (with_others, "arrive at the mbarriers of the array elsewhere with others"),
         (in_two_ways, "or in another way; let each arrive in one role"),

@@ -56,7 +56,7 @@ class Mbarrier:
         )
 
     def unseen(self) -> str:
-        """What a phase that has just ended does to those who waited for the one before, in words."""
+        """What a phase that has just ended does to who waited for the one before, in words."""
         return (
             f"may end phase {self.ended - 1} of an mbarrier before all who wait for the one before "
             "have seen its end"

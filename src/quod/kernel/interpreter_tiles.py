@@ -263,8 +263,8 @@ def _check_map(
 
 
 def check_arrived(run: Run) -> None:
-    """InterpreterError for a copy to memory of workgroups that have ended, or for a last phase of an
-    mbarrier that some who waited for it may not have seen."""
+    """InterpreterError for a copy to memory of workgroups that have ended, or for a last phase of
+    an mbarrier that may end before those have seen the one before who wait for it."""
     for (_, group, _), barrier in run.tiles.barriers.items():
         for copy in barrier.copies:
             raise InterpreterError(

@@ -264,7 +264,7 @@ class Tiles:
 
     def check(self) -> None:
         """InterpreterError for a copy to memory of a workgroup that has ended, or for a last phase
-        of an mbarrier that some who waited for it may not have seen."""
+        of an mbarrier that may end before those have seen the one before who wait for it."""
         for barrier in self._barriers.values():
             for copy in barrier.copies:
                 raise self.memory.place(copy.location).error(
