@@ -24,8 +24,8 @@ def check_roles(kernel: Kernel, roles: Roles) -> None:
     """VerificationFailure for what a role asks that its instances do not suffice for.
 
     As many arrive at the mbarriers of an array as a phase of one waits for; products and registers
-    are of whole warpgroups; each instance is given registers once, at most as many as there are, which others
-    have given up before they wait.
+    are of whole warpgroups; each instance is given registers once, at most as many as there are,
+    which others have given up before they wait.
     """
     parts = roles.parts()
     for op, lanes in roles.come.items():
