@@ -9,11 +9,16 @@ import pytest
 
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
-from quod.kernel import U16, U64, Builder, Pointer, kernel, u32, u64
-from quod.kernel.builder_tiles import TiledArray
+from quod.codegen.ptx.machine import ptx_machine
+from quod.kernel import F32, U16, U64, Builder, Pointer, f16, f32, kernel, u32, u64
+from quod.kernel.builder_tiles import TiledArray, TileOperand
 from quod.kernel.errors import InterpreterError
+from quod.tensor.attention_backward_warpgroup_kernels import ATTENTION_BACKWARD_KEYS_TILES
+from quod.tensor.attention_kernel import AttentionForm
+from quod.tensor.attention_plan import WARPGROUP_GRADIENT_PLANS
 from tests.kernel.role_ring import COLUMNS, DEPTH, MACHINE, operands
 from tests.kernel.test_role_tiles import multiplied
+from tests.support.ptx_assembler import assemble
 
 STEPS = 3
 ADDRESSES = {1: 1 << 40, 2: 1 << 41}
@@ -73,6 +78,49 @@ def test_what_is_refused(old: str, new: str, message: str) -> None:
 def test_tensor_maps_are_of_arguments() -> None:
     with pytest.raises(InterpreterError, match="has a tensor map of 1099511627776, no argument's"):
         run(MODULE.text, {2: 1 << 41})
+
+
+@kernel(workgroup=256)
+def stored_tiles(k: Builder, y: Pointer[F32]) -> None:
+    """A warpgroup stores ones, which another multiplies."""
+    room, bars, local = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1), k.local_id()
+    k.mbarrier_init(bars, 0, 4)
+    k.barrier()
+    with k.if_(k.subgroup_id() < 4) as first:
+        for at in range(0, 2048, 128):
+            room[local + at] = k.constant(0x3C003C00, u32)
+        k.mbarrier_arrive(bars, 0)
+        k.named_barrier_arrive(1, 256)
+    with first.otherwise():
+        k.mbarrier_wait(bars, 0, 0)
+        k.named_barrier(1, 256)
+        k.mma_begin()
+        place = TileOperand(room, k.constant(0, u32))
+        sums = k.mma_tiles(f16, place, place, [k.constant(0.0, f32)] * 32)
+        k.mma_commit()
+        y[local - 128] = k.mma_wait(0, sums)[0]
+
+
+def test_stores_are_told_to_tiles() -> None:
+    """What instances store reaches copies and products by a fence alone, before each barrier."""
+    text = ptx.emit(stored_tiles.trace(machine := ptx_machine(256, "sm_90a")), machine)
+    found = np.zeros(128, np.float32)
+    interpret_ptx(text, 1, [found])
+    assert (found == 16).all()
+    lines = [line.strip() for line in text.splitlines()]
+    barriers = [at for at, line in enumerate(lines) if line.startswith("bar.")]
+    assert len(barriers) == 4
+    assert all(lines[at - 1] == "fence.proxy.async.shared::cta;" for at in barriers)
+    assert assemble(text, "sm_90a")[0]
+    # Here instances store to no array that tiles are in.
+    assert "proxy.async" not in MODULE.text
+    backward = ATTENTION_BACKWARD_KEYS_TILES[f16].trace(
+        ptx_machine(256, "sm_90a"), element=f16, plan=WARPGROUP_GRADIENT_PLANS[64],
+        form=AttentionForm(False),
+    )  # fmt: skip
+    text = ptx.emit(backward, machine)
+    assert "st.shared" in text
+    assert "proxy.async" not in text
 
 
 def test_who_multiplies_comes_as_a_warpgroup() -> None:

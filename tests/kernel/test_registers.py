@@ -9,6 +9,7 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel.errors import InterpreterError
+from quod.kernel.registers import at_entry
 from tests.conftest import open_for_test
 from tests.device.kernels import in_roles
 from tests.kernel.role_ring import (
@@ -36,6 +37,19 @@ def test_where_registers_move(arch: str) -> None:
     assert ("setmaxnreg" in module.text) == moves
     assert (".minnctapersm" in module.text) == moves
     assert assemble(module.text, arch)[0]
+
+
+@pytest.mark.parametrize(
+    ("size", "resident", "wanted"),
+    [
+        (128, 0, 256), (256, 1, 256), (288, 1, 168), (384, 1, 168), (416, 1, 128), (672, 1, 80),
+        (896, 1, 72), (1024, 1, 64), (128, 5, 96), (128, 7, 72), (160, 2, 168), (288, 2, 96),
+        (384, 2, 80),
+    ],
+)  # fmt: skip
+def test_what_instances_begin_with(size: int, resident: int, wanted: int) -> None:
+    """As the assembler gives a kernel that could use more."""
+    assert at_entry(size, resident) == wanted
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,29 @@ def registers_beyond(k: Builder, ring: Ring, c: Value) -> None:
         k.registers(240)  # here
 
 
+def registers_behind_a_wait(k: Builder, ring: Ring, c: Value) -> None:
+    """Others would get these before they arrive."""
+    with k.if_(k.subgroup_id() < 4) as first:
+        k.mbarrier_wait(ring.free, 0, 0)
+        k.registers(40)  # here
+    with first.otherwise():
+        k.registers(232)
+        ring.release(k.constant(0, u32))
+
+
+def registers_behind_a_barrier(k: Builder, ring: Ring, c: Value) -> None:
+    with k.if_(k.subgroup_id() >= 4):
+        k.registers(232)
+    k.barrier()
+    with k.if_(k.subgroup_id() < 4):
+        k.registers(40)  # here
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
+        (registers_behind_a_wait, "registers are given up here behind a wait"),
+        (registers_behind_a_barrier, "registers are given up here behind a wait"),
         (of_another_count, "an mbarrier has 4 arrivals here, and one of the same array 8 on line"),
         (with_others, "arrive at the mbarriers of the array elsewhere with others"),
         (in_two_ways, "or in another way; let each arrive in one role"),
@@ -303,6 +323,35 @@ def expected_twice(k: Builder, ring: Ring, c: Value) -> None:
     divided(k, ring, lambda step: consume(k, ring, step), producer)
 
 
+def seen_instead(k: Builder, ring: Ring, c: Value) -> None:
+    """Who waits for the first phase alone may find the third one's end."""
+    bars, back = k.shared(u64, 1), k.shared(u64, 1)
+    k.mbarrier_init(bars, 0, 4)
+    k.mbarrier_init(back, 0, 4)
+    k.barrier()
+    subgroup = k.subgroup_id()
+    with k.if_(subgroup < 4):
+        for phase in range(3):
+            k.mbarrier_arrive(bars, 0)
+            k.mbarrier_wait(back, 0, phase)
+    with k.if_((subgroup >= 4) & (subgroup < 8)):
+        for phase in range(3):
+            k.mbarrier_wait(bars, 0, phase)
+            k.mbarrier_arrive(back, 0)
+    with k.if_(subgroup >= 8):
+        k.mbarrier_wait(bars, 0, 0)
+
+
+def seen_too_late_at_last(k: Builder, ring: Ring, c: Value) -> None:
+    """One waits for no phase, and does not tell those who end the first, which nobody waits for."""
+    with k.if_(k.subgroup_id() < 4):
+        k.registers(40)
+    with k.if_(k.subgroup_id() >= 4):
+        k.mbarrier_wait(ring.full, 0, 1)
+    with k.if_(k.subgroup_id() < 4):
+        k.mbarrier_expect(ring.full, 0, 0)
+
+
 def run(made: Kernel, *, as_text: bool, steps: int = 5) -> None:
     a, b, wanted = operands(steps)
     maps = np.zeros((2, 16), np.uint64)
@@ -339,6 +388,11 @@ ADDRESSES = {1: 1 << 40, 2: 1 << 41}
         (arrives_twice, "which lacks 0 of 8 arrivals|before the others have arrived"),
         (one_arrives_twice, "may arrive at an mbarrier again before the others have arrived"),
         (expected_twice, TOO_MANY),
+        (
+            seen_too_late_at_last,
+            "may end phase 0 of an mbarrier before all who wait for the one be",
+        ),
+        (seen_instead, "may take the end of phase 0 of an mbarrier for that of phase 2"),
     ],
 )
 def test_mistakes_are_found(body: Body, message: str, as_text: bool) -> None:

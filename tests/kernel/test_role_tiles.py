@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from quod.codegen.ptx import emitter as ptx
+from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.tensor_map import TiledMemory
 from quod.kernel import F32, U16, U32, U64, Builder, Pointer, Value, kernel, u32, u64
@@ -115,6 +116,29 @@ def test_mbarriers_are_known_after_a_barrier() -> None:
     made = unknown.trace(ptx_machine(64, "sm_90a"))
     with pytest.raises(InterpreterError, match="an mbarrier that others do not know of"):
         interpret(made, 1, [np.zeros(1, np.uint32)])
+
+
+def test_mbarriers_that_a_loop_makes() -> None:
+    @kernel(workgroup=64)
+    def made(k: Builder, x: Pointer[U32]) -> None:
+        room, bars, local = k.shared(u32, 64), k.shared(u64, 4), k.local_id()
+        room[local] = local
+        k.barrier()
+        with k.range(0, 4) as loop:
+            k.mbarrier_init(bars, loop.index)
+        k.barrier()
+        with k.if_(k.subgroup_id() == 0) as one, k.range(0, 4) as loop:
+            k.mbarrier_arrive(bars, loop.index)
+        with one.otherwise():
+            with k.range(0, 4) as loop:
+                k.mbarrier_wait(bars, loop.index, 0)
+            x[local - 32] = room[local ^ 32]
+
+    traced = made.trace(machine := ptx_machine(64, "sm_90a"))
+    for run in (interpret, interpret_ptx):
+        x = np.ones(32, np.uint32)
+        run(ptx.emit(traced, machine) if run is interpret_ptx else traced, 1, [x])
+        assert np.array_equal(x, np.arange(32))
 
 
 def test_what_an_mbarrier_tells() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_memory import Buffer, Pointers
 from quod.kernel.interpreter_program import Program, program
-from quod.kernel.interpreter_roles import Parts, count_mbarriers
+from quod.kernel.interpreter_roles import Parts
 from quod.kernel.interpreter_run import Frame, Lanes, Mask, Run
 from quod.kernel.interpreter_tiles import check_arrived
 from quod.kernel.ir import Kernel
@@ -80,7 +80,7 @@ def interpret(
             if compiled.roles is None:
                 _run_body(compiled, run, bound, run.everyone)
             else:
-                run.parts = parts = Parts(run, compiled.roles, count_mbarriers(kernel))
+                run.parts = parts = Parts(run, compiled.roles)
                 parts.go(partial(_run_body, compiled, run, bound))
             check_arrived(run)
 

@@ -21,15 +21,12 @@ class Clocks:
     The time `now[s]` of a subgroup goes on whenever it comes to a barrier. What subgroup t did up
     to its time `known[s, t]` comes before what s does now. As a subgroup comes to barriers as a
     whole, `known[s, s]` says the same of what its instances know of each other; each of them knows
-    all that it did itself. Behind the subgroups are mbarriers, at most so many.
+    all that it did itself. Behind the subgroups are mbarriers, as they are made.
     """
 
-    def __init__(self, lanes: int, subgroup_size: int, mbarriers: int = 0) -> None:
+    def __init__(self, lanes: int, subgroup_size: int) -> None:
         self.subgroup_of = np.arange(lanes) // subgroup_size
-        self._free = iter(
-            range(int(self.subgroup_of[-1]) + 1, self.subgroup_of[-1] + 1 + mbarriers)
-        )
-        count = int(self.subgroup_of[-1]) + 1 + mbarriers
+        count = int(self.subgroup_of[-1]) + 1
         self.now = np.ones(count, np.int32)
         self.known = np.zeros((count, count), np.int32)
         self._told: dict[int, Array] = {}
@@ -39,6 +36,7 @@ class Clocks:
         self._ended: dict[int, Array] = {}
         self._waited: dict[int, Array] = {}
         self._made: dict[int, tuple[int, int]] = {}
+        self._records: list[_Record] = []
 
     def come(self, number: int, lanes: Array, *, waits: bool) -> bool:
         """The subgroups of a mask come to a barrier, and tell what they know.
@@ -70,9 +68,21 @@ class Clocks:
 
     def begin_mbarrier(self, lane: int) -> int:
         """The place of a new mbarrier, which an instance makes, among the clocks."""
-        made, subgroup = next(self._free), int(self.subgroup_of[lane])
+        made, subgroup = len(self.now), int(self.subgroup_of[lane])
         self._made[made] = lane, int(self.now[subgroup])
+        self.now = np.append(self.now, np.int32(1))
+        self.known = np.pad(self.known, (0, 1))
+        for kept in (
+            self._told, self._came, self._met, self._waiting, self._ended, self._waited,
+        ):  # fmt: skip
+            kept.update({number: np.pad(row, (0, 1)) for number, row in kept.items()})
+        for record in self._records:
+            record.add_row()
         return made
+
+    def keep(self, record: _Record) -> None:
+        """Gives a record of accesses a row for each new mbarrier."""
+        self._records.append(record)
 
     def knows(self, mbarrier: int, lanes: Array) -> bool:
         """Whether instances know that an mbarrier was made."""
@@ -102,13 +112,20 @@ class Clocks:
         self._ended[mbarrier] = told
         return bool((waited <= told).all())
 
-    def learn(self, mbarrier: int, lanes: Array) -> None:
-        """The subgroups of a mask have waited for the phase of an mbarrier that ended last."""
+    def learn(self, mbarrier: int, lanes: Array) -> bool:
+        """The subgroups of a mask have waited for the phase of an mbarrier that ended last.
+
+        Gives whether they knew that the phase before has ended: else, in another order of the
+        subgroups, they see the end of one before that, which looks the same.
+        """
         here = np.unique(self.subgroup_of[lanes])
+        # An mbarrier's time is how many of its phases have ended, and one.
+        knew = bool((self.known[here, mbarrier] >= self.now[mbarrier] - 2).all())
         if mbarrier in self._ended:
             self.known[here] = np.maximum(self.known[here], self._ended[mbarrier])
         waited = self._waited.setdefault(mbarrier, np.zeros_like(self.now))
         waited[here] = self.now[here]
+        return knew
 
 
 class _Record:
@@ -116,10 +133,24 @@ class _Record:
 
     def __init__(self, clocks: Clocks, units: int) -> None:
         self._clocks = clocks
-        shape = (len(clocks.now), units)
+        self._units = units
+        self._clear()
+        clocks.keep(self)
+
+    def _clear(self) -> None:
+        shape = (len(self._clocks.now), self._units)
         self._time = np.zeros(shape, np.int32)  # 0 is before all
         self._who = np.zeros(shape, np.int32)
         self._is_empty = True
+
+    def add_row(self) -> None:
+        """A row for what is new among the clocks."""
+        if self._is_empty:
+            self._clear()
+        else:
+            self._time, self._who = (
+                np.pad(rows, ((0, 1), (0, 0))) for rows in (self._time, self._who)
+            )
 
     def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
         """Which units another instance accessed, or any one, that the lanes do not know of."""

@@ -23,7 +23,9 @@ class Copy:
 class Mbarrier:
     """An mbarrier: how many phases have ended, and what is missing to this one's end."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, location: Location) -> None:
+        self.location = location
+        """Where the kernel made it."""
         self.count = self.missing = count
         """Arrivals of a phase, and those that this one lacks."""
         self.ended = self.expected = self.come = 0
@@ -51,6 +53,20 @@ class Mbarrier:
         return (
             f"{told}{self.come} bytes have come of {self.expected} {expected} in phase "
             f"{self.ended} of an mbarrier"
+        )
+
+    def unseen(self) -> str:
+        """What a phase that has just ended does to who waited for the one before, in words."""
+        return (
+            f"may end phase {self.ended - 1} of an mbarrier before all who wait for the one before "
+            "have seen its end"
+        )
+
+    def unsure(self) -> str:
+        """What those do who do not know which phase they have waited for, in words."""
+        return (
+            f"may take the end of phase {self.ended - 3} of an mbarrier for that of phase "
+            f"{self.ended - 1}: it does not know that the one between has ended"
         )
 
 

@@ -15,10 +15,9 @@ from quod.frozen import frozen
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_run import Mask, Run
-from quod.kernel.ir import Kernel, Op
+from quod.kernel.ir import Op
 from quod.kernel.roles import Roles
 from quod.kernel.semantics import Array
-from quod.kernel.types import pointer, u64
 
 _WORKGROUP = 0
 """The barrier of all instances."""
@@ -51,21 +50,12 @@ class _Part:
         return not self.is_done and (self.waiting is None or self.waiting.is_over())
 
 
-def count_mbarriers(kernel: Kernel) -> int:
-    """At most so many mbarriers a kernel may make."""
-    return sum(
-        int(op.attributes["count"])
-        for op in kernel.block.ops
-        if op.definition.declares == "shared" and op.results[0].type == pointer(u64, "shared")
-    )
-
-
 class Parts:
     """The parts of a workgroup while they run."""
 
-    def __init__(self, run: Run, roles: Roles, mbarriers: int) -> None:
+    def __init__(self, run: Run, roles: Roles) -> None:
         self._run, self.first_instance = run, roles.first_instance
-        self.clocks = Clocks(run.lanes, run.subgroup_size, mbarriers)
+        self.clocks = Clocks(run.lanes, run.subgroup_size)
         self._parts = [_Part(Mask(own)) for own in roles.parts()]
         self._back = threading.Semaphore(0)
         self._here: dict[int, Array] = {}

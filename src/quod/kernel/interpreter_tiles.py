@@ -77,7 +77,7 @@ def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
         room = run.buffers[key[0]]
         assert isinstance(room, SharedBuffer)
         room.make_mbarrier(key[2], crowd.first, run.place(op.location))
-        made = run.tiles.barriers[key] = Mbarrier(count)
+        made = run.tiles.barriers[key] = Mbarrier(count, op.location)
         if run.parts is not None:
             made.clock = run.parts.clocks.begin_mbarrier(crowd.first)
 
@@ -143,11 +143,7 @@ def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
 
         def is_over() -> bool:
             if barrier.settle() and parts is not None and not parts.clocks.end_phase(barrier.clock):
-                raise error_of(
-                    op, run, crowd.group,
-                    f"may end phase {barrier.ended - 1} of an mbarrier before all who wait for the "
-                    "one before have seen its end",
-                )  # fmt: skip
+                raise error_of(op, run, crowd.group, barrier.unseen())
             return barrier.ended % 2 != parity
 
         def never() -> InterpreterError:
@@ -155,7 +151,8 @@ def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
 
         if parts is not None:
             parts.wait(is_over, never)
-            parts.clocks.learn(barrier.clock, lanes)
+            if not parts.clocks.learn(barrier.clock, lanes):
+                raise error_of(op, run, crowd.group, barrier.unsure())
         elif not is_over():
             raise never()
         for copy in barrier.copies:
@@ -266,13 +263,19 @@ def _check_map(
 
 
 def check_arrived(run: Run) -> None:
-    """InterpreterError for a copy to memory of workgroups that have ended."""
+    """InterpreterError for a copy to memory of workgroups that have ended, or for a last phase of
+    an mbarrier that may end before those have seen the one before who wait for it."""
     for (_, group, _), barrier in run.tiles.barriers.items():
         for copy in barrier.copies:
             raise InterpreterError(
                 f"workgroup {run.first + group} ends while this tile is on its way to it; "
                 "k.mbarrier_wait waits for it",
                 copy.location,
+            )
+        clocks = None if run.parts is None else run.parts.clocks
+        if clocks is not None and barrier.settle() and not clocks.end_phase(barrier.clock):
+            raise InterpreterError(
+                f"workgroup {run.first + group} {barrier.unseen()}", barrier.location
             )
 
 

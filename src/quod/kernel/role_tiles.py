@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from quod.kernel.errors import VerificationFailure
-from quod.kernel.ir import Kernel, Op
+from quod.kernel.ir import Kernel, Op, walk
 from quod.kernel.machine import Capability
 from quod.kernel.registers import at_entry
-from quod.kernel.roles import Roles
+from quod.kernel.roles import Roles, is_waiting
 from quod.kernel.semantics import Array
 from quod.kernel.tile_ops import WARPGROUP
 from quod.kernel.value import Value
@@ -24,7 +24,8 @@ def check_roles(kernel: Kernel, roles: Roles) -> None:
     """VerificationFailure for what a role asks that its instances do not suffice for.
 
     As many arrive at the mbarriers of an array as a phase of one waits for; products and registers
-    are of whole warpgroups; each instance is given registers once, at most as many as there are.
+    are of whole warpgroups; each instance is given registers once, at most as many as there are,
+    which others have given up before they wait.
     """
     parts = roles.parts()
     for op, lanes in roles.come.items():
@@ -117,14 +118,28 @@ def _arrivals(kernel: Kernel, op: Op, lanes: Array) -> int:
     return 1 if op.definition.arrives == "one" else int(lanes.sum()) // kernel.subgroup_size
 
 
+def _waits(op: Op) -> bool:
+    """Whether instances stay there until others have done something."""
+    if op.name == "call":
+        return any(map(_waits, walk(op.attributes["function"].block)))
+    return op.name in ("barrier", "mbarrier_wait") or is_waiting(op)
+
+
 def _check_registers(kernel: Kernel, roles: Roles) -> None:
     entry = at_entry(kernel.workgroup_size, kernel.resident)
+    everyone = np.ones(kernel.workgroup_size, np.bool_)
     given = np.full(kernel.workgroup_size, entry)
     known = np.zeros(kernel.workgroup_size, np.bool_)
+    waited = np.zeros(kernel.workgroup_size, np.bool_)
     last: Op | None = None
-    for op, lanes in roles.come.items():
+    for op in walk(kernel.block):
+        if _waits(op):
+            lanes = roles.come.get(op, everyone)
+            # Before all of it everyone may wait for everyone.
+            waited |= lanes & (last is not None or not lanes.all())
         if op.name != "registers":
             continue
+        lanes = roles.come[op]
         if op in roles.under:
             raise VerificationFailure(
                 f"registers under the {roles.under[op].name} of line "
@@ -134,6 +149,12 @@ def _check_registers(kernel: Kernel, roles: Roles) -> None:
         if (known & lanes).any():
             raise VerificationFailure(
                 "some instances are given registers twice; a role says once how many it has",
+                op.location,
+            )
+        if op.attributes["count"] < entry and (waited & lanes).any():
+            raise VerificationFailure(
+                "registers are given up here behind a wait, for others who may wait for these "
+                "registers; a role says how many it has before it waits for anybody",
                 op.location,
             )
         known |= lanes

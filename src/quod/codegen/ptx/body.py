@@ -59,6 +59,9 @@ class Module(Protocol):
     def has_roles(self) -> bool:
         """Whether subgroups of the kernel go their own ways."""
 
+    stores_to_tiles: bool
+    """Whether instances may store to shared memory that copies or products of tiles reach too."""
+
     def makes_roles(self, op: Op) -> bool:
         """Whether it is a branch of which each warp takes one side."""
 

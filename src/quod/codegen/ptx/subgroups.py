@@ -24,12 +24,22 @@ def _left_out(body: BodyEmitter, op: Op) -> None:
     """Only devices that interpret kernels print and check."""
 
 
+def tell_tiles(body: BodyEmitter) -> None:
+    """What this thread stored comes before what is done with tiles behind the barrier, or copy,
+    that follows. Copies and products reach memory another way, which barriers alone do not order.
+    """
+    if body.module.stores_to_tiles:
+        body.line("fence.proxy.async.shared::cta;")
+
+
 def _barrier(body: BodyEmitter, op: Op) -> None:
+    tell_tiles(body)
     body.line("bar.sync 0;")
 
 
 def _named_barrier(instruction: str) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
+        tell_tiles(body)
         body.line(f"bar.{instruction} {op.attributes['number']}, {op.attributes['count']};")
 
     return rule

@@ -10,6 +10,7 @@ import math
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.memory import address_of
+from quod.codegen.ptx.subgroups import tell_tiles
 from quod.codegen.ptx.types import register_kind
 from quod.kernel.ir import Op
 from quod.kernel.tile_ops import LINE
@@ -36,6 +37,7 @@ def _first_of_warp(body: BodyEmitter) -> str:
 
 def _gather_warp(body: BodyEmitter) -> None:
     """What threads of a warp did comes before what one of them tells."""
+    tell_tiles(body)
     body.line("bar.warp.sync 0xffffffff;")
 
 
@@ -46,6 +48,7 @@ def _cluster_rank(body: BodyEmitter, op: Op) -> None:
 
 def _cluster_barrier(body: BodyEmitter, op: Op) -> None:
     body.require(op, _SINCE, 90)
+    tell_tiles(body)
     if body.module.kernel.cluster == 1:
         body.line("bar.sync 0;")
         return
@@ -106,6 +109,7 @@ def _copy_tile(body: BodyEmitter, op: Op) -> None:
         everyone = body.shared_result("h", "mov.b16", str((1 << body.module.kernel.cluster) - 1))
         mask = f", {everyone}"
     target, barrier = (address_of(body, *place).text() for place in ((shared, to), (bars, bar)))
+    tell_tiles(body)
     source = f"[{body.get(tensor_map)}, {{{start}}}]"
     body.line(
         f"{_first(body, op)} cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier"

@@ -216,7 +216,7 @@ def _nothing(instruction: Instruction, operands: Operands) -> Code:
 def fence(instruction: Instruction, operands: Operands) -> Code:
     """membar and fence: accesses happen in the order of the text here."""
     match instruction.opcode[1:]:
-        case ("mbarrier_init", "release", "cluster"):
+        case ("mbarrier_init", "release", "cluster") | ("proxy", "async", "shared:cta"):
             operands.count(0)
             return _nothing(instruction, operands)
         case ("proxy", "tensormap:generic", "acquire", "sys"):

@@ -42,7 +42,7 @@ class Run:
         self._size = width * count
         self._count = count
         self.live = np.ones(self._size, np.bool_)
-        clocks = Clocks(width, 32, program.mbarriers) if program.has_roles else None
+        clocks = Clocks(width, 32) if program.has_roles else None
         self.memory = Memory(
             buffers, shared_bytes, program.granule, first, count, width, program.private_bytes,
             clocks,

@@ -103,7 +103,6 @@ class Program:
         self.entry = self._decode(self.module.entry)
         opcodes = [each.opcode[:2] for each in self.module.entry.instructions]
         self.has_tiles = any(opcode[0] in ("mbarrier", "wgmma") for opcode in opcodes)
-        self.mbarriers = opcodes.count(("mbarrier", "init"))
         self.has_roles = self.has_tiles or any(block.named for block in self.entry.blocks)
 
     def function(self, name: str) -> Decoded | None:

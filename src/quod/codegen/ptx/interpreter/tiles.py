@@ -83,7 +83,7 @@ class Tiles:
             raise self.error(instruction, lane, f"makes an mbarrier at {address}, which is none")
         place = self.memory.place(instruction.location)
         self.memory.shared.make_mbarrier(address - SHARED_START, lane, place)
-        made = self._barriers[address] = Mbarrier(count)
+        made = self._barriers[address] = Mbarrier(count, instruction.location)
         made.clock = self.clocks.begin_mbarrier(lane)
 
     def barrier(self, instruction: Instruction, address: int, lanes: Array) -> Mbarrier:
@@ -116,11 +116,7 @@ class Tiles:
     def _has_ended(self, poll: Poll, address: int, parity: int, lanes: Array) -> bool:
         barrier = self.barrier(poll.instruction, address, lanes)
         if barrier.settle() and not self.clocks.end_phase(barrier.clock):
-            raise self.error(
-                poll.instruction, int(lanes[0]),
-                f"may find phase {barrier.ended - 1} of an mbarrier ended before all who wait for "
-                "the one before have seen its end",
-            )  # fmt: skip
+            raise self.error(poll.instruction, int(lanes[0]), barrier.unseen())
         return barrier.ended % 2 != parity
 
     def over(self, poll: Poll, frame: Frame, mask: Array) -> Array:
@@ -143,7 +139,8 @@ class Tiles:
         for address, _, who in poll.asked(frame, mask):
             lanes = np.flatnonzero(who)
             barrier = self.barrier(poll.instruction, address, lanes)
-            self.clocks.learn(barrier.clock, lanes)
+            if not self.clocks.learn(barrier.clock, lanes):
+                raise self.error(poll.instruction, int(lanes[0]), barrier.unsure())
             for copy in barrier.copies:
                 copy.arrive()
             barrier.copies.clear()
@@ -266,12 +263,15 @@ class Tiles:
         self._readings = going
 
     def check(self) -> None:
-        """InterpreterError for a copy to memory of a workgroup that has ended."""
+        """InterpreterError for a copy to memory of a workgroup that has ended, or for a last phase
+        of an mbarrier that may end before those have seen the one before who wait for it."""
         for barrier in self._barriers.values():
             for copy in barrier.copies:
                 raise self.memory.place(copy.location).error(
                     0, "ends while this tile is on its way to it"
                 )
+            if barrier.settle() and not self.clocks.end_phase(barrier.clock):
+                raise self.memory.place(barrier.location).error(0, barrier.unseen())
 
 
 def _swizzled(at: Array) -> Array:
