@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -165,6 +166,25 @@ def test_a_claim_that_waits_has_the_work_of_the_transaction_in_which_it_comes(
         queue.close()
         with pytest.raises(UnavailableError):
             waits.result(60)
+
+
+def test_a_claim_that_is_interrupted_takes_nothing(on_sqlite: Place) -> None:
+    """Else work would be lost with it, and its key be blamed."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    queue = on_sqlite.open()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            queue.claim("w", wait=60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    job = submitted(queue)
+    assert queue.job(job.id).state is JobState.QUEUED
+    assert claimed(queue).token == 1
 
 
 def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transaction(
