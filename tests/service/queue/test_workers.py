@@ -13,7 +13,7 @@ import pytest
 
 from quod.errors import InputError
 from quod.service.errors import LeaseLostError, UnavailableError
-from quod.service.queue import JobQueue, JobState, Lease, Outcome, open_queue
+from quod.service.queue import Job, JobQueue, JobState, Lease, Outcome, open_queue
 from quod.service.queue.operations.claim import Request
 from quod.service.queue.operations.sweep import running
 from quod.service.queue.writer import Call
@@ -200,9 +200,10 @@ def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transacti
         return look(tx, requests)
 
     def submitted(**given: Any) -> Any:
-        return queue.begin_submit(
-            [request(**given)], lambda job: queue.watch_end(job.id, told.append) and None
-        )
+        def watch(job: Job) -> None:
+            queue.watch_end(job.id, told.append)
+
+        return queue.begin_submit([request(**given)], watch)
 
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(queue.claim, "w", wait=60)
