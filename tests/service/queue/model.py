@@ -62,6 +62,15 @@ Held = tuple[int, int, int]
 """A job's place in the list, a partition and a token."""
 
 
+@dataclass(eq=False)
+class Waiting:
+    """A claim that waits, and what it is given."""
+
+    keys: list[str] | None
+    most: int
+    found: list[Held] = field(default_factory=list)
+
+
 class Model:
     """What a queue would be without crashes, disks and threads."""
 
@@ -69,6 +78,7 @@ class Model:
         self.limits = limits
         self.jobs: list[ModelJob] = []
         self.keys: dict[str, Key] = {}
+        self.claims: list[Waiting] = []
         self.now = 0.0
         self.seen: dict[tuple[int, int, int, int], float] = {}
 
@@ -122,6 +132,13 @@ class Model:
                 job.events.append("started")
                 found.append((at, number, part.token))
         return found
+
+    def serve(self) -> None:
+        """Gives claims that wait what there is, in the order of their coming."""
+        for claim in tuple(self.claims):
+            claim.found = self.claim(claim.keys, claim.most)
+            if claim.found:
+                self.claims.remove(claim)
 
     def held(self, held: Held) -> tuple[ModelJob, Part]:
         at, number, token = held
@@ -230,6 +247,7 @@ class Model:
         limits = self.limits
         old = [one for one, since in self.seen.items() if self.now - since >= limits.lease_seconds]
         self.lose_all(old, blamed=True)
+        self.serve()
         for job in self.jobs:
             deadline = job.given.deadline
             if not job.state.ended and deadline is not None and deadline <= self.now:
@@ -239,7 +257,7 @@ class Model:
 
     def reopen(self, *, shared: bool) -> None:
         """The process ended and began anew; where it was alone, so did its workers."""
-        self.seen = {}
+        self.seen, self.claims = {}, []
         if not shared:
             self.lose_all(self.running(), blamed=False)
 

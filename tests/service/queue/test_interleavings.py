@@ -18,9 +18,11 @@ from hypothesis.stateful import (
 )
 
 from quod.errors import ServiceError
-from quod.service.errors import NotFoundError
+from quod.service.errors import NotFoundError, UnavailableError
 from quod.service.queue import JobState, Lease, Limits, Outcome, Quota, Submission
-from tests.service.queue.model import Held, Model
+from quod.service.queue.operations.claim import Request
+from quod.service.queue.writer import Call
+from tests.service.queue.model import Held, Model, Waiting
 from tests.service.queue.places import DIGESTS, Place
 
 LIMITS: dict[str, Any] = {
@@ -43,6 +45,7 @@ REQUESTS = st.fixed_dictionaries(
         "priority": st.integers(0, 2),
         "deadline": st.sampled_from([None, None, None, -1.0, 5.0, 30.0]),
         "partitions": st.integers(1, 3),
+        "as_row": st.booleans(),
     }
 )
 ANY = st.integers(0, 1 << 16)
@@ -61,6 +64,7 @@ class Interleaving(RuleBasedStateMachine):
         self.model.now = self.place.clock.now
         self.ids: list[str] = []
         self.leases: list[tuple[Held, Lease]] = []
+        self.waiting: list[tuple[Waiting, Call]] = []
 
     def teardown(self) -> None:
         if hasattr(self, "place"):
@@ -86,8 +90,11 @@ class Interleaving(RuleBasedStateMachine):
         for request in requests:
             deadline = request["deadline"]
             absolute = None if deadline is None else self.model.now + deadline
-            payload = self.queue.spool.write(b"secret")
-            given.append(Submission(**request | {"deadline": absolute, "payload": payload}))
+            if request.pop("as_row") and self.queue.most_body:
+                own: dict[str, Any] = {"body": b"secret"}
+            else:
+                own = {"payload": self.queue.spool.write(b"secret")}
+            given.append(Submission(**request | {"deadline": absolute} | own))
         for one, found in zip(given, self.queue.submit_many(given), strict=True):
             refusal, at = None, -1
             try:
@@ -111,6 +118,43 @@ class Interleaving(RuleBasedStateMachine):
             (self.ids[at], number, token) for at, number, token in wanted
         ]
         self.leases += zip(wanted, found, strict=True)
+
+    @precondition(lambda self: self.database is None)
+    @rule(keys=st.none() | st.lists(KEYS, max_size=2, unique=True), most=st.integers(1, 3))
+    def wait_for_work(self, keys: list[str] | None, most: int) -> None:
+        """Of several processes it cannot be said who comes first."""
+        claim = Waiting(keys, most)
+        call = Call("claim", Request("w", keys and tuple(keys), most), waits=True)
+        self.model.claims.append(claim)
+        self.waiting.append((claim, call))
+        self.queue._writer.put(call)
+
+    @precondition(lambda self: self.model.claims)
+    @rule(at=ANY)
+    def withdraw(self, at: int) -> None:
+        claim = self.model.claims.pop(at % len(self.model.claims))
+        [own] = [one for one in self.waiting if one[0] is claim]
+        self.waiting.remove(own)
+        assert self.queue._writer.withdraw(own[1]).leases == []
+
+    def serve(self) -> None:
+        """Claims that wait have what came; the others wait on, or end with the queue."""
+        self.model.serve()
+        for own in tuple(self.waiting):
+            claim, call = own
+            if claim.found:
+                found = call.future.result(60).leases
+                assert [(one.job, one.partition, one.token) for one in found] == [
+                    (self.ids[at], number, token) for at, number, token in claim.found
+                ]
+                assert all(one.body in (b"", b"secret") for one in found)
+                self.leases += zip(claim.found, found, strict=True)
+            elif claim in self.model.claims:
+                assert not call.future.done()
+                continue
+            else:
+                assert isinstance(call.future.exception(60), UnavailableError)
+            self.waiting.remove(own)
 
     @precondition(lambda self: self.leases)
     @rule(at=ANY, stage=st.sampled_from(["", "msm", "ntt"]))
@@ -188,6 +232,7 @@ class Interleaving(RuleBasedStateMachine):
     def the_same(self) -> None:
         if not hasattr(self, "queue"):
             return
+        self.serve()
         for job_id, job in zip(self.ids, self.model.jobs, strict=True):
             if job.collected:
                 with pytest.raises(NotFoundError):
@@ -213,7 +258,7 @@ class Interleaving(RuleBasedStateMachine):
         assert sum(status.payload_bytes.values()) == len(live) * len(b"secret")
         assert status.kept == sum(not job.collected for job in self.model.jobs)
         # Witnesses are there for as long as they are needed, and not longer.
-        assert len(self.place.files()) == len(live)
+        assert len(self.place.files()) == sum(job.given.payload != "" for job in live)
 
 
 def test_both_stores_are_the_model(store: str | None) -> None:

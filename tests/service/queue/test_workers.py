@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,7 +13,7 @@ import pytest
 
 from quod.errors import InputError
 from quod.service.errors import LeaseLostError, UnavailableError
-from quod.service.queue import JobQueue, JobState, Lease, Outcome, open_queue
+from quod.service.queue import Job, JobQueue, JobState, Lease, Outcome, open_queue
 from quod.service.queue.operations.claim import Request
 from quod.service.queue.operations.sweep import running
 from quod.service.queue.writer import Call
@@ -164,6 +166,75 @@ def test_a_claim_that_waits_has_the_work_of_the_transaction_in_which_it_comes(
         queue.close()
         with pytest.raises(UnavailableError):
             waits.result(60)
+
+
+def test_a_claim_that_is_interrupted_takes_nothing(on_sqlite: Place) -> None:
+    """Else work would be lost with it, and its key be blamed."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    queue = on_sqlite.open()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            queue.claim("w", wait=60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    job = submitted(queue)
+    assert queue.job(job.id).state is JobState.QUEUED
+    assert claimed(queue).token == 1
+
+
+def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transaction(
+    on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its deadline may pass before a claim that waits sees it, or the one before be the same."""
+    queue = on_sqlite.open()
+    operations: Any = queue._writer._operations
+    look, told = operations["claim"], list[Any]()
+
+    def late(tx: Any, requests: Sequence[Any]) -> Sequence[Any]:
+        on_sqlite.clock.now += 2.0
+        return look(tx, requests)
+
+    def submitted(**given: Any) -> Any:
+        def watch(job: Job) -> None:
+            queue.watch_end(job.id, told.append)
+
+        return queue.begin_submit([request(**given)], watch)
+
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(queue.claim, "w", wait=60)
+        eventually(lambda: queue._writer._waiting)
+        with monkeypatch.context() as patched:
+            patched.setitem(operations, "claim", late)
+            [expired] = submitted(deadline=on_sqlite.clock.now + 1.0).result()
+            eventually(lambda: told)
+        assert told == [queue.outcome(expired.id)]
+        assert told[0][0].state is JobState.EXPIRED
+        submitted(idempotency_key="x").result()
+        [lease] = waits.result(60)
+    told.clear()
+    entered, leave = threading.Event(), threading.Event()
+
+    def held(tx: Any, given: Any) -> Any:
+        entered.set()
+        assert leave.wait(60)
+        return [None] * len(given)
+
+    monkeypatch.setitem(operations, "hold", held)
+    queue._writer.put(Call("hold", None))
+    assert entered.wait(60)
+    # In one transaction, in which the job is looked for before it ends.
+    again = submitted(idempotency_key="x")
+    end = queue.begin_finish([(lease, b"result")])
+    leave.set()
+    assert again.result()[0].state is JobState.RUNNING
+    assert end() == [None]
+    eventually(lambda: len(told) == 2)
+    assert told == [queue.outcome(lease.job)] * 2
 
 
 def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:

@@ -50,6 +50,8 @@ class FakeStore:
         self.committed.append(written)
         return found, written.changes
 
+    def tell(self, changes: Changes) -> None: ...
+
     def close(self) -> None: ...
 
 

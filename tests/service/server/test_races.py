@@ -11,7 +11,7 @@ import pytest
 
 from quod.errors import QuodError
 from quod.service.client import Client, ProofRequest
-from quod.service.errors import AlreadyExistsError, UnavailableError
+from quod.service.errors import AlreadyExistsError, NotFoundError, UnavailableError
 from quod.service.queue import JobState, open_queue
 from tests.service.server.conftest import Start
 
@@ -58,6 +58,27 @@ def test_one_idempotency_key_many_times_at_once(start: Start, size: int) -> None
     files = list((Path(server.config.data) / "spool").iterdir())
     rows = server.queue._store.read(lambda tx: tx.rows("SELECT job FROM payload"))
     assert (len(files), len(rows)) == ((0, 1) if size == 100 else (1, 0))
+
+
+def test_the_end_of_a_job_is_told_to_its_own_client(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who names a job that is not his learns nothing, though it ends while he asks."""
+    server = start()
+    with server.client() as client:
+        job = client.prove(_wanted(100), timeout=60)
+        found = server.queue.outcome(job.id)
+
+        def ends(_: str, callback: Callable[[object], None]) -> Callable[[], None]:
+            callback(found)
+            return lambda: None
+
+        monkeypatch.setattr(server.queue, "watch_end", ends)
+        assert client.wait(job.id, timeout=60) == job
+        number, _, nonce = job.id.partition("-")
+        for other in (f"{number}-{nonce[::-1]}", f"{number}-{'0' * len(nonce)}"):
+            with pytest.raises(NotFoundError):
+                client.wait(other, timeout=60)
 
 
 def test_what_was_taken_while_the_server_ended_is_there(start: Start, tmp_path: Path) -> None:

@@ -199,6 +199,25 @@ def test_work_that_is_alone_is_carried_by_one_thread() -> None:
     assert failed == []
 
 
+def test_what_cannot_be_ended_keeps_no_place(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+
+    def do(group: Group) -> None:
+        if names(group) != "c":
+            raise ValueError
+        done.append(names(group))
+
+    def failed(*_: object) -> None:
+        raise OSError
+
+    own = Line([Step("read", do, 1, 1)], failed)
+    for name in "abc":
+        own.put(work(name))
+    own.close()
+    assert done == ["c"]
+    assert caplog.text.count("a work could not be ended") == 2
+
+
 @pytest.mark.parametrize("lease", [{"token": 2}, {"attempt": 2, "token": 2}])
 def test_what_goes_with_none_waits_for_no_company(lease: dict[str, int]) -> None:
     """What the device computes may hang, and be given up."""

@@ -6,7 +6,9 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,10 @@ import pytest
 
 from quod.errors import InputError
 from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
-from quod.service.queue import Job, JobState, Outcome
+from quod.service.queue import Job, JobState, Lease, Outcome, Spool
 from quod.service.worker.pool import Stage, StageRecord, WorkerState
 from quod.service.worker.process.channel import Answer, Channel, parts_of
-from quod.service.worker.process.child import Records
+from quod.service.worker.process.child import Records, RemoteJobs
 from quod.service.worker.process.codec import decode_error, encode_error, status_of
 from quod.service.worker.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
@@ -129,6 +131,33 @@ def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     assert quick.queue.status().jobs == {}
 
 
+def test_what_a_dead_worker_has_not_seen_is_not_blamed(
+    quick: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim of it that is under way is given work: nobody has tried that."""
+    pool = started(quick)
+    supervisor = pool._workers["cpu"]
+    claim, entered, leave = supervisor._jobs.claim, threading.Event(), threading.Event()
+
+    def late(**given: Any) -> list[Lease]:
+        entered.set()
+        assert leave.wait(SECONDS)
+        return claim(**given)
+
+    eventually(lambda: pool.ready)
+    monkeypatch.setattr(supervisor._jobs, "claim", late)
+    assert entered.wait(SECONDS)
+    process = supervisor.process_id
+    assert process is not None
+    os.kill(process, signal.SIGKILL)
+    eventually(lambda: supervisor._channel is None)
+    job = quick.submit()
+    leave.set()
+    assert quick.ended(job).state is JobState.SUCCEEDED
+    outcomes = [one.outcome for one in quick.queue.attempts(job.id)]
+    assert outcomes == [Outcome.RELEASED, Outcome.SUCCEEDED]
+
+
 _HANGS = """
 import os, sys, threading
 from quod.service.worker.process.child import main
@@ -189,19 +218,27 @@ def test_a_worker_ends_with_the_server(tmp_path: Path) -> None:
     assert child.wait(SECONDS) == 1
 
 
-def test_stages_of_several_are_told_at_once() -> None:
-    """Else nobody would know which of them killed its worker."""
+class Told:
+    """What is told over a channel, and the names of all that is said; `held` is waited for."""
 
-    class Told:
-        """What is told over a channel."""
+    def __init__(self) -> None:
+        self.stages: list[list[Stage]] = []
+        self.names: list[str] = []
+        self.held: threading.Event | None = None
 
-        def __init__(self) -> None:
-            self.stages: list[list[Stage]] = []
-
-        def tell(self, name: str, arguments: dict[str, list[StageRecord]]) -> None:
-            assert name == "records"
+    def tell(self, name: str, arguments: dict[str, Any]) -> None:
+        self.names.append(name)
+        if self.held is not None:
+            assert self.held.wait(SECONDS)
+        if name == "records":
             self.stages.append([one.stage for one in arguments["records"]])
 
+    def call(self, name: str, _: object) -> None:
+        self.names.append(name)
+
+
+def test_stages_of_several_are_told_at_once() -> None:
+    """Else nobody would know which of them killed its worker."""
     channel, in_hand = Told(), [1]
     records = Records(channel, lambda: in_hand[0])  # type: ignore[arg-type]
     first, second = ([StageRecord("w", job, 0, "k", stage, 0.0, 1.0) for stage in Stage]
@@ -214,10 +251,46 @@ def test_stages_of_several_are_told_at_once() -> None:
         records.add(one)
     upload = list(Stage)[: list(Stage).index(Stage.KEY) + 1]
     assert channel.stages == [[*list(Stage)[:3], *upload], [Stage.UPLOAD]]
-    records.tell()
+    # What has been computed is not to blame, though it has not ended.
     records.add(first[3])
-    records.tell()
     assert channel.stages[2:] == [[Stage.PROVE]]
+    records.tell()
+    records.add(first[4])
+    records.tell()
+    assert channel.stages[3:] == [[Stage.CHECK]]
+
+
+@pytest.mark.parametrize("end", ["fail", "lose", "release", "forget"])
+def test_stages_are_told_before_a_work_is_given_back(end: str, tmp_path: Path) -> None:
+    """Else it would count as being at the device, whoever had it next."""
+    channel = Told()
+    records = Records(channel, lambda: 1)  # type: ignore[arg-type]
+    jobs = RemoteJobs(channel, Spool(tmp_path / "spool"), 3.0, records)  # type: ignore[arg-type]
+    lease = Lease("1-0", 0, 1, 1, "k", "ann", "", 0, None, 1)
+    records.add(StageRecord("w", "1-0", 0, "k", Stage.UPLOAD, 0.0, 1.0))
+    getattr(jobs, end)(
+        lease, *{"fail": ("CODE", "why", True), "lose": ("CODE", "why")}.get(end, ())
+    )
+    assert (channel.stages, channel.names) == ([[Stage.UPLOAD]], ["records", end])
+
+
+def test_stages_are_told_in_their_order() -> None:
+    """Whoever tells them: another thread may be about to tell what came before."""
+    channel, begun = Told(), threading.Event()
+    records = Records(channel, lambda: 2)  # type: ignore[arg-type]
+    channel.held = threading.Event()
+    key, upload = (StageRecord("w", "a", 0, "k", stage, 0.0, 1.0)
+                   for stage in (Stage.KEY, Stage.UPLOAD))  # fmt: skip
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(records.add, key)
+        eventually(lambda: channel.names)
+        second = pool.submit(lambda: (begun.set(), records.add(upload)))
+        assert begun.wait(SECONDS)
+        eventually(lambda: second.running() and records._untold)
+        channel.held.set()
+        first.result(SECONDS)
+        second.result(SECONDS)
+    assert channel.stages == [[Stage.KEY], [Stage.UPLOAD]]
 
 
 def test_handlers_that_are_prompt_begin_in_the_order_of_the_messages() -> None:

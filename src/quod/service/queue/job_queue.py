@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from types import TracebackType
@@ -449,6 +450,12 @@ class JobQueue:
             return future.result(seconds)
         except TimeoutError:
             return self._writer.withdraw(call)
+        except BaseException:
+            # Where the thread was interrupted, nobody has what it is given meanwhile.
+            with suppress(Exception):
+                for lease in self._writer.withdraw(call).leases:
+                    self.release(lease)
+            raise
 
     def _settle(self, report: Report) -> Job:
         return _or_raise(self._writer.do("settle", report))

@@ -202,6 +202,8 @@ class Writer:
             self._empty = False
         for call, outcome in outcomes:
             self._answer(call, outcome)
+        # Who has watched a job since it was taken hears of what that transaction did with it, too.
+        self._store.tell(changes)
         if WORK in changes.topics and self._waiting and attempt > 1:
             again, self._waiting = self._waiting, []
             self._write(again)

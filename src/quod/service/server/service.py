@@ -124,25 +124,27 @@ class ProvingService:
         self, client: Client, job: Job | str, changes: Changes, timeout: float | None
     ) -> FoundJob:
         """A job at its end. One that was watched since it was taken need not be looked at before,
-        if nobody else has the queue."""
+        if nobody else has the queue; of any other a look says first whether it is the client's."""
         most = self.limits.wait_seconds
         limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
         with self.waits.one(client.name):
+            found: tuple[Job, list[bytes]] | None = None
             left = limit - time.monotonic()
             if isinstance(job, Job):
                 if changes.watching and self._in_file and not job.state.ended and left > 0:
                     await changes.next(min(left, LOOK_AGAIN_SECONDS))
+                    found = changes.outcome
                 job = job.id
             if not changes.watching:
                 changes.watch(job)
             while True:
-                found = changes.outcome
                 if found is None:
                     found = await self.look(partial(self._look, client, job))
                 left = limit - time.monotonic()
                 if found[0].state.ended or left <= 0:
                     return FoundJob(found[0], tuple(result.decode() for result in found[1]))
                 await changes.next(min(left, LOOK_AGAIN_SECONDS))
+                found = changes.outcome
 
     def _look(self, client: Client, job: str) -> tuple[Job, list[bytes]]:
         """A job with its results, if it has any."""

@@ -8,6 +8,7 @@ before it, and in the end the claims.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,8 @@ from quod.service.worker.work import Work
 
 # How often a step that waits to begin looks whether what it waits for has been given up.
 _LOOK_SECONDS = 0.5
+
+_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -127,8 +130,16 @@ class Line:
         except BaseException as error:
             for work in group:
                 if not work.ended:
-                    self._failed(work, error)
+                    self._fail(work, error)
         return [work for work in group if not work.ended]
+
+    def _fail(self, work: Work, error: BaseException) -> None:
+        try:
+            self._failed(work, error)
+        except BaseException:
+            # Its place is for others, and the end of the line does not wait for it.
+            work.ended = True
+            _log.exception("a work could not be ended")
 
     def _enter(self, at: int) -> bool:
         """Takes a place at a step for which nothing waits, if there is one."""

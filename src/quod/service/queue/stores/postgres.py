@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from quod.errors import InputError, ServiceError
 from quod.service.errors import StorageFullError, UnavailableError
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
-from quod.service.queue.signals import Signals, Topic
+from quod.service.queue.signals import Signals
 from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.stores.pool import Pool
 from quod.service.queue.stores.store import UndoneError
@@ -119,8 +119,14 @@ class PostgresStore:
             transaction = PostgresTransaction(self._writer, self._stripe)
             with self._writer.transaction():
                 found = work(transaction)
-            self._tell(self._writer, sorted(transaction.changes.topics))
         return found, transaction.changes
+
+    def tell(self, changes: Changes) -> None:
+        topics = sorted(changes.topics)
+        for first in range(0, len(topics), _TOPICS_AT_ONCE):
+            told = " ".join(f"{topic:x}" for topic in topics[first : first + _TOPICS_AT_ONCE])
+            # It is committed: who waits looks again by itself if this fails.
+            self._notify(told)
 
     def read(self, work: Callable[[PostgresTransaction], T]) -> T:
         with self._errors(), self._pool.connection() as connection:
@@ -136,7 +142,8 @@ class PostgresStore:
         self._closed.set()
         self._pool.close()
         if self._writer is not None:
-            self._wake_listener(self._writer)
+            # The listener wakes, and finds the queue closed.
+            self._notify("")
             self._writer.close()
         self._listener.join()
 
@@ -189,16 +196,10 @@ class PostgresStore:
                     tx.run(statement)
             tx.run("UPDATE quod_queue SET version = ?", (len(MIGRATIONS),))
 
-    def _tell(self, connection: Connection, topics: Sequence[Topic]) -> None:
-        for first in range(0, len(topics), _TOPICS_AT_ONCE):
-            told = " ".join(f"{topic:x}" for topic in topics[first : first + _TOPICS_AT_ONCE])
-            # It is committed: who waits looks again by itself if this fails.
+    def _notify(self, told: str) -> None:
+        if self._writer is not None:
             with suppress(psycopg.Error):
-                connection.execute("SELECT pg_notify(%s, %s)", (self._channel, told))
-
-    def _wake_listener(self, connection: Connection) -> None:
-        with suppress(psycopg.Error):
-            connection.execute("SELECT pg_notify(%s, '')", (self._channel,))
+                self._writer.execute("SELECT pg_notify(%s, %s)", (self._channel, told))
 
     def _listen(self) -> None:
         while not self._closed.is_set():

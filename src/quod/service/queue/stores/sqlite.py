@@ -107,8 +107,10 @@ class SqliteStore:
                 # A sync takes along what is in the log before.
                 self._set_synced(True)
                 self._commit(lambda: transaction.run("UPDATE counter SET next = next"))
-        self.signals.notify(transaction.changes.topics, transaction.changes.news)
         return found, transaction.changes
+
+    def tell(self, changes: Changes) -> None:
+        self.signals.notify(changes.topics, changes.news)
 
     def _commit(self, work: Callable[[], T]) -> T:
         try:

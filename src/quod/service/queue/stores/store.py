@@ -40,12 +40,16 @@ class Store(Protocol):
         ...
 
     def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> tuple[T, Changes]:
-        """Commits what `work` does, durably, and tells who waits; or raises, and nothing is done.
+        """Commits what `work` does, durably; or raises, and nothing is done.
 
         What need not be `durable` may be lost with the machine, unless it ends a job, and never
         with the process. `UndoneError` says that it can be tried again, `StorageFullError` that the
         disk is full.
         """
+        ...
+
+    def tell(self, changes: Changes) -> None:
+        """Tells who waits of what the thread that writes has committed."""
         ...
 
     def shred(self) -> bool:

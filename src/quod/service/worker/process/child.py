@@ -10,7 +10,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from typing import Any, BinaryIO
@@ -29,6 +30,8 @@ from quod.service.worker.worker import Worker
 
 # How often the server hears of it: what it does not hear of for long is taken for dead.
 STATUS_SECONDS = 0.2
+# What tells which works are at the device, or next to come there.
+_AT_THE_DEVICE = (Stage.KEY, Stage.UPLOAD, Stage.PROVE)
 Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 
 
@@ -36,28 +39,28 @@ class Records:
     """Stages that have ended and have not been told yet, of works `in_hand`.
 
     Told at once is which of several is at the device, in case that this process dies there: with
-    one alone that is known. The rest is told after the results or with the status, for what is
-    told holds up what comes after it.
+    one alone that is known. The rest is told after the results, before a work is given back, or
+    with the status, for what is told holds up what comes after it.
     """
 
     def __init__(self, channel: Channel, in_hand: Callable[[], int]) -> None:
         self._channel, self._in_hand = channel, in_hand
-        self._lock = threading.Lock()
-        self._untold: list[StageRecord] = []
+        self._telling = threading.Lock()
+        self._untold: deque[StageRecord] = deque()
 
     def add(self, record: StageRecord) -> None:
-        with self._lock:
-            self._untold.append(record)
-        if record.stage in (Stage.KEY, Stage.UPLOAD) and self._in_hand() > 1:
+        self._untold.append(record)
+        if record.stage in _AT_THE_DEVICE and self._in_hand() > 1:
             self.tell()
 
     def tell(self) -> None:
-        """Without the server there is nobody to be told, and soon no process."""
-        with self._lock:
-            taken, self._untold = self._untold, []
-        if taken:
-            with suppress(UnavailableError):
-                self._channel.tell("records", {"records": taken})
+        """In their order, whoever tells; without the server there is nobody to be told, and soon no
+        process."""
+        with self._telling:
+            taken = [self._untold.popleft() for _ in range(len(self._untold))]
+            if taken:
+                with suppress(UnavailableError):
+                    self._channel.tell("records", {"records": taken})
 
 
 class RemoteJobs:
@@ -103,15 +106,21 @@ class RemoteJobs:
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
         given = {"lease": _named(lease), "code": code, "message": message, "retry": retry}
-        self._channel.call("fail", given)
+        self._give_back("fail", given)
 
     def lose(self, lease: Lease, code: str, message: str) -> None:
-        self._channel.call("lose", {"lease": _named(lease), "code": code, "message": message})
+        self._give_back("lose", {"lease": _named(lease), "code": code, "message": message})
 
     def release(self, lease: Lease) -> None:
-        self._channel.call("release", {"lease": _named(lease)})
+        self._give_back("release", {"lease": _named(lease)})
+
+    def _give_back(self, name: str, given: Mapping[str, object]) -> None:
+        # What is told of a work that has been given back would be kept for the next one.
+        self._records.tell()
+        self._channel.call(name, given)
 
     def forget(self, lease: Lease) -> None:
+        self._records.tell()
         self._channel.tell("forget", {"lease": _named(lease)})
 
     def open(self, lease: Lease) -> BinaryIO:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -193,11 +193,14 @@ class Supervisor:
                 silent = self._watch(ended)
             except QuodError as error:
                 silent = str(error)
+            # A claim that is under way may be given more, which the process never sees.
+            with self._changed:
+                seen = set(self._leases)
             process.kill()
             code = process.wait()
             self._channel = None
             channel.close()
-        self._give_back()
+        self._give_back(seen)
         self._process = None
         if code == HUNG:
             return "its device hung"
@@ -222,19 +225,21 @@ class Supervisor:
                 return f"it said nothing for {silence:.1f} seconds"
         return ""
 
-    def _give_back(self) -> None:
-        """What a dead process had: one partition is blamed, as it ends all others if it kills."""
+    def _give_back(self, seen: Collection[Named]) -> None:
+        """What a dead process had: of what it has seen one partition is blamed, as it ends all
+        others if it kills."""
         with self._changed:
             left = list(self._leases.values())
+            known = [one for one in left if (one.job, one.partition, one.token) in seen]
             status, self._status = self._status, None
             if status is not None:
                 self._busy += status.busy_seconds
                 self._proofs += status.proofs
                 self._failures += status.failures
                 self._restarts += status.restarts
-            passed = [self._at_device.get((one.job, one.partition)) for one in left]
-        oldest = [left[passed.index(stage)] for stage in _AT_THE_DEVICE if stage in passed]
-        blamed = None if self._closing else next(iter(oldest or left), None)
+            passed = [self._at_device.get((one.job, one.partition)) for one in known]
+        oldest = [known[passed.index(stage)] for stage in _AT_THE_DEVICE if stage in passed]
+        blamed = None if self._closing else next(iter(oldest or known), None)
         for lease in left:
             try:
                 if lease is blamed:
