@@ -22,14 +22,13 @@ from quod.service.queue.checks import checked_line, checked_list, checked_name, 
 from quod.service.queue.clock import Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
-from quod.service.queue.operations.claim import Claimed, KeyChooser, Request, claim
-from quod.service.queue.operations.keys import resume, suspend
+from quod.service.queue.operations.claim import Claimed, KeyChooser, Request
 from quod.service.queue.operations.payloads import MOST_ROW_BYTES, read_payload, row_of
 from quod.service.queue.operations.rows import number_of
 from quod.service.queue.operations.rules import Rules
-from quod.service.queue.operations.settle import Renewal, Report, renew, settle
-from quod.service.queue.operations.submit import Sized, submit
-from quod.service.queue.operations.sweep import cancel
+from quod.service.queue.operations.settle import Renewal, Report
+from quod.service.queue.operations.submit import Sized
+from quod.service.queue.operations.table import OPERATIONS
 from quod.service.queue.records import (
     Attempt,
     Event,
@@ -58,30 +57,6 @@ _MOST_LEASES = 1000
 _MANY = (1 << 62) - 1
 
 
-def _for_each(work: Callable[..., None]) -> Callable[..., list[None]]:
-    """An operation of one call at a time, for calls that are rare."""
-
-    def run(tx: Any, rules: Rules, arguments: Sequence[tuple[Any, ...]]) -> list[None]:
-        for one in arguments:
-            work(tx, rules, *one)
-        return [None] * len(arguments)
-
-    return run
-
-
-_OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
-    # In this order within a transaction: what is finished makes place for what comes.
-    "settle": settle,
-    "renew": renew,
-    "cancel": cancel,
-    "suspend": _for_each(suspend),
-    "resume": _for_each(resume),
-    "submit": submit,
-    "claim": claim,
-    **SWEEPING,
-}
-
-
 class JobQueue:
     """A queue that is open; made by `open_queue`, closed by `close` or a `with` block."""
 
@@ -92,7 +67,7 @@ class JobQueue:
         self._closing, self._closed = threading.Lock(), False
         operations: dict[str, Operation] = {
             kind: lambda tx, arguments, work=work: work(tx, rules, arguments)  # type: ignore[misc]
-            for kind, work in _OPERATIONS.items()
+            for kind, work in {**OPERATIONS, **SWEEPING}.items()
         }
         self._writer = Writer(store, spool, operations)
         if store.shared:

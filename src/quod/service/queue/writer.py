@@ -225,8 +225,11 @@ class Writer:
         for at, call in enumerate(calls):
             by_kind[call.kind].append(at)
         outcomes: list[Any] = [None] * len(calls)
-        for kind, places in by_kind.items():
-            found = self._operations[kind](tx, [calls[at].argument for at in places])
+        for kind, operation in self._operations.items():
+            places = by_kind.get(kind, [])
+            if not places:
+                continue
+            found = operation(tx, [calls[at].argument for at in places])
             for at, outcome in zip(places, found, strict=True):
                 outcomes[at] = outcome
         return list(zip(calls, outcomes, strict=True))

@@ -1,0 +1,36 @@
+"""What calls of the queue do, by their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.service.queue.operations.claim import claim
+from quod.service.queue.operations.keys import resume, suspend
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.operations.settle import renew, settle
+from quod.service.queue.operations.submit import submit
+from quod.service.queue.operations.sweep import cancel
+
+
+def _for_each(work: Callable[..., None]) -> Callable[..., list[None]]:
+    """An operation of one call at a time, for calls that are rare."""
+
+    def run(tx: Any, rules: Rules, arguments: Sequence[tuple[Any, ...]]) -> list[None]:
+        for one in arguments:
+            work(tx, rules, *one)
+        return [None] * len(arguments)
+
+    return run
+
+
+OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
+    "settle": settle,
+    "renew": renew,
+    "cancel": cancel,
+    "suspend": _for_each(suspend),
+    "resume": _for_each(resume),
+    "submit": submit,
+    "claim": claim,
+}
+"""In this order within a transaction: what is finished makes place for what comes."""
