@@ -227,11 +227,11 @@ def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transacti
     monkeypatch.setitem(operations, "hold", held)
     queue._writer.put(Call("hold", None))
     assert entered.wait(60)
-    # In one transaction, in which the job is looked for before it ends.
+    # In one transaction, in which the job has ended before it is looked for.
     again = submitted(idempotency_key="x")
     end = queue.begin_finish([(lease, b"result")])
     leave.set()
-    assert again.result()[0].state is JobState.RUNNING
+    assert again.result()[0].state is JobState.SUCCEEDED
     assert end() == [None]
     eventually(lambda: len(told) == 2)
     assert told == [queue.outcome(lease.job)] * 2
