@@ -25,7 +25,7 @@ from quod.tensor.quantised import (
     dequantise,
     quantise,
 )
-from quod.tensor.quantised.batch import FEW, FEW_ON_CORES
+from quod.tensor.quantised.batch import most_vectors
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import DEQUANTISE, dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
@@ -135,7 +135,7 @@ def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
     """Two launches where there are warpgroups, but for few rows."""
     data = scaled("Q8_0", 3, 1)
     for name, element, rows, launches in (
-        ("emulated", f16, 4, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 11, 2),
+        ("emulated", f16, 6, 2), ("emulated", bf16, 130, 2), ("emulated", f32, 11, 2),
         ("emulated:ptx", f16, 130, 1), ("cpu", f16, 130, 1),
     ):  # fmt: skip
         device = open_device(name)
@@ -154,13 +154,24 @@ def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
     assert matrix.workspace_bytes(np.zeros((0, 32), np.float32), **DEQUANTISED) == 0
 
 
+def test_how_many_rows_are_few() -> None:
+    found = {
+        (name, on_cores): [most_vectors(name, element, on_cores=on_cores) for element in TYPES]
+        for name, on_cores in (("Q4_K", True), ("Q4_K", False), ("Q6_K", False), ("NF4", False))
+    }
+    assert found == {
+        ("Q4_K", True): [38, 13, 13], ("Q4_K", False): [10, 5, 5], ("Q6_K", False): [15, 6, 6],
+        ("NF4", False): [10, 5, 5],
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", ["Q4_K", "Q5_K", "Q8_0", "NF4"])
 @pytest.mark.parametrize("device_name", ["emulated", "cuda"])
 def test_few_rows_are_multiplied_as_vectors(device_name: str, name: str, element: Type) -> None:
     """A result is that of a vector, rounded once to its type."""
     with open_for_test(device_name) as device:
-        most = (FEW_ON_CORES if name == "Q4_K" else FEW)[element is f32]
+        most = most_vectors(name, element, on_cores=name == "Q4_K")
         blocks = 1 if BLOCKS[name].elements == 256 else 2
         for rows, n in ((1, 3), (most, 8), (most + 1, 8), (2, 3)):
             matrix = QuantisedMatrix(device, name, scaled(name, n, blocks))

@@ -32,13 +32,18 @@ FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
 """Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
 
-FEW, FEW_ON_CORES = (3, 10), (6, 20)
-"""Rows of 16 and of 32 bits that take as long one after the other as dequantised weights do, which
-are 31 and 97 us for 4096 x 4096 on an H200: 8.6 us each, or 4.4 on tensor cores."""
+_OF_VECTORS = {"Q4_K": (4.9, 1.9, 2.2), "Q6_K": (9.3, 3.4, 5.2)}
+_OF_OTHERS = 9.8, 4.3, 8.3
+"""How long rows take one after the other, as vectors: us of the first, and of each further one of
+16 and of 32 bits. By 4096 x 4096 on an H200, Q4_K on tensor cores; others as NF4 takes."""
+_DEQUANTISED = 31, 96
+"""How long few rows of 16 and of 32 bits take there by dequantised weights."""
+_SHARE = 0.9
+"""What vectors are to take of that at most."""
 _AT_ONCE, _BATCH = 2, 4
 """Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
 _ROWS_OF_CORES = 16
-"""Rows from which tensor cores multiply bytes. Not measured yet."""
+"""Rows from which tensor cores multiply bytes: 15 take 31 us without them, 16 take 19 with."""
 _TILE, _TILE_OF_FEW = (32, 32), (16, 32)
 """Rows of activations and of the matrix of a workgroup then."""
 _MOST = (1 << 32) - 1
@@ -59,14 +64,21 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
     return found
 
 
-def are_few(device: AnyDevice, x: Tensor, n: int, *, on_cores: bool) -> bool:
+def most_vectors(form: str, element: Type, *, on_cores: bool) -> int:
+    """Rows that are faster as vectors than by dequantised weights."""
+    slow = form == "Q4_K" and not on_cores
+    first, *further = _OF_OTHERS if slow else _OF_VECTORS.get(form, _OF_OTHERS)
+    word = int(element not in HALVES)
+    return 1 + int((_SHARE * _DEQUANTISED[word] - first) / further[word])
+
+
+def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) -> bool:
     """Whether there are so few rows that each is multiplied as a vector, on tensor cores or else,
     and those of n results begin where devices have memory begin."""
     if not device.machine(device.lanes).has(Capability.WARPGROUPS):
         return False
-    of_halves, of_words = FEW_ON_CORES if on_cores else FEW
-    few = of_halves if x.element in HALVES else of_words
-    return x.rows == 1 or (x.rows <= few and n * x.element.bytes % WIDEST == 0)
+    few = x.rows <= most_vectors(form, x.element, on_cores=on_cores)
+    return x.rows == 1 or (few and n * x.element.bytes % WIDEST == 0)
 
 
 def stored_bytes(
@@ -114,9 +126,9 @@ class Batch:
         """The type of X and of Y."""
         return self._x.element
 
-    def are_few(self, *, on_cores: bool) -> bool:
+    def are_few(self, form: str, *, on_cores: bool) -> bool:
         """Whether each row is multiplied as a vector; see `are_few`."""
-        return are_few(self._device, self._x, self._n, on_cores=on_cores)
+        return are_few(self._device, self._x, self._n, form, on_cores=on_cores)
 
     def pairs(self) -> list[tuple[Any, Any]]:
         """Each row of X with that of Y."""

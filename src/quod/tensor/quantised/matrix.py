@@ -237,7 +237,9 @@ class QuantisedMatrix:
             self._vector("x", x, self.columns)
             return 0
         given = rows(self.device, x, self.columns)
-        if plan is None and are_few(self.device, given, self.rows, on_cores=self._on_cores):
+        if plan is None and are_few(
+            self.device, given, self.rows, self.type_name, on_cores=self._on_cores
+        ):
             return 0
         return stored_bytes(self.device, given, (self.rows, self.columns), plan)
 
@@ -268,7 +270,11 @@ class QuantisedMatrix:
         self, batch: Batch, activations: str, plan: Plan | None
     ) -> tuple[tuple[Any, ...], ...]:
         """A launch for each of a few rows, where that is the fastest; else none."""
-        if activations != EXACT or plan or not batch.are_few(on_cores=self._on_cores):
+        if (
+            activations != EXACT
+            or plan
+            or not batch.are_few(self.type_name, on_cores=self._on_cores)
+        ):
             return ()
         return tuple(self._of_vector(batch.element, x, y) for x, y in batch.pairs())
 
