@@ -105,6 +105,11 @@ def test_a_bias_has_a_gradient() -> None:
     ("call", "message"),
     [
         (lambda x: ops.quantise_fp8(x)[0].float(), "^x of quantise_fp8 has no gradient, and one"),
+        (lambda x: ops.quantise_fp8(x)[1], "^x of quantise_fp8 has no gradient, and one is asked"),
+        (
+            lambda x: ops.quantise_fp8(x, scales="tensor")[1] * x,
+            "^x of quantise_fp8 has no gradient, and one is asked for$",
+        ),
         (
             lambda x: ops.dequantise_fp8(A[0], x[:, 0].contiguous()),
             "^scales of dequantise_fp8 has no gradient, and one is asked for$",

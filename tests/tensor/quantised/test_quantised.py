@@ -201,6 +201,7 @@ def test_products_in_other_layouts(name: str, lanes: int, width: int, at_once: i
         ("emulated:ptx", "Q4_K", 17, (256, 32, 2, 4)), ("emulated:ptx", "Q5_K", 3, (64, 16, 1, 2)),
         ("emulated:ptx", "Q6_K", 2, (32, 8, 3, 16)), ("emulated:ptx", "Q8_0", 17, (64, 4, 2, 8)),
         ("emulated:ptx", "NF4", 5, (32, 2, 1, 4)), ("emulated:ptx", "Q4_0", 9, (96, 1, 2, 2)),
+        ("emulated:ptx", "Q8_0", 3, (32, 1, 2, 4)), ("cpu", "Q6_K", 2, (32, 1, 1, 16)),
         ("cpu", "Q4_0", 9, (32, 2, 1, 4)),
     ],
 )  # fmt: skip

@@ -338,6 +338,11 @@ ROOM = np.zeros(512, np.uint8)
             lambda m, d: m.multiply(X, workspace=ROOM, **DEQUANTISED),
             "workspace must be of the type Buffer, not ndarray; ",
         ),
+        (lambda m, d: m.multiply(X[0], workspace=ROOM), "workspace must be of the type Buffer, "),
+        (
+            lambda m, d: m.launches(X[0], X[0, :2], workspace=ROOM),
+            "workspace must be of the type Buffer, not ndarray; ",
+        ),
         (
             lambda m, d: m.multiply(X, workspace=d.allocate(255), **DEQUANTISED),
             "workspace must have 256 bytes at least, and begin at a multiple of 16$",

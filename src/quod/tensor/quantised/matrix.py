@@ -191,9 +191,9 @@ class QuantisedMatrix:
         (docs/quantised.md). Raises `InputError` for another type or shape, and for `y` in memory
         that is read.
         """
-        plan = self._checked_plan(x, activations, plan)
+        plan, room = self._checked_plan(x, activations, plan), self._workspace(workspace)
         if self._as_bytes(activations) or is_batch(x):
-            batch, room = self._batch(x, y), self._workspace(workspace)
+            batch = self._batch(x, y)
             if not batch.empty:
                 launches = self._by_vectors(batch, activations, plan)
                 launches = launches or batch.launches(self.type_name, activations, plan, room)
@@ -219,9 +219,9 @@ class QuantisedMatrix:
         the device's memory are multiplied by fused weights. `InputError` as of `multiply`;
         `DeviceError` for such rows where `plan` says otherwise.
         """
-        plan = self._checked_plan(x, activations, plan)
+        plan, room = self._checked_plan(x, activations, plan), self._workspace(workspace)
         if self._as_bytes(activations) or is_batch(x):
-            batch, room = self._batch(x, y), self._workspace(workspace)
+            batch = self._batch(x, y)
             if batch.empty:
                 return ()
             launches = self._by_vectors(batch, activations, plan)

@@ -38,8 +38,11 @@ def _multiply(
     first = shared.first
     # Rows beyond the last are the last again, and not stored.
     wanted = [k.minimum(first + number, rows - 1) * blocks_per_row for number in range(at_once)]
-    zeros = tuple([k.constant(0.0, f32)] * (at_once * _chains(decoder, width, k.workgroup_size)))
-    if width == 1 and decoder.positions % k.workgroup_size == 0:
+    # A row has all instances side by side then, and each has the same places of all blocks.
+    aligned = width == together == 1 and decoder.positions % k.workgroup_size == 0
+    chains = min(_CHAINS, len(list(_places(decoder, k.workgroup_size)))) if aligned else 1
+    zeros = tuple([k.constant(0.0, f32)] * (at_once * chains))
+    if aligned:
         with k.range(0, blocks_per_row, carry=zeros) as loop:
             sums = list(loop.carried)
             for chain, (group, start) in enumerate(_places(decoder, k.workgroup_size)):
@@ -69,12 +72,6 @@ def _multiply(
 
 _CHAINS = 4
 """Sums of a row that do not wait for one another, where all places of a block are unrolled."""
-
-
-def _chains(decoder: BlockDecoder, width: int, lanes: int) -> int:
-    if width > 1 or decoder.positions % lanes:
-        return 1
-    return min(_CHAINS, len(list(_places(decoder, lanes))))
 
 
 def _places(decoder: BlockDecoder, lanes: int) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ from quod import tensor
 from quod.errors import InputError
 from quod.tensor.float8_call import Float8
 from quod.tensor.scalars import real
-from quod.tensor.torch.library import Operator
+from quod.tensor.torch.library import Operator, no_gradients
 from quod.tensor.torch.memory import (
     FLOATS8,
     TYPES,
@@ -161,17 +161,13 @@ def _gradients(needed: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | Non
     return None, None, None, None, of_bias
 
 
-def _none(*_: Any) -> tuple[()]:
-    return ()
-
-
 _QUANTISE = Operator(
     "quantise_fp8", "(Tensor x, str dtype, str scales) -> (Tensor, Tensor)", _made_quantised,
-    tensor.quantise_fp8, formula=_none,
+    tensor.quantise_fp8, formula=no_gradients,
 )  # fmt: skip
 _DEQUANTISE = Operator(
     "dequantise_fp8", "(Tensor x, Tensor scales, ScalarType out_dtype) -> Tensor",
-    _made_dequantised, run=_run_dequantised, formula=_none,
+    _made_dequantised, run=_run_dequantised, formula=no_gradients,
 )  # fmt: skip
 _GEMM = Operator(
     "gemm_fp8",

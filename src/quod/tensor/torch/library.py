@@ -39,8 +39,9 @@ class Operator:
     The first result can be differentiated. `keeps` says of the arguments and results what is kept
     for that, and `gradient` is the op that gives the gradients of the first arguments from that of
     the result and from what was kept; where there is more to do, `formula` has them, which is told
-    first which arguments need one. With neither, the op is a gradient itself. InputError is raised
-    where a gradient is asked for that there is not.
+    first which arguments need one: `no_gradients` that there is none, of any result. With neither,
+    the op is a gradient itself. InputError is raised where a gradient is asked for that there is
+    not.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Operator:
 
     def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = output if isinstance(output, tuple) else (output,)
-        if self._formula is not None:
+        if self._formula not in (None, no_gradients):
             ctx.mark_non_differentiable(*results[1:])
         kept = () if self._keeps is None else self._keeps(*inputs, *results)
         ctx.save_for_backward(*[each for each in kept if isinstance(each, Tensor)])
@@ -100,6 +101,11 @@ class Operator:
             if needed and gradient is None:
                 raise InputError(f"{name} of {self._name} has no gradient, and one is asked for")
         return found
+
+
+def no_gradients(*_: Any) -> tuple[()]:
+    """The `formula` of an op whose results are differentiated by nothing."""
+    return ()
 
 
 _SAVED = object()
