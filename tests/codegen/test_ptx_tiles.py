@@ -139,6 +139,7 @@ def left_behind(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
     """Ends before its tile has come."""
     room, arrived = k.shared(u32, 8 * 32, alignment=1024), k.shared(u64, 1)
     array = TiledArray(x, maps, *(k.constant(size, u32) for size in (64, 8, 1)))
+    k.tensor_map_acquire(maps)
     k.mbarrier_init(arrived, 0)
     k.barrier()
     k.mbarrier_expect(arrived, 0, 1024)

@@ -35,6 +35,8 @@ class Ring:
         ]
 
     def begin(self, arrivals: int = 4 * CONSUMERS) -> None:
+        for tensor_map in self.maps:
+            self.k.tensor_map_acquire(tensor_map)
         for stage in range(STAGES):
             self.k.mbarrier_init(self.full, stage)
             self.k.mbarrier_init(self.free, stage, arrivals)

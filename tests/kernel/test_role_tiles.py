@@ -39,8 +39,6 @@ def multiplied(
     with k.if_(k.subgroup_id() < 4) as producer:
         k.registers(40)
         with k.if_(k.subgroup_id() == 0):
-            for tensor_map in ring.maps:
-                k.tensor_map_acquire(tensor_map)
             with k.range(0, steps) as loop:
                 ring.await_free(loop.index)
                 ring.copy(loop.index)

@@ -319,6 +319,7 @@ def run(body: Ring, *, alignment: int = 1024, barrier: bool = True, cluster: int
     def traced(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
         k.cluster(cluster)
         room, bars = k.shared(u32, 2048, alignment=alignment), k.shared(u64, 256, alignment=1024)
+        k.tensor_map_acquire(maps)
         k.mbarrier_init(bars, 0)
         k.mbarrier_init(bars, 1)
         if barrier:
@@ -485,11 +486,28 @@ def test_a_text_has_the_same_bounds(old: str, new: str, message: str) -> None:
         verify(parse(text.replace(old, new)), MACHINE)
 
 
+@pytest.mark.parametrize("which", ["none", "another"])
+def test_tensor_maps_are_made_known(which: str) -> None:
+    @kernel(workgroup=128)
+    def traced(k: Builder, maps: Pointer[U64], others: Pointer[U64], x: Pointer[U16]) -> None:
+        room, bars = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1)
+        if which == "another":
+            k.tensor_map_acquire(others)
+        k.mbarrier_init(bars, 0)
+        k.barrier()
+        arrived(k, room, bars, array_of(k, x, k.pointer_add(maps, 16)))
+
+    message = "the tensor map of copy_tile is not known: k.tensor_map_acquire makes it so"
+    with pytest.raises(VerificationFailure, match=message):
+        traced.trace(MACHINE)
+
+
 @pytest.mark.parametrize("wrong", [{"length": 128}, {"height": 9}, {"planes": 2}, {"lines": 8}])
 def test_tensor_maps_are_those_of_the_kernel(wrong: dict[str, int]) -> None:
     @kernel(workgroup=128)
     def traced(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
         room, bars = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1)
+        k.tensor_map_acquire(maps)
         k.mbarrier_init(bars, 0)
         k.cluster_barrier()
         arrived(k, room, bars, array_of(k, x, maps))

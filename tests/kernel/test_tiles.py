@@ -305,6 +305,7 @@ def ring(body: Ring) -> Any:
     def traced(k: Builder, maps: Pointer[U64], x: Pointer[U16]) -> None:
         room, bars = k.shared(u32, 2048, alignment=1024), k.shared(u64, 1)
         sizes = [k.constant(size, u32) for size in (64, 8, 1)]
+        k.tensor_map_acquire(maps)
         k.mbarrier_init(bars, 0)
         k.cluster_barrier()
         body(k, room, bars, TiledArray(x, maps, *sizes))
@@ -386,6 +387,7 @@ def overwritten(
     """A tile that is multiplied, and copied over."""
     room, bars = k.shared(u32, 64 * 32, alignment=1024), k.shared(u64, 1)
     array = TiledArray(x, maps, *(k.constant(size, u32) for size in (64, 64, 1)))
+    k.tensor_map_acquire(maps)
     k.mbarrier_init(bars, 0)
     k.cluster_barrier()
     for phase in range(2):

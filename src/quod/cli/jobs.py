@@ -146,7 +146,7 @@ def status(
     if as_json:
         show_json(found)
     else:
-        show_found(found)
+        show_found(_for_people(found))
 
 
 def cancel(
@@ -173,6 +173,22 @@ def _described(job: RemoteJob) -> dict[str, Any]:
     from quod.frozen import fields_of
 
     return fields_of(job) | {"state": job.state.name}
+
+
+def _for_people(found: dict[str, Any]) -> dict[str, Any]:
+    """Times as clocks show them, and of results how many there are."""
+    from datetime import datetime
+
+    shown = dict(found)
+    for name in ("started", "created", "ended", "deadline"):
+        at = shown.get(name)
+        if isinstance(at, float):
+            shown[name] = datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds")
+    if count := len(shown.get("results", ())):
+        shown["results"] = f"{count}; `quod wait` writes them, --json prints them"
+    else:
+        shown.pop("results", None)
+    return shown
 
 
 def _short(status: dict[str, Any]) -> dict[str, Any]:

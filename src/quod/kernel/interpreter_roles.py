@@ -105,8 +105,11 @@ class Parts:
         self._back.release()
 
     def _stuck(self) -> InterpreterError:
-        waiting = next(part.waiting for part in self._parts if part.waiting is not None)
-        return waiting.never()
+        """What each of them waits for: most often one is stuck for what is wrong with another."""
+        errors = [part.waiting.never() for part in self._parts if part.waiting is not None]
+        place = errors[0].location
+        told = dict.fromkeys(str(error) for error in errors)
+        return InterpreterError("; and ".join(told).removeprefix(f"{place}: "), place)
 
     def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None:
         """The part that runs waits until something is over."""

@@ -34,6 +34,10 @@ Step = Callable[[Frame, Run, Mask], None]
 _COLUMNS = LINE // 2
 _MOST_PLACES = (1 << 31) - 1
 """Where a tile begins has a sign."""
+_NO_MBARRIER = (
+    "has no mbarrier at byte {} of its array yet; k.mbarrier_init makes one, and others know of it "
+    "after a k.barrier()"
+)
 _UNKNOWN = "has an mbarrier that others do not know of; a {} is needed between"
 
 
@@ -52,7 +56,7 @@ def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Cro
     key = _barrier_key(op, run, frame, operands, crowd)
     found = run.tiles.barriers.get(key)
     if found is None:
-        raise error_of(op, run, crowd.group, f"has no mbarrier at byte {key[2]} of its array")
+        raise error_of(op, run, crowd.group, _NO_MBARRIER.format(key[2]))
     return found
 
 
@@ -197,7 +201,7 @@ def _begin(
     """Begins the copy of a tile that one workgroup asks for to one of its cluster."""
     barrier = run.tiles.barriers.get(key)
     if barrier is None:
-        raise error_of(op, run, group, f"has no mbarrier at byte {key[2]} of its array")
+        raise error_of(op, run, group, _NO_MBARRIER.format(key[2]))
     if group != asking.group and not barrier.known_to_cluster:
         raise error_of(op, run, group, _UNKNOWN.format("k.cluster_barrier()"))
     end = at + len(data)

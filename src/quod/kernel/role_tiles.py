@@ -98,7 +98,8 @@ def _check_mbarriers(kernel: Kernel, roles: Roles) -> None:
         if made is not None and come != made.attributes["count"]:
             raise VerificationFailure(
                 f"a phase of these mbarriers has {made.attributes['count']} arrivals, and {come} "
-                "come to it",
+                "come to it: one of each k.mbarrier_expect, and one of each subgroup that comes to "
+                "k.mbarrier_arrive",
                 made.location,
             )
 

@@ -13,6 +13,7 @@ from quod.kernel.ops import OPS
 from quod.kernel.role_tiles import check_roles
 from quod.kernel.roles import Roles, check_meetings, has_roles, is_of_role
 from quod.kernel.sums import check_sums
+from quod.kernel.tensor_maps import check_maps
 from quod.kernel.tile_ops import CLUSTERS
 from quod.kernel.types import PointerType
 from quod.kernel.uniformity import Uniformity, uniformity_of
@@ -47,8 +48,8 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     used once and at once; no recursion; barriers and subgroup ops only where every instance of a
     workgroup comes; shared memory and features within those of the machine; sums of products that
     are under way used by further products and waits alone; before a wait for the launches before
-    only arrays that are constant; at barriers of roles as many instances as they say, and at most
-    the registers that there are.
+    only arrays that are constant; copies of tiles by tensor maps that were made known; at barriers
+    of roles as many instances as they say, and at most the registers that there are.
     """
     _check_calls(kernel)
     for function in kernel.functions:
@@ -60,6 +61,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     _check_subgroups(kernel, machine)
     check_sums(kernel)
     check_dependents(kernel)
+    check_maps(kernel)
     uniformity = uniformity_of(kernel)
     roles = Roles(kernel, uniformity) if has_roles(kernel) else None
     if roles is not None:

@@ -96,6 +96,21 @@ def test_a_worker_that_is_killed_is_started_again(quick: Bench) -> None:
     assert "signal 9" in status.problem
 
 
+def test_signals_for_the_server_end_no_worker(quick: Bench) -> None:
+    """Ctrl-C and supervisors send them to the whole group, of which the server alone drains."""
+    pool = started(quick)
+    jobs = [quick.submit() for _ in range(10)]
+    assert quick.ended(jobs[0]).state is JobState.SUCCEEDED
+    process = pool._workers["cpu"].process_id
+    assert process is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(process, number)
+    for job in jobs:
+        assert quick.ended(job).state is JobState.SUCCEEDED
+    assert pool.drain(SECONDS)
+    assert pool.status()[0].restarts == 0
+
+
 def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     """Another one proves; the first, once it goes on, can hand nothing in."""
     pool = started(quick, WorkerSettings(), WorkerSettings())

@@ -438,7 +438,7 @@ def quant(
     ] = None,
     dtype: Annotated[str, typer.Option(help="With --batch: f32, f16 or bf16.")] = "f16",
     plan: Annotated[
-        str | None, typer.Option(help="With --batch: fused or dequantised, for the faster.")
+        str | None, typer.Option(help="With --batch: fused or dequantised; else the faster.")
     ] = None,
     workspaces: Annotated[
         int | None,

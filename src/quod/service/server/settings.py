@@ -100,6 +100,8 @@ def _told(error: ValidationError, sources: Mapping[Fields, str]) -> InputError:
     message = found["msg"].removeprefix("Value error, ")
     if found["type"] == "extra_forbidden":
         message = "there is no such field"
+    elif found["type"] in ("tuple_type", "list_type"):
+        message = 'must be a list, as ["..."]'
     elif found["type"] == "missing":
         message = "must be given"
         source = sources.get((), "the configuration")

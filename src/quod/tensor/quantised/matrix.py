@@ -212,7 +212,8 @@ class QuantisedMatrix:
         workspace: Buffer | None = None,
     ) -> tuple[tuple[Any, ...], ...]:  # fmt: skip
         """What multiplies by `x` into `y`, for `device.launch` and for recordings, one after the
-        other: each a kernel, how many workgroups, and arguments. None where there are no rows.
+        other: each a tuple of a kernel, how many workgroups and the arguments, as they are passed:
+        `recording.launch(*launch)`. None where there are no rows.
 
         Without a `workspace` each product has memory of its own, which lasts as long as what is
         recorded; products that follow each other may share one. More than few rows that are not in
@@ -353,8 +354,10 @@ class QuantisedMatrix:
             raise InputError(f"{name} must be a NumPy array or a buffer, not {shown_kind(value)}")
         array = plain_array(name, value)
         if array.dtype != np.float32 or array.shape != (count,):
+            rows = f"; rows of other types have two axes, as (1, {count})" if name == "x" else ""
             raise InputError(
                 f"{name} must be float32 of shape ({count},), not {array.dtype} of {array.shape}"
+                f"{rows}"
             )
         return array
 

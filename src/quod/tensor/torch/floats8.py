@@ -38,7 +38,7 @@ def quantise_fp8(x: Tensor, *, dtype: Float8 = "e4m3", scales: str = "rows") -> 
     The first result is of float8_e4m3fn, or with "e5m2" of float8_e5m2. There are no gradients: an
     InputError says so where one is asked for.
     """
-    return _QUANTISE(x, dtype, scales)
+    return _QUANTISE(x, choice("dtype", dtype, tuple(_NAMED)), scales)
 
 
 def dequantise_fp8(

@@ -201,8 +201,9 @@ class Child:
 
 def main(open_keys: Opener = opener) -> None:
     """What the process does."""
-    # Ctrl-C is for the server, which drains.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Both are for the server, which drains; Ctrl-C and systemd send them to its workers, too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     Child(int(sys.argv[1]), open_keys).run()
     sys.stdout.flush()
     # Threads of drivers that hang must not keep the process.
