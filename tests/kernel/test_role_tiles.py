@@ -38,10 +38,9 @@ def multiplied(
     ring.begin()
     with k.if_(k.subgroup_id() < 4) as producer:
         k.registers(40)
-        with k.if_(k.subgroup_id() == 0):
-            with k.range(0, steps) as loop:
-                ring.await_free(loop.index)
-                ring.copy(loop.index)
+        with k.if_(k.subgroup_id() == 0), k.range(0, steps) as loop:
+            ring.await_free(loop.index)
+            ring.copy(loop.index)
     with producer.otherwise():
         k.registers(232)
         group = k.shuffle((k.local_id() >> 7) - 1, k.constant(0, u32))

@@ -74,6 +74,10 @@ class OpDefinition:
     """Whether subgroups of a kernel that has it may go their own ways."""
     arrives: Literal["", "one", "each"] = ""
     """Who arrives at an mbarrier: one instance of those that come, or each subgroup."""
+    stays: bool = False
+    """Whether instances stay there until others have done something."""
+    beside: bool = False
+    """Whether it reaches shared memory beside instances, whose stores it knows by a fence."""
     capability: Capability | None = None
     """What a machine needs for it."""
     access: AccessKind | None = None

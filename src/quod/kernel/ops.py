@@ -213,7 +213,7 @@ _row = partial(
 _row(
     "named_barrier", "->",
     "Waits until `count` instances have come to the barrier `number`, 1 to 15. Which subgroups "
-    "come to it is known before the kernel runs.",
+    "come to it is known before the kernel runs.", stays=True,
 )  # fmt: skip
 _row(
     "named_barrier_arrive", "->",
@@ -230,6 +230,7 @@ _row(
 )  # fmt: skip
 _row(
     "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
+    stays=True,
 )  # fmt: skip
 _row(
     "uniform", "T -> T",

@@ -14,7 +14,7 @@ from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import Kernel, Op, walk
 from quod.kernel.machine import Capability
 from quod.kernel.registers import at_entry
-from quod.kernel.roles import Roles, is_waiting
+from quod.kernel.roles import Roles
 from quod.kernel.semantics import Array
 from quod.kernel.tile_ops import WARPGROUP
 from quod.kernel.value import Value
@@ -123,7 +123,7 @@ def _waits(op: Op) -> bool:
     """Whether instances stay there until others have done something."""
     if op.name == "call":
         return any(map(_waits, walk(op.attributes["function"].block)))
-    return op.name in ("barrier", "mbarrier_wait") or is_waiting(op)
+    return op.definition.stays
 
 
 def _check_registers(kernel: Kernel, roles: Roles) -> None:

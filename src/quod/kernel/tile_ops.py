@@ -56,7 +56,7 @@ def define_tile_ops() -> None:
         "cluster_barrier", "->",
         "Waits for all instances of all workgroups of the cluster. Without `memory` it orders what "
         "tiles and products did with shared memory, and no loads and stores of instances.",
-        effect="barrier", cost="barriers", type_rule="cluster_barrier",
+        effect="barrier", cost="barriers", type_rule="cluster_barrier", stays=True,
     )  # fmt: skip
     row(
         "mbarrier_init", "ptr<T,shared> I ->",
@@ -80,7 +80,7 @@ def define_tile_ops() -> None:
         "mbarrier_wait", "ptr<T,shared> I u32 ->",
         "Waits until the phase of the mbarrier pointer[index] that the last operand counts, modulo "
         "2 and from 0, has ended: what was copied with it is there for all.",
-        cost="barriers", type_rule="with_mbarrier", T=(types.u64,), I=(types.u32,),
+        cost="barriers", type_rule="with_mbarrier", stays=True, T=(types.u64,), I=(types.u32,),
     )  # fmt: skip
     row(
         "tensor_map_acquire", "ptr<T,global> ->",
@@ -98,7 +98,7 @@ def define_tile_ops() -> None:
         "element, line and plane where the tile begins. Beyond the array there are zeros. In line "
         "i the 16 bytes of place j are at place j xor i % 8. With `multicast` the tile comes to "
         "all workgroups of the cluster, and counts for the mbarrier of each.",
-        type_rule="copy_tile",
+        type_rule="copy_tile", beside=True,
     )  # fmt: skip
     row = partial(
         define, "Matrices of four subgroups", capability=Capability.WARPGROUPS, effect="write",
@@ -121,7 +121,7 @@ def define_tile_ops() -> None:
         "that axis to the next 64 (`a_apart`, `b_apart`). With g = i % 32 // 4, t = i % 4 and r = "
         "16 (i // 32) + g, instance i of the four has of columns 8j to 8j + 7 C[r, 8j + 2t], C[r, "
         "8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
-        type_rule="mma_tiles", varies="always", tied=4,
+        type_rule="mma_tiles", varies="always", tied=4, beside=True,
     )  # fmt: skip
     row(
         "mma_rows", "... -> ...",
@@ -129,7 +129,7 @@ def define_tile_ops() -> None:
         "the low half, a pointer and an index for B, and the sums. Instance i of four subgroups "
         "has A[r, 2t], A[r + 8, 2t], A[r, 2t + 8] and A[r + 8, 2t + 8], with the next of a row "
         "each: what sums of two blocks of columns are, if they are rounded.",
-        type_rule="mma_rows", varies="always", tied=6,
+        type_rule="mma_rows", varies="always", tied=6, beside=True,
     )  # fmt: skip
     row("mma_commit", "->", "Makes one group of the products begun since the last group.")
     row(

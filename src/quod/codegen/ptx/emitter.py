@@ -61,13 +61,10 @@ def translate(kernel: Kernel, machine: Machine) -> PtxModule:
     return ModuleEmitter(kernel, machine).module()
 
 
-_OF_TILES = ("copy_tile", "mma_tiles", "mma_rows")
-
-
 def _stores_to_tiles(blocks: list[Block]) -> bool:
     """Whether instances may store to shared memory that copies or products of tiles reach too."""
     ops = [op for block in blocks for op in walk(block)]
-    of_tiles = {array for op in ops if op.name in _OF_TILES for array in _shared_arrays(op)}
+    of_tiles = {array for op in ops if op.definition.beside for array in _shared_arrays(op)}
     stored = {
         array
         for op in ops
