@@ -36,7 +36,6 @@ from quod.kernel.interpreter_tiles import registers as registers
 from quod.kernel.interpreter_together import check_together, forget_accesses
 from quod.kernel.ir import Op
 from quod.kernel.ops import OPS, distances
-from quod.kernel.roles import is_waiting
 from quod.kernel.semantics import NUMPY_TYPES
 from quod.kernel.types import PointerType, Type
 from quod.kernel.value import Value
@@ -279,7 +278,7 @@ def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
 def named_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     """One that waits, or only comes."""
     number, count = int(op.attributes["number"]), int(op.attributes["count"])
-    waits = is_waiting(op)
+    waits = op.definition.stays
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         assert run.parts is not None

@@ -42,12 +42,7 @@ class Meeting:
 
     @property
     def waits(self) -> bool:
-        return is_waiting(self.op)
-
-
-def is_waiting(op: Op) -> bool:
-    """Whether who comes to a named barrier stays until all have come."""
-    return op.name == "named_barrier"
+        return self.op.definition.stays
 
 
 def has_roles(kernel: Kernel) -> bool:
