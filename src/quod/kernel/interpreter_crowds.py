@@ -11,10 +11,7 @@ from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.interpreter_together import check_together
 from quod.kernel.ir import Op
 from quod.kernel.semantics import Array
-from quod.kernel.tile_ops import LINE, WARPGROUP
-
-PATTERN = 8 * LINE
-"""Bytes after which places of a line of a tile are exchanged in the same way again."""
+from quod.kernel.tile_ops import PATTERN, WARPGROUP
 
 
 @frozen(eq=False)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from quod.kernel.interpreter_crowds import (
-    PATTERN,
     Crowd,
     error_of,
     places_of,
@@ -22,11 +21,9 @@ from quod.kernel.interpreter_run import Frame, Mask, Run, array
 from quod.kernel.ir import Op
 from quod.kernel.matrices import added, factors, numbers_of_halves
 from quod.kernel.semantics import Array
-from quod.kernel.tile_ops import LINE, MATRIX_DEPTH, MATRIX_ROWS, WARPGROUP
+from quod.kernel.tile_ops import COLUMNS, LINE, MATRIX_DEPTH, MATRIX_ROWS, PATTERN, WARPGROUP
 
 Step = Callable[[Frame, Run, Mask], None]
-
-_COLUMNS = LINE // 2
 
 
 def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
@@ -38,7 +35,7 @@ def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
     if apart is None:
         at = first + row * LINE + column * 2
     else:
-        at = first + row // _COLUMNS * apart + column * LINE + row % _COLUMNS * 2
+        at = first + row // COLUMNS * apart + column * LINE + row % COLUMNS * 2
     return at ^ (at // LINE % 8) * 16
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from quod.kernel import types
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_crowds import (
-    PATTERN,
     Crowd,
     crowds_of,
     error_of,
@@ -27,11 +26,10 @@ from quod.kernel.interpreter_run import Frame, Mask, Run
 from quod.kernel.interpreter_together import check_together, forget_accesses
 from quod.kernel.ir import Op
 from quod.kernel.semantics import Array
-from quod.kernel.tile_ops import LINE
+from quod.kernel.tile_ops import COLUMNS, PATTERN
 
 Step = Callable[[Frame, Run, Mask], None]
 
-_COLUMNS = LINE // 2
 _MOST_PLACES = (1 << 31) - 1
 """Where a tile begins has a sign."""
 _NO_MBARRIER = (
@@ -238,13 +236,13 @@ def _tile(
             f"{_MOST_PLACES}, and those above are before the array",
         )  # fmt: skip
     _check_map(op, run, frame, operands[4], crowd, (length, height, planes, lines))
-    at_line, at_column = line + np.arange(lines)[:, None], column + np.arange(_COLUMNS)
+    at_line, at_column = line + np.arange(lines)[:, None], column + np.arange(COLUMNS)
     inside = (at_line < height) & (at_column < length) & (plane < planes)
     places = (plane * height + at_line) * length + at_column
     wanted = offset + 2 * places[inside]
     lanes = np.full(len(wanted), group * run.width)
     (elements,) = source.load(wanted, lanes, types.u16, 1, run.place(op.location))
-    tile = np.zeros((lines, _COLUMNS), np.uint16)
+    tile = np.zeros((lines, COLUMNS), np.uint16)
     tile[inside] = elements
     swizzled = np.arange(8) ^ np.arange(lines)[:, None] % 8
     chunks = tile.reshape(lines, 8, 8)
@@ -302,7 +300,7 @@ def cluster_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def registers(op: Op, operands: list[int], results: list[int]) -> Step:
-    """Whether there are as many the verifier has counted."""
+    """The verifier has counted them; here all of a role come, or none."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_together(op, run, mask)

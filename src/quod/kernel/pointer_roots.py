@@ -1,12 +1,15 @@
-"""Which of a kernel's parameters a pointer may come from."""
+"""Which of a kernel's parameters, or of its arrays, a pointer may come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeVar
 
 from quod.kernel.ir import Block, Function, Kernel, Op, walk
 from quod.kernel.types import PointerType
 from quod.kernel.value import Value
+
+Root = TypeVar("Root", bound=Hashable)
 
 
 def pointer_roots(kernel: Kernel) -> tuple[dict[Value, set[int]], list[Block]]:
@@ -15,11 +18,26 @@ def pointer_roots(kernel: Kernel) -> tuple[dict[Value, set[int]], list[Block]]:
     A pointer may come to be through pointer arithmetic, loops, branches and calls; where it can be
     that of several parameters, all of them count.
     """
-    roots: dict[Value, set[int]] = {
-        argument: {index}
-        for index, argument in enumerate(kernel.block.arguments)
-        if isinstance(argument.type, PointerType)
-    }
+    return _followed(
+        kernel,
+        {
+            argument: {index}
+            for index, argument in enumerate(kernel.block.arguments)
+            if isinstance(argument.type, PointerType)
+        },
+    )
+
+
+def array_roots(kernel: Kernel) -> tuple[dict[Value, set[Value]], list[Block]]:
+    """The same of the arrays that the kernel and its functions declare."""
+    blocks = [kernel.block, *(function.block for function in kernel.functions)]
+    declared = (op for block in blocks for op in walk(block) if op.definition.declares)
+    return _followed(kernel, {op.results[0]: {op.results[0]} for op in declared})
+
+
+def _followed(
+    kernel: Kernel, roots: dict[Value, set[Root]]
+) -> tuple[dict[Value, set[Root]], list[Block]]:
     functions: dict[int, Function] = {}
     edges = list(_edges(kernel.block, functions))
     changed = True

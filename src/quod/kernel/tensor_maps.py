@@ -8,35 +8,28 @@ The host writes a map as ordinary memory, which the copying unit may have an old
 from __future__ import annotations
 
 from quod.kernel.errors import VerificationFailure
-from quod.kernel.ir import Kernel, Op, walk
-from quod.kernel.value import Value
+from quod.kernel.ir import Kernel, walk
+from quod.kernel.pointer_roots import pointer_roots
 
 _MAP = 4
 """Which operand of a copy its map is."""
 
 
 def check_maps(kernel: Kernel) -> None:
-    """VerificationFailure for a copy by maps of an argument none of which was made known.
-
-    Of a map that cannot be told, as in a function, it is enough that the kernel makes some known.
-    """
-    blocks = [kernel.block, *(function.block for function in kernel.functions)]
+    """VerificationFailure for a copy by a map of an argument none of whose maps was made known."""
+    roots, blocks = pointer_roots(kernel)
     ops = [op for block in blocks for op in walk(block)]
-    known = {_argument(op, 0) for op in ops if op.name == "tensor_map_acquire"}
+    known: set[int] = set()
+    for op in ops:
+        if op.name == "tensor_map_acquire":
+            known |= roots.get(op.operands[0], set())
     for op in ops:
         if op.name != "copy_tile":
             continue
-        maps = _argument(op, _MAP)
-        if maps not in known and (maps in kernel.block.arguments or not known):
+        maps = roots.get(op.operands[_MAP])
+        if not maps or not maps <= known:
             raise VerificationFailure(
                 "the tensor map of copy_tile is not known: k.tensor_map_acquire makes it so, "
                 "before the first copy",
                 op.location,
             )
-
-
-def _argument(op: Op, at: int) -> Value:
-    value = op.operands[at]
-    while value.op is not None and value.op.definition.derives_pointer:
-        value = value.op.operands[0]
-    return value

@@ -15,6 +15,12 @@ from quod.kernel.op_table import define
 LINE = 128
 """Bytes of a line of a tile in shared memory: 64 elements of 16 bits."""
 
+COLUMNS = LINE // 2
+"""Elements of a line."""
+
+PATTERN = 8 * LINE
+"""Bytes after which places of a line of a tile are exchanged in the same way again."""
+
 MATRIX_ROWS, MATRIX_DEPTH = 64, 16
 """Rows of A, and of the sums, and what is summed in one product."""
 

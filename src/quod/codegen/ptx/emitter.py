@@ -12,7 +12,6 @@ Sources: PTX ISA 9.0.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from quod.codegen.ptx import carries, control, matrices, memory, rules, subgroups, tiles
 from quod.codegen.ptx.body import BodyEmitter
@@ -23,8 +22,9 @@ from quod.codegen.ptx.module import PtxModule, parameter_layout, result_layout
 from quod.codegen.ptx.types import parameter_type, suffix
 from quod.errors import KernelError
 from quod.kernel import types
-from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
+from quod.kernel.ir import Function, Kernel, Location, Op, walk
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
+from quod.kernel.pointer_roots import array_roots
 from quod.kernel.registers import at_entry
 from quod.kernel.registry import default_machines, emitters
 from quod.kernel.roles import find_roles, has_roles
@@ -61,28 +61,18 @@ def translate(kernel: Kernel, machine: Machine) -> PtxModule:
     return ModuleEmitter(kernel, machine).module()
 
 
-def _stores_to_tiles(blocks: list[Block]) -> bool:
+def _stores_to_tiles(kernel: Kernel) -> bool:
     """Whether instances may store to shared memory that copies or products of tiles reach too."""
-    ops = [op for block in blocks for op in walk(block)]
-    of_tiles = {array for op in ops if op.definition.beside for array in _shared_arrays(op)}
-    stored = {
-        array
-        for op in ops
-        if op.definition.access not in (None, "load")
-        for array in _shared_arrays(op)
-    }
-    # None is an array that cannot be told: it may be any.
-    unknown = None in stored or None in of_tiles
-    return bool(stored & of_tiles or (stored and of_tiles and unknown))
-
-
-def _shared_arrays(op: Op) -> Iterator[Value | None]:
-    """The arrays in shared memory that an op is given; None for one that cannot be told."""
-    for value in op.operands:
-        if isinstance(value.type, PointerType) and value.type.space == "shared":
-            while value.op is not None and value.op.definition.derives_pointer:
-                value = value.op.operands[0]
-            yield value if value.op is not None and value.op.definition.declares else None
+    roots, blocks = array_roots(kernel)
+    of_tiles, stored = set[Value](), set[Value]()
+    for op in (op for block in blocks for op in walk(block)):
+        stores = op.definition.access not in (None, "load")
+        if stores or op.definition.beside:
+            arrays = stored if stores else of_tiles
+            for value in op.operands:
+                if isinstance(value.type, PointerType) and value.type.space == "shared":
+                    arrays |= roots.get(value, set())
+    return not stored.isdisjoint(of_tiles)
 
 
 class ModuleEmitter:
@@ -103,7 +93,7 @@ class ModuleEmitter:
         }
         self._roles = find_roles(kernel) if has_roles(kernel) else None
         self._moves_registers = False
-        self.stores_to_tiles = _stores_to_tiles(blocks)
+        self.stores_to_tiles = _stores_to_tiles(kernel)
         self._version = self.architecture.version
         self._specific = False
         self._shared_bytes = 0

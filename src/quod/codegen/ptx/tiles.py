@@ -13,11 +13,10 @@ from quod.codegen.ptx.memory import address_of
 from quod.codegen.ptx.subgroups import tell_tiles
 from quod.codegen.ptx.types import register_kind
 from quod.kernel.ir import Op
-from quod.kernel.tile_ops import LINE
+from quod.kernel.tile_ops import PATTERN
 from quod.kernel.value import Value
 
 _SINCE = (8, 0)
-_EIGHT_LINES = 8 * LINE
 _WINDOW = 1 << 18  # what a descriptor reaches of the workgroup's memory
 _SWIZZLED_BY_128 = 1 << 30  # of the descriptor's upper half
 
@@ -134,7 +133,7 @@ def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool,
     constant = (offset >> 4) + (leading >> 4 << 16)
     if constant:
         start = body.shared_result("r", "add.u32", f"{start}, {constant}")
-    upper = _EIGHT_LINES >> 4 | _SWIZZLED_BY_128
+    upper = PATTERN >> 4 | _SWIZZLED_BY_128
     return body.shared_result("rd", "mov.b64", f"{{{start}, {upper}}}")
 
 

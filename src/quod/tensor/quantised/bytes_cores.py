@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.kernel import Builder, Value, f32, i8, i32, pointer, u32
-from quod.kernel.types import u8
-from quod.tensor.definitions import definition
-from quod.tensor.gemm_kernel import TYPES
+from quod.kernel import Builder, Value, f32, i8, i32, u32
 from quod.tensor.gemm_tiles import log2
 from quod.tensor.quads import lane_of
 from quod.tensor.quantised.bytes_kernels import LANES as CLASSES
+from quod.tensor.quantised.bytes_kernels import products_of_bytes
 from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun
 
 _SUBGROUPS = 8
@@ -192,12 +190,5 @@ class _Factors:
         return value if self._least is None else value - self._least * sum_of_x
 
 
-MULTIPLY_BYTES_ON_CORES = {
-    element: definition(
-        f"multiply_bytes_on_cores_{element}", _multiply, m=u32, n=u32, blocks_per_row=u32,
-        blocks=pointer(u8), words=pointer(u32), scales=pointer(f32), sums=pointer(i32),
-        y=pointer(element),
-    )
-    for element in TYPES
-}  # fmt: skip
+MULTIPLY_BYTES_ON_CORES = products_of_bytes("multiply_bytes_on_cores", _multiply)
 """The kernel by the type of the result."""

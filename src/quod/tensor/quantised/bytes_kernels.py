@@ -7,7 +7,9 @@ that all of them give the same bits, as long as they fuse none of their own acco
 
 from __future__ import annotations
 
-from quod.kernel import Builder, Value, f32, i32, pointer, u32
+from collections.abc import Callable
+
+from quod.kernel import Builder, KernelDefinition, Value, f32, i32, pointer, u32
 from quod.kernel.types import Type, u8
 from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
@@ -146,12 +148,17 @@ QUANTISE_ROWS = {
 }  # fmt: skip
 """The kernel that quantises activations, by their type."""
 
-MULTIPLY_BYTES = {
-    element: definition(
-        f"multiply_bytes_{element}", _multiply, m=u32, n=u32, blocks_per_row=u32,
-        blocks=pointer(u8), words=pointer(u32), scales=pointer(f32), sums=pointer(i32),
-        y=pointer(element),
-    )
-    for element in TYPES
-}  # fmt: skip
+
+def products_of_bytes(name: str, body: Callable[..., None]) -> dict[Type, KernelDefinition]:
+    """A kernel that multiplies activations in bytes, by the type of the result."""
+    return {
+        element: definition(
+            f"{name}_{element}", body, m=u32, n=u32, blocks_per_row=u32, blocks=pointer(u8),
+            words=pointer(u32), scales=pointer(f32), sums=pointer(i32), y=pointer(element),
+        )
+        for element in TYPES
+    }  # fmt: skip
+
+
+MULTIPLY_BYTES = products_of_bytes("multiply_bytes", _multiply)
 """The kernel that multiplies them, by the type of the result."""

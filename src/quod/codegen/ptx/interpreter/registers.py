@@ -8,8 +8,7 @@ from quod.codegen.ptx.interpreter.arithmetic import Array
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction, Routine
 from quod.kernel.registers import at_entry
-
-_WARPGROUP = 128
+from quod.kernel.tile_ops import WARPGROUP
 
 
 class Registers:
@@ -45,6 +44,6 @@ class Registers:
                 f"waits for ever: instances have {total.max()} registers in all, and there are "
                 f"{self._first} for each of {self._width}"
             )
-        parts = self._of[::_WARPGROUP].repeat(_WARPGROUP)
+        parts = self._of[::WARPGROUP].repeat(WARPGROUP)
         if len(parts) != len(self._of) or (parts != self._of).any():
             raise self._last.error("is of whole warpgroups, of which some warps have not come")

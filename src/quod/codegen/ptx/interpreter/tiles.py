@@ -23,11 +23,8 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter_clocks import Clocks
 from quod.kernel.interpreter_pending import Copy, Mbarrier, Reading
 from quod.kernel.matrices import added, numbers_of_halves
+from quod.kernel.tile_ops import COLUMNS, LINE, PATTERN, WARPGROUP
 
-_WARPGROUP = 128
-_LINE = 128
-_COLUMNS = _LINE // 2
-_PATTERN = 8 * _LINE
 _MAP_WORDS = 5
 
 
@@ -70,7 +67,7 @@ class Tiles:
         self.memory, self.clocks, self._arrays = memory, clocks, arrays
         self._barriers: dict[int, Mbarrier] = {}
         self._readings: list[Reading] = []
-        self._committed = np.zeros(-(-lanes // _WARPGROUP), np.int64)
+        self._committed = np.zeros(-(-lanes // WARPGROUP), np.int64)
 
     def error(self, instruction: Instruction, lane: int, problem: str) -> InterpreterError:
         return self.memory.place(instruction.location).error(lane, problem)
@@ -156,10 +153,10 @@ class Tiles:
         words = self._words(instruction, lane, tensor_map)
         data = self._tile(instruction, lane, words, start)
         at, lanes, shared = to - SHARED_START, np.array([lane]), self.memory.shared
-        if to % _PATTERN or at < 0 or at + data.nbytes > shared.nbytes:
+        if to % PATTERN or at < 0 or at + data.nbytes > shared.nbytes:
             raise self.error(
                 instruction, lane, f"copies {data.nbytes} bytes to {to}, which is no multiple of "
-                f"{_PATTERN} with as much memory behind it",
+                f"{PATTERN} with as much memory behind it",
             )  # fmt: skip
         barrier = self.barrier(instruction, address, lanes)
         if any(reading.overlaps(at, at + data.nbytes) for reading in self._readings):
@@ -186,7 +183,7 @@ class Tiles:
     ) -> Array:
         """The bytes of a tile as they are in shared memory."""
         length, height, planes, lines, address = words
-        x, y = start[0] + np.arange(_COLUMNS), start[1] + np.arange(lines)[:, None]
+        x, y = start[0] + np.arange(COLUMNS), start[1] + np.arange(lines)[:, None]
         inside = (x >= 0) & (x < length) & (y >= 0) & (y < height) & (0 <= start[2] < planes)
         found = [
             (number, address - first)
@@ -198,10 +195,10 @@ class Tiles:
         number, offset = found[0]
         wanted = offset + 2 * ((start[2] * height + y) * length + x)[inside]
         place = self.memory.place(instruction.location)
-        tile = np.zeros((lines, _COLUMNS), np.uint16)
+        tile = np.zeros((lines, COLUMNS), np.uint16)
         tile[inside] = self.memory.load_halves(number, wanted, lane, place)
         placed = np.empty(tile.size, np.uint16)
-        at = _swizzled(np.arange(lines)[:, None] * _LINE + np.arange(_COLUMNS) * 2)
+        at = _swizzled(np.arange(lines)[:, None] * LINE + np.arange(COLUMNS) * 2)
         placed[at // 2] = tile
         return placed.view(np.uint8)
 
@@ -209,14 +206,14 @@ class Tiles:
 
     def warpgroups(self, instruction: Instruction, mask: Array) -> list[int]:
         """The warpgroups of a mask, of each of which all instances are there."""
-        if len(mask) % _WARPGROUP:
+        if len(mask) % WARPGROUP:
             raise instruction.error("is of warpgroups, and the workgroup is not")
-        rows = mask.reshape(-1, _WARPGROUP)
+        rows = mask.reshape(-1, WARPGROUP)
         split = rows.any(axis=1) & ~rows.all(axis=1)
         if split.any():
-            lane = int(np.argmax(split)) * _WARPGROUP
+            lane = int(np.argmax(split)) * WARPGROUP
             raise self.error(
-                instruction, lane + int(np.argmin(mask[lane : lane + _WARPGROUP])),
+                instruction, lane + int(np.argmin(mask[lane : lane + WARPGROUP])),
                 "does not come where its warpgroup does",
             )  # fmt: skip
         found: list[int] = np.flatnonzero(rows[:, 0]).tolist()
@@ -226,7 +223,7 @@ class Tiles:
         self, instruction: Instruction, warpgroup: int, descriptor: Array, rows: int, along: bool
     ) -> Array:
         """Elements of 16 bits by rows, 32 bytes of each, which products read from now on."""
-        lane = warpgroup * _WARPGROUP
+        lane = warpgroup * WARPGROUP
         word = int(descriptor[0])
         if (descriptor != descriptor[0]).any():
             raise self.error(instruction, lane, "has a matrix that differs between instances")
@@ -235,10 +232,10 @@ class Tiles:
         begin, leading, stride = ((word >> at & 0x3FFF) << 4 for at in (0, 16, 32))
         row, column = np.arange(rows)[:, None], np.arange(16)
         if along:
-            at = row // _COLUMNS * leading + column // 8 * stride
-            at = begin + at + column % 8 * _LINE + row % _COLUMNS * 2
+            at = row // COLUMNS * leading + column // 8 * stride
+            at = begin + at + column % 8 * LINE + row % COLUMNS * 2
         else:
-            at = begin + row // 8 * stride + row % 8 * _LINE + column * 2
+            at = begin + row // 8 * stride + row % 8 * LINE + column * 2
         places = _swizzled(at) - SHARED_START
         if (places < 0).any():
             raise self.error(instruction, lane, "has a matrix before its memory")
@@ -254,7 +251,7 @@ class Tiles:
         """All groups of products but so many are done."""
         here, going = self.warpgroups(instruction, mask), []
         for reading in self._readings:
-            own = reading.lane // _WARPGROUP
+            own = reading.lane // WARPGROUP
             if own not in here or reading.number >= self._committed[own] - pending:
                 going.append(reading)
             else:
@@ -362,7 +359,7 @@ _FACTORS: dict[tuple[str, ...], tuple[str, str]] = {
     ("f32", "tf32", "tf32"): ("tf32", "tf32"), ("s32", "s8", "s8"): ("i8", "i8"),
     **{("f32", a, b): (a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")},
 }  # fmt: skip
-_LANE = np.arange(_WARPGROUP)
+_LANE = np.arange(WARPGROUP)
 _ROW, _PART = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
 
 
@@ -426,7 +423,7 @@ def _product(
     def act(run: Run, frame: Frame, mask: Array) -> None:
         found = np.stack([frame[slot].view(seen) for slot in sums])
         for warpgroup in run.tiles.warpgroups(instruction, mask):
-            lanes = slice(warpgroup * _WARPGROUP, (warpgroup + 1) * _WARPGROUP)
+            lanes = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
             own = frame[kept][lanes]
             if (own != own[0]).any():
                 raise instruction.error("adds to sums of some instances alone")
