@@ -1,0 +1,35 @@
+"""Recorded proofs, keys and files still verify, and are made again byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.recorded.cases import CASES, RECORDED
+from tests.recorded.names import names
+
+NAMES: dict[str, list[str]] = json.loads((RECORDED / "names.json").read_text())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_files_verify(name: str) -> None:
+    CASES[name].check(RECORDED / name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_files_are_made_again_byte_for_byte(name: str, tmp_path: Path) -> None:
+    CASES[name].write(tmp_path)
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert files == {path.name: path.read_bytes() for path in (RECORDED / name).iterdir()}
+
+
+@pytest.fixture(scope="module")
+def current() -> dict[str, list[str]]:
+    return names()
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_recorded_names_are_still_there(kind: str, current: dict[str, list[str]]) -> None:
+    assert not set(NAMES[kind]) - set(current[kind])
