@@ -1,0 +1,47 @@
+"""The measurements of the repository's shape, on small trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.house import circles, import_graph, lines_per_package, modules, prefix_families
+
+
+def tree(root: Path, **files: str) -> dict[str, Path]:
+    """Write modules by dotted names (`__` for a dot) and return what `modules` finds."""
+    for name, text in files.items():
+        path = root.joinpath(*name.split("__")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return modules(root)
+
+
+def test_circles_include_imports_inside_functions_and_for_types(tmp_path: Path) -> None:
+    named = tree(
+        tmp_path,
+        house__one="def f():\n    from house.two import g\n",
+        house__two="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import house.three\n",
+        house__three="from . import one\n",
+        house__four="from house import one\n",
+    )
+    assert circles(import_graph(named)) == [["house.one", "house.three", "house.two"]]
+
+
+def test_names_of_a_package_are_imports_of_their_homes(tmp_path: Path) -> None:
+    (tmp_path / "house").mkdir()
+    (tmp_path / "house" / "__init__.py").write_text("from house.room import Door as Door\n")
+    named = tree(
+        tmp_path, house__room="import house.hall\n", house__hall="from house import Door\n"
+    )
+    assert circles(import_graph(named)) == [["house.hall", "house.room"]]
+    assert import_graph(named)["house"] == set()
+
+
+def test_modules_that_share_a_first_word_are_a_family(tmp_path: Path) -> None:
+    named = tree(tmp_path, a__gemm="", a__gemm_f16="", a__gemm_f32="", a__gemm_fp8="", a__rows="")
+    assert prefix_families(named.values()) == [(tmp_path / "a", "gemm", 4)]
+
+
+def test_lines_are_counted_by_package(tmp_path: Path) -> None:
+    named = tree(tmp_path, quod__field__array="1\n2\n", quod__errors="1\n")
+    assert lines_per_package(named) == {"quod.field": 2, "quod": 1}
