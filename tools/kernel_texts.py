@@ -1,0 +1,95 @@
+"""Compare the texts of all registered kernels before and after a change.
+
+    python -m tools.kernel_texts --out before.json
+    python -m tools.kernel_texts --against before.json
+
+The second command prints each kernel whose text differs, is new or is gone, and exits with 1 if
+there is one. `--normalise` replaces the names of parameters and functions by their order of
+appearance, so that a renamed parameter is no difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+from quod.errors import KernelError
+from quod.kernel import registry
+
+TARGETS = ("llvm", "ptx", "wgsl")
+
+Digests = dict[str, dict[str, str]]
+"""The digest of each target's text by kernel; empty where the target does not take the kernel."""
+
+_NAMES = {
+    "llvm": re.compile(r"%\"?[A-Za-z_][\w.]*\"?|@\"?[\w.$]+\"?"),
+    "ptx": re.compile(r"\b[A-Za-z_]\w*_param_\w+|\b(?<=\.entry )\w+|\b(?<=\.func )\w+"),
+    "wgsl": re.compile(r"\b[A-Za-z_]\w*\b"),
+}
+
+
+def normalised(text: str, target: str) -> str:
+    """Replace each name by the number of its first appearance."""
+    numbers: dict[str, int] = {}
+    return _NAMES[target].sub(
+        lambda match: f"#{numbers.setdefault(match.group(), len(numbers))}", text
+    )
+
+
+def digests(normalise: bool = False, pattern: str = "") -> Digests:
+    """Return the digests of all kernels whose name matches a pattern."""
+    names = [row.name for row in registry.kernels() if re.search(pattern, row.name)]
+    return {name: _digests_of(name, normalise) for name in names}
+
+
+def _digests_of(name: str, normalise: bool) -> dict[str, str]:
+    texts = {}
+    for target in TARGETS:
+        try:
+            text = registry.emit(name, target)
+        except KernelError:
+            texts[target] = ""
+            continue
+        text = normalised(text, target) if normalise else text
+        texts[target] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return texts
+
+
+def differences(before: Digests, after: Digests) -> list[str]:
+    """Return a line for each kernel whose texts are not those of before."""
+    lines = [f"{name}: gone" for name in sorted(before.keys() - after.keys())]
+    lines += [f"{name}: new" for name in sorted(after.keys() - before.keys())]
+    for name in sorted(before.keys() & after.keys()):
+        targets = [t for t in TARGETS if before[name].get(t) != after[name].get(t)]
+        if targets:
+            lines.append(f"{name}: {', '.join(targets)}")
+    return lines
+
+
+def main() -> int:
+    """Write digests or compare them with those of a file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="write the digests to this file")
+    parser.add_argument("--against", type=Path, help="compare with the digests of this file")
+    parser.add_argument("--normalise", action="store_true", help="leave names out of account")
+    parser.add_argument("--kernels", default="", help="a pattern of kernel names (default: all)")
+    options = parser.parse_args()
+    after = digests(options.normalise, options.kernels)
+    if options.out is not None:
+        options.out.write_text(json.dumps(after, indent=1) + "\n")
+    if options.against is None:
+        print(f"{len(after)} kernels")
+        return 0
+    before = json.loads(options.against.read_text())
+    before = {name: row for name, row in before.items() if re.search(options.kernels, name)}
+    lines = differences(before, after)
+    print(*lines, f"{len(after)} kernels, {len(lines)} differ", sep="\n")
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
