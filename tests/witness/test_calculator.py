@@ -166,5 +166,5 @@ def test_wasmtime_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("quod.witness.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "wasmtime", None)
-    with pytest.raises(ServiceError, match=r"pip install 'quod\[wasm\]'"):
+    with pytest.raises(ServiceError, match=r"pip install '\.\[wasm\]'"):
         from quod.witness.calculator import WitnessCalculator as _  # noqa: F401

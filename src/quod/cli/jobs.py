@@ -13,6 +13,7 @@ from quod import shallow_json
 from quod.cli.options import AsJson, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json
 from quod.errors import InputError, ServiceError
+from quod.extras import installation
 
 if TYPE_CHECKING:
     from quod.service.client import Client, RemoteJob
@@ -40,7 +41,7 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> C
     try:
         from quod.service.client import Client
     except ImportError as error:
-        raise ServiceError(f"this needs {error.name}: pip install 'quod[client]'") from None
+        raise ServiceError(f"this needs {error.name}: {installation('client')}") from None
     token = os.environ.get("QUOD_TOKEN") or None
     if token_file is not None:
         token = read(token_file).decode(errors="replace").strip()

@@ -6,6 +6,7 @@ import threading
 
 from quod.curve.parameters import PairingCurve
 from quod.errors import InputError, MismatchError, ServiceError
+from quod.extras import installation
 from quod.formats.curves import curve_named, curve_of_scalar_prime, name_of_unknown_prime
 from quod.formats.iden3 import Iden3File
 from quod.formats.source import Path, read_small
@@ -19,7 +20,7 @@ from quod.witness.limits import WitnessLimits
 try:
     import wasmtime
 except ImportError:
-    raise ServiceError("witnesses need wasmtime: pip install 'quod[wasm]'") from None
+    raise ServiceError(f"witnesses need wasmtime: {installation('wasm')}") from None
 
 from quod.witness.compiled import module_of
 from quod.witness.sandbox import MESSAGES, Sandbox
