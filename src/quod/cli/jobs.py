@@ -14,6 +14,7 @@ from quod.cli.options import AsJson, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json
 from quod.errors import InputError, ServiceError
 from quod.extras import installation
+from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.service.client import Client, RemoteJob
@@ -116,7 +117,7 @@ def wait(
         show_json(_described(found))
     results = found.require_results()
     if wanted and len(results) != 1:
-        raise InputError(f"the job has {len(results)} proofs; take them from --json")
+        raise InputError(f"the job has {counted(len(results), 'proof')}; take them from --json")
     from quod.formats.output import write_all_atomically
 
     write_all_atomically(

@@ -19,6 +19,7 @@ from quod.witness.errors import CalculatorError
 from quod.witness.input_names import names_of_main, symbols_beside
 from quod.witness.inputs import Inputs, Signals, halves
 from quod.witness.limits import WitnessLimits
+from quod.wording import counted
 
 try:
     import wasmtime
@@ -207,7 +208,8 @@ class WitnessCalculator:
                 )
             if size != len(numbers):
                 raise InputError(
-                    f"the input {shown(name)} takes {_numbers(size)}, and {len(numbers)} are given",
+                    f"the input {shown(name)} takes {counted(size, 'number')}, and "
+                    f"{len(numbers)} are given",
                     path=where,
                 )
         total = sum(map(len, given.values()))
@@ -224,7 +226,8 @@ class WitnessCalculator:
         absent = [name for name in self._inputs_of_symbols() if name not in given]
         if absent:
             listed = ", ".join(
-                f"{shown(name)} ({_numbers(self._sizes[name])})" for name in absent[:_MOST_LISTED]
+                f"{shown(name)} ({counted(self._sizes[name], 'number')})"
+                for name in absent[:_MOST_LISTED]
             )
             others = len(absent) - _MOST_LISTED
             end = f" and {others} more" if others > 0 else ""
@@ -243,11 +246,9 @@ class WitnessCalculator:
         self._learn_sizes(spellings)
         for spelling in spellings:
             if size := self._sizes.get(spelling, 0):
-                value = "value" if size == 1 else f"[...], one list of its {_numbers(size)}"
+                value = (
+                    "value" if size == 1 else f"[...], one list of its {counted(size, 'number')}"
+                )
                 return f"; write {shown(spelling)}: {value}"
         close = nearest(name, self._inputs_of_symbols())
         return "" if close is None else f"; did you mean {shown(close)}?"
-
-
-def _numbers(count: int) -> str:
-    return f"{count} number{'' if count == 1 else 's'}"
