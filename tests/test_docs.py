@@ -35,6 +35,8 @@ OWN_TEST = [
 ]
 # Installs into the environment that runs the tests; `make` does the same before it runs them.
 NOT_RUN = {"pip install ."}
+# The folder of the commands' outputs.
+MAKE_OUT = "mkdir -p out"
 
 # What is not installed everywhere, by a line of the snippets that need it.
 OPTIONAL = {"import torch\n": "torch"}
@@ -82,22 +84,46 @@ def test_there_is_something_to_run() -> None:
     assert {"README.md", "docs/python.md"} <= {name_of(page) for page in with_blocks("python")}
 
 
+def not_ignored(folder: Path) -> list[str]:
+    """Files that were written to a folder and that git would list as untracked in a checkout."""
+    names = [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_relative_to(folder / "examples")
+    ]
+    command = ["git", "-C", str(REPOSITORY), "check-ignore", "--no-index", "--stdin"]
+    listed = subprocess.run(command, input="\n".join(names), capture_output=True, text=True)
+    assert listed.returncode in (0, 1), listed.stderr
+    return sorted({*names} - {*listed.stdout.splitlines()})
+
+
+def test_witnesses_in_a_servers_folder_are_ignored(folder: Path) -> None:
+    for name in ("data/spool/1", "quod-data/queue.db", "out/proof.json", "proof.json", "x/a.json"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text("")
+    assert not_ignored(folder) == ["x/a.json"]
+
+
 @pytest.mark.parametrize("page", with_blocks("console"), ids=name_of)
 def test_commands(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A page may verify what another one has shown how to prove.
     files = ["examples/membership/circuit.zkey", "examples/membership/witness.wtns"]
-    assert entry.run(["groth16", "prove", *files, "proof.json", "public.json", "-q"]) == 0
+    if any(" out/" in block for block in blocks(page, "console")):
+        assert MAKE_OUT in page.read_text()
+    (folder / "out").mkdir()
+    assert entry.run(["groth16", "prove", *files, "out/proof.json", "out/public.json", "-q"]) == 0
     for block in blocks(page, "console"):
         for line in block.splitlines():
             if not line.startswith("$ "):
                 continue
             command = line[2:]
-            if command in NOT_RUN:
+            if command in NOT_RUN or command == MAKE_OUT:
                 continue
             program, *arguments = shlex.split(command)
             assert program == "quod", f"{command}: only quod commands can be run here"
             code = entry.run(arguments)
             assert code == 0, f"{command}: exit code {code}: {capsys.readouterr().err}"
+    assert not_ignored(folder) == []
 
 
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name_of)
@@ -108,7 +134,8 @@ def test_snippets(page: Path, folder: Path) -> None:
         if missing := {module for module in needed if not find_spec(module)}:
             absent |= missing
             continue
-        script = folder / f"snippet_{number}.py"
+        script = folder / "out" / f"snippet_{number}.py"
+        script.parent.mkdir(exist_ok=True)
         script.write_text(block)
         done = subprocess.run(
             [sys.executable, str(script)],
@@ -120,6 +147,7 @@ def test_snippets(page: Path, folder: Path) -> None:
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
         assert not printed or alike(printed, done.stdout), f"{block}\n{done.stdout}"
+    assert not_ignored(folder) == []
     if absent:
         pytest.skip(f"all ran but what needs {', '.join(absent)}, which is not installed")
 

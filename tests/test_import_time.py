@@ -24,10 +24,10 @@ VERIFY = {
     "pairing pairing_exponent pairing_lanes pairing_loop parameters point point_kernels "
     "shared_inversion",
     "curve.named": "bn254",
-    "device": "address_space arguments backends buffer cache cancellation compiled_code discovery "
-    "host kernel_table launched memory own_folder prologue protocol roomy_thread sources timeline "
-    "written",
-    "device.cpu": "backend compilations compiler device llvm native_code processor workers",
+    "device": "address_space arguments backends buffer cache cancellation compilations "
+    "compiled_code discovery host kernel_table launched memory own_folder prologue protocol "
+    "roomy_thread sources timeline written",
+    "device.cpu": "backend compiler device llvm native_code processor workers",
     "errors": "",
     "frozen": "",
     "field": "arithmetic array cost element extension kernels moduli prime spec strategies "

@@ -18,7 +18,7 @@ _LEFT_OUT = {"quod", "pip", "setuptools", "wheel"}
 
 _HEADER = """\
 # Written by tools/constraints.py: the versions that Quod was last tested with.
-# pip install --constraint constraints.txt quod
+# pip install --constraint constraints.txt .
 """
 
 

@@ -28,6 +28,7 @@ from quod.errors import (
 
 if TYPE_CHECKING:
     from quod.device import devices as devices
+    from quod.device.compilations import progress as progress
     from quod.device.timeline import Timeline as Timeline
     from quod.groth16 import Proof as Proof
     from quod.groth16 import ProvingKey as ProvingKey
@@ -43,6 +44,7 @@ __all__ = [
     "devices",
     "msm",
     "ntt",
+    "progress",
     "QuodError",
     "InputError",
     "MismatchError",
@@ -63,6 +65,7 @@ _HOME = {
     "Proof": "quod.groth16",
     "Timeline": "quod.device.timeline",
     "devices": "quod.device",
+    "progress": "quod.device.compilations",
 }
 # Packages that are loaded when they are first named.
 _PACKAGES = (

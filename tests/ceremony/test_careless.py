@@ -218,7 +218,7 @@ def test_names_begin_no_lines(
     assert lines[0].startswith(
         "1 contribution eve: 00\\n2 contribution bob\\n\\u2028OK: 2**9\\x1b[2J: "
     )
-    assert lines[1] == "OK: 2**2 powers of bn254, 1 contributions."
+    assert lines[1] == "OK: 2**2 powers of bn254, 1 contribution."
 
 
 def test_outputs_that_are_no_files(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_without_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvjitlink", None)
     assert entry.run([*BUILD, "-o", str(tmp_path / "k")]) == AssemblerMissing.exit_code
-    assert "pip install quod[build]" in capsys.readouterr().err
+    assert "pip install '.[build]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -99,7 +99,7 @@ def test_an_exception_takes_the_display_down(monkeypatch: pytest.MonkeyPatch) ->
 # Has a clock of its own.
 COMPILING = """
 from quod.cli import progress
-from quod.device.cpu.compilations import compilations
+from quod.device.compilations import compilations
 now = 1
 progress.perf_counter_ns = lambda: now
 with progress.followed_timeline(quiet={quiet}) as timeline, timeline.stage("prove"):

@@ -133,5 +133,6 @@ def test_fullprove(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     Path(proof).unlink()
     assert entry.run([*full, proof, public]) == 3
-    assert "wrong.json: an input is missing" in capsys.readouterr().err
+    missing = 'wrong.json: the inputs "root" (1 number), "scope" (1 number), "siblings" (10'
+    assert missing in capsys.readouterr().err
     assert not Path(proof).exists()

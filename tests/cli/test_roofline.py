@@ -136,7 +136,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
     path = tmp_path / "x.png"
     assert entry.run(["bench", "field", "--field", "bn254.fr", "--plot", str(path), *ONCE]) == 1
     captured = capsys.readouterr()
-    assert "pip install quod[plot]" in captured.err
+    assert "pip install '.[plot]'" in captured.err
     assert captured.out == ""  # before anything was measured
     assert not path.exists()
 

@@ -19,8 +19,8 @@ from quod.curve.groups import GROUPS
 from quod.curve.point_kernels import curve_negate
 from quod.device import CpuDevice
 from quod.device.cache import CompileCache
+from quod.device.compilations import Compilations, compilations
 from quod.device.cpu import compile_helpers
-from quod.device.cpu.compilations import Compilations, compilations
 from quod.device.cpu.compile_helper import receive
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR

@@ -58,7 +58,7 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(webgpu_native, "_native", None)
     monkeypatch.setattr(importlib, "import_module", refuse)
-    with pytest.raises(DeviceError, match=r"needs the package wgpu.*pip install 'quod\[webgpu\]'"):
+    with pytest.raises(DeviceError, match=r"needs the package wgpu.*pip install '\.\[webgpu\]'"):
         open_native()
     rows, why = backend("webgpu").list()
     assert rows == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quod import ntt
+from quod import ntt, progress
 from quod.device import Event, open_device, recorder_of
 from quod.device.timeline import Timeline
 from tests.device import kernels
@@ -32,6 +32,7 @@ def rows() -> Iterator[tuple[str, Row]]:
         {"threads": ("None", "huge"), "strategy": OPTIONAL, "memory_budget": ("None", "huge"),
          "checked": ("true",)},
     )  # fmt: skip
+    yield "progress", Row(progress, {"on": True}, {"on": ("true",)})
     yield "allocate", Row(DEVICE.allocate, {"nbytes": 8, "zero": True}, {"zero": ("true",)})
     yield "pinned", Row(DEVICE.pinned, {"nbytes": 8})
     yield "upload", Row(

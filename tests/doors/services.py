@@ -134,8 +134,9 @@ def rows_of_witnesses() -> Iterator[tuple[str, Row]]:
     yield "WitnessCalculator", Row(
         witness.WitnessCalculator,
         {"wasm": (EXAMPLE / "circuit.wasm").read_bytes(), "name": "n", "curve": "bn254",
-         "variables": 3993, "limits": None},
-        {"name": ("text",), "curve": OPTIONAL, "variables": OPTIONAL, "limits": OPTIONAL},
+         "variables": 3993, "limits": None, "symbols": None},
+        {"name": ("text",), "curve": OPTIONAL, "variables": OPTIONAL, "limits": OPTIONAL,
+         "symbols": ("text", *OPTIONAL)},
     )  # fmt: skip
     yield "WitnessCalculator.open", Row(
         calculator.open, {"path": EXAMPLE / "circuit.wasm", "limits": None}, {"limits": OPTIONAL}

@@ -25,7 +25,7 @@ def why_no_postgres() -> str | None:
     if _binaries() is None:
         return "no Postgres: its programs are not installed (Debian: apt-get install postgresql)"
     if importlib.util.find_spec("psycopg") is None:
-        return "no Postgres: psycopg is not installed (pip install 'quod[postgres]')"
+        return "no Postgres: psycopg is not installed (pip install '.[postgres]')"
     return None
 
 

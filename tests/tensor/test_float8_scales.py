@@ -156,7 +156,7 @@ def test_what_is_made_without_out() -> None:
 
 
 def test_tensors_of_pytorch() -> None:
-    torch: Any = pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
+    torch: Any = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
     x = torch.from_numpy(drawn((4, 6), f32))
     bits, scales = quantise_fp8("cpu", x, dtype="e5m2")
     assert bits.dtype == torch.float8_e5m2

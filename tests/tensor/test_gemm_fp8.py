@@ -204,7 +204,7 @@ def test_arrays_of_ml_dtypes() -> None:
 
 
 def test_tensors_of_pytorch() -> None:
-    torch: Any = pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
+    torch: Any = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
     a, b = small(e4m3, 5, 16), small(e5m2, 16, 3)
     exact = values(a, e4m3) @ values(b, e5m2)
     x = torch.from_numpy(a).view(torch.float8_e4m3fn)

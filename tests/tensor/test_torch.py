@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
+pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
 
 import torch
 

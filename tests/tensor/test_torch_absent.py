@@ -23,5 +23,5 @@ def test_where_pytorch_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
     for name in [name for name in sys.modules if name.startswith("quod.tensor.torch")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(QuodError, match=r"pip install 'quod\[torch\]'$"):
+    with pytest.raises(QuodError, match=r"pip install '\.\[torch\]'` in a checkout of Quod$"):
         import quod.tensor.torch  # noqa: F401

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
+pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
 
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend

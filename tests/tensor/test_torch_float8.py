@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="needs PyTorch: pip install 'quod[torch]'")
+pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
 
 import torch
 

@@ -66,7 +66,7 @@ def test_errors_of_the_circuit_have_lines_and_no_values(membership: WitnessCalcu
         ({"siblings": []}, 'the input "siblings" takes 10 numbers, and 0 are given'),
         ({"root": [1, 2]}, 'the input "root" takes 1 number, and 2 are given'),
         ({"root": [[1]] * 2}, 'the input "root" takes 1 number, and 2 are given'),
-        ({"root": {"x": 1}}, 'the circuit has no input "root.x"'),
+        ({"root": {"x": 1}}, 'the circuit has no input "root.x"; did you mean "root"?'),
     ],
 )
 def test_wrong_inputs_are_named(
@@ -82,14 +82,66 @@ def test_a_missing_input(membership: WitnessCalculator) -> None:
     given = {name: value for name, value in INPUT.items() if name != "root"}
     with pytest.raises(InputError) as caught:
         membership.calculate(given)
+    assert str(caught.value) == 'inputs: the input "root" (1 number) is missing'
+    with pytest.raises(InputError) as caught:
+        membership.calculate({name: INPUT[name] for name in ("scope", "root", "turns")})
+    assert str(caught.value) == (
+        'inputs: the inputs "secret" (1 number), "siblings" (10 numbers) are missing'
+    )
+    # Of what there is nothing, nothing need be given.
+    assert membership.calculate(INPUT | {"nobody": []})
+
+
+def test_a_missing_input_without_symbols() -> None:
+    membership = WitnessCalculator((EXAMPLE / "circuit.wasm").read_bytes())
+    given = {name: value for name, value in INPUT.items() if name != "root"}
+    with pytest.raises(InputError) as caught:
+        membership.calculate(given)
     assert str(caught.value) == (
         "inputs: an input is missing: the circuit takes 23 numbers, and 22 are given (scope, "
         "secret, siblings, turns)"
     )
     with pytest.raises(InputError, match=r"0 are given \(no input\)"):
         membership.calculate({})
-    # Of what there is nothing, nothing need be given.
-    assert membership.calculate(INPUT | {"nobody": []})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("siblings[0]", 'write "siblings": [...], one list of its 10 numbers'),
+        ("main.siblings[9]", 'write "siblings": [...], one list of its 10 numbers'),
+        ("main.root", 'write "root": value'),
+        ("sibling", 'did you mean "siblings"?'),
+    ],
+)
+def test_names_that_are_nearly_right(membership: WitnessCalculator, name: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        membership.calculate({**INPUT, name: 1})
+    assert str(caught.value) == f'inputs: the circuit has no input "{name}"; {hint}'
+
+
+@pytest.mark.parametrize(
+    ("wasm", "symbols"), [("c_js/c.wasm", "c.sym"), ("c.wasm", "c.sym"), ("c_js/c.wasm", "d.sym")]
+)
+def test_symbols_are_found_where_circom_writes_them(
+    tmp_path: Path, wasm: str, symbols: str
+) -> None:
+    (tmp_path / wasm).parent.mkdir(exist_ok=True)
+    (tmp_path / wasm).write_bytes((EXAMPLE / "circuit.wasm").read_bytes())
+    (tmp_path / symbols).write_bytes((EXAMPLE / "circuit.sym").read_bytes())
+    expected = "an input is missing" if symbols == "d.sym" else 'the inputs "root" '
+    with pytest.raises(InputError, match=expected):
+        WitnessCalculator.open(tmp_path / wasm).calculate({})
+
+
+@pytest.mark.parametrize("symbols", [b"", b"\xff\n", b"no line\n", b"1,1,2,main.x\n"])
+def test_symbols_that_are_none_only_cost_the_name(tmp_path: Path, symbols: bytes) -> None:
+    path = tmp_path / "c.sym"
+    for given in (path, tmp_path):
+        path.write_bytes(symbols)
+        calculator = WitnessCalculator((EXAMPLE / "circuit.wasm").read_bytes(), symbols=given)
+        with pytest.raises(InputError, match="an input is missing: the circuit takes 23 numbers"):
+            calculator.calculate({})
 
 
 def test_a_calculator_of_another_key() -> None:
@@ -166,5 +218,5 @@ def test_wasmtime_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("quod.witness.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "wasmtime", None)
-    with pytest.raises(ServiceError, match=r"pip install 'quod\[wasm\]'"):
+    with pytest.raises(ServiceError, match=r"pip install '\.\[wasm\]'"):
         from quod.witness.calculator import WitnessCalculator as _  # noqa: F401

@@ -26,10 +26,12 @@ from quod.cli import (
     zkey,
     zkey_solidity,
 )
+from quod.cli.command_tree import RootGroup
 from quod.cli.options import typer_command
 
 app = typer.Typer(
     name="quod",
+    cls=RootGroup,
     help="Prove and verify on whatever processor is there.",
     no_args_is_help=True,
     add_completion=False,

@@ -90,6 +90,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
         print(f"quod {__version__}")
         return 0
     arguments = own_words(arguments)
+    if not {"-q", "--quiet"}.isdisjoint(arguments):
+        from quod.device.compilations import compilations
+
+        compilations.notify(False)
     if _run_quickly(arguments):
         return 0
     from quod.cli.app import app

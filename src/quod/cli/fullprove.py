@@ -58,12 +58,13 @@ def fullprove(
     def witness(key: ProvingKey, timeline: Timeline) -> Witness:
         from quod.formats.strict_json import CIRCUIT_INPUT, read_json
         from quod.witness.calculator import WitnessCalculator, read_wasm
+        from quod.witness.input_names import symbols_beside
 
         with timeline.stage("calculate witness"):
             given = read_json(inputs, CIRCUIT_INPUT)
             calculator = WitnessCalculator(
                 read_wasm(wasm), name=os.fspath(wasm), curve=key.curve, variables=key.variables,
-                limits=limits_of(seconds, memory),
+                limits=limits_of(seconds, memory), symbols=symbols_beside(wasm),
             )  # fmt: skip
             return calculator.witness(given, where=os.fspath(inputs))
 

@@ -23,6 +23,7 @@ from quod.cli.parameters import (
 )
 from quod.cli.terminal import note, show, show_json, show_timings, show_valid, warn
 from quod.errors import InputError, MismatchError, VerificationError
+from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.circuit import LayeredCircuit
@@ -236,8 +237,8 @@ def prove(
     checked = "checked" if self_check else "not checked"
     written = ", ".join(map(str, contents))
     note(
-        f"Proved {len(given)} instances in {perf_counter() - begin:.2f} s on {device} ({checked}, "
-        f"{len(proof):,} bytes): {written}",
+        f"Proved {counted(len(given), 'instance')} in {perf_counter() - begin:.2f} s on {device} "
+        f"({checked}, {counted(len(proof), 'byte')}): {written}",
         quiet=quiet,
     )
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
@@ -276,12 +277,14 @@ def verify(
     if public is not None:
         rows = read_public_inputs(public, found)
     elif found.public:
-        raise WrongUsage(f"the circuit has {found.public} public inputs: say --public FILE")
+        inputs = counted(found.public, "public input")
+        raise WrongUsage(f"the circuit has {inputs}: say --public FILE")
     else:
         rows = [[] for _ in range(instances or 1)]
     if instances is not None and instances != len(rows):
         raise MismatchError(
-            f"has public inputs of {len(rows)} instances, not of {instances}", path=public
+            f"has public inputs of {counted(len(rows), 'instance')}, not of {instances}",
+            path=public,
         )
     file = read_proof(proof)
     file.check(verifying, len(rows))

@@ -13,6 +13,8 @@ from quod import shallow_json
 from quod.cli.options import AsJson, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json
 from quod.errors import InputError, ServiceError
+from quod.extras import installation
+from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.service.client import Client, RemoteJob
@@ -40,7 +42,7 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> C
     try:
         from quod.service.client import Client
     except ImportError as error:
-        raise ServiceError(f"this needs {error.name}: pip install 'quod[client]'") from None
+        raise ServiceError(f"this needs {error.name}: {installation('client')}") from None
     token = os.environ.get("QUOD_TOKEN") or None
     if token_file is not None:
         token = read(token_file).decode(errors="replace").strip()
@@ -115,7 +117,7 @@ def wait(
         show_json(_described(found))
     results = found.require_results()
     if wanted and len(results) != 1:
-        raise InputError(f"the job has {len(results)} proofs; take them from --json")
+        raise InputError(f"the job has {counted(len(results), 'proof')}; take them from --json")
     from quod.formats.output import write_all_atomically
 
     write_all_atomically(

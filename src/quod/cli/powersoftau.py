@@ -19,6 +19,7 @@ from quod.cli.contributing import (
 )
 from quod.cli.options import AsJson, Device, Quiet, Resume, check_outputs
 from quod.cli.terminal import note, show, show_beside, show_json
+from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.ceremony.added import Receipt
@@ -182,7 +183,8 @@ def verify(
         )
         return
     show_contributions(found.contributions)
-    show(f"OK: 2**{found.power} powers of {found.curve}, {len(found.contributions)} contributions.")
+    contributions = counted(len(found.contributions), "contribution")
+    show(f"OK: 2**{found.power} powers of {found.curve}, {contributions}.")
 
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:

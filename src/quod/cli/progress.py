@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from quod.cli.terminal import note
-from quod.device.cpu.compilations import compilations
+from quod.device.compilations import compilations
 from quod.device.timeline import Stage, Timeline
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 DELAY_SECONDS = 0.15
 REFRESH_SECONDS = 0.08
 MOST_LINES = 8
-COMPILING = "compiling kernels, once"
-COMPILING_IN_EACH_RUN = "compiling kernels, as in each run"
-"""The same where compiled code cannot be kept; a warning of the cache says why."""
 COMPILING_SECONDS = 0.5
 """After so long it is said off a terminal, too."""
 
@@ -71,7 +68,7 @@ class _Compiling:
     def __call__(self, done: int, total: int) -> None:
         now = perf_counter_ns()
         if self._stage is None:
-            self._name = self._name or _what_is_compiled()
+            self._name = self._name or _compiling_text()
             self._stage = Stage(self._name, now, "compiler")
             self._first_ns = self._first_ns or now
             if self._display is not None:
@@ -90,10 +87,11 @@ class _Compiling:
                 self._display.end(stage)
 
 
-def _what_is_compiled() -> str:
-    from quod.device.cache import CompileCache
+def _compiling_text() -> str:
+    # A command that finds its kernels in the cache has no use for it.
+    from quod.device.compile_notice import compiling_text
 
-    return COMPILING if CompileCache().keeps() else COMPILING_IN_EACH_RUN
+    return compiling_text()
 
 
 class ProgressDisplay:

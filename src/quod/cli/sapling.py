@@ -14,6 +14,7 @@ from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Device, InsecureTestKey, Option, Quiet, WrongUsage
 from quod.cli.terminal import note as say
 from quod.cli.terminal import show_valid, warn
+from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.formats.output import Content
@@ -130,7 +131,8 @@ def write_circuit(
         from quod.formats.wtns import write_wtns
 
         write_wtns(witness, circuit.curve, made.values)
-    say(f"{circuit.constraints} constraints, {circuit.wires} wires: {r1cs}", quiet=quiet)
+    constraints, wires = counted(circuit.constraints, "constraint"), counted(circuit.wires, "wire")
+    say(f"{constraints}, {wires}: {r1cs}", quiet=quiet)
 
 
 def _inputs(path: Path, asset: str | None) -> Inputs:

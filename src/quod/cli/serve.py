@@ -11,6 +11,7 @@ import typer
 from quod.cli.options import AsJson, InsecureTestKey
 from quod.cli.terminal import note, show, show_json, show_table, warn
 from quod.errors import InputError, ServiceError
+from quod.extras import installation
 
 if TYPE_CHECKING:
     from quod.service.server.config import Config
@@ -173,4 +174,4 @@ def _need_libraries() -> None:
         import grpc_reflection  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise ServiceError(f"serving needs {error.name}: pip install 'quod[service]'") from None
+        raise ServiceError(f"serving needs {error.name}: {installation('service')}") from None

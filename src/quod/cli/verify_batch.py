@@ -11,6 +11,7 @@ from quod.formats.snarkjs_json import parse_proofs
 from quod.formats.source import is_text
 from quod.formats.strict_json import PROOFS, read_json
 from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
+from quod.wording import counted
 
 # Of those that are not valid an error names so many.
 _NAMED = 20
@@ -44,7 +45,8 @@ def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -
             f"{proof}: {len(bad)} of {len(proofs)} proofs are not valid for their public inputs "
             f"and this key (counted from 0: {named}); do not accept them"
         )
-    show_valid(quiet=quiet, what=f"all {len(proofs)} proofs are valid")
+    every = "the proof is" if len(proofs) == 1 else f"all {len(proofs)} proofs are"
+    show_valid(quiet=quiet, what=f"{every} valid")
 
 
 def read_lists(
@@ -54,8 +56,8 @@ def read_lists(
     inputs, proofs = read_publics(public, curve=key.curve), _proofs(key, proof)
     if len(inputs) != len(proofs):
         raise MismatchError(
-            f"{public} has the public inputs of {len(inputs)} proofs and {proof} has "
-            f"{len(proofs)} proofs; give lists of the same proofs in the same order"
+            f"{public} has the public inputs of {counted(len(inputs), 'proof')} and {proof} has "
+            f"{counted(len(proofs), 'proof')}; give lists of the same proofs in the same order"
         )
     if not proofs:
         raise InputError("has no proofs, of which nothing can be said", path=proof)

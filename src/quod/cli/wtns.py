@@ -12,6 +12,7 @@ import typer
 
 from quod.cli.options import AsJson, Device, Quiet, check_outputs
 from quod.cli.terminal import note, show, show_json, show_valid
+from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.witness import WitnessLimits
@@ -76,7 +77,8 @@ def calculate(
     calculator.checked(found)
     write_atomically(out, found)
     note(
-        f"Computed {calculator.variables:,} values in {perf_counter() - begin:.2f} s: {out}",
+        f"Computed {counted(calculator.variables, 'value')} in "
+        f"{perf_counter() - begin:.2f} s: {out}",
         quiet=quiet,
     )
 
@@ -114,14 +116,16 @@ def check(
         show_json(
             {"constraints": found.r1cs.constraints, "failed": len(found.failed), "first": rows}
         )
+    constraints = counted(found.r1cs.constraints, "constraint")
     if not found.satisfied:
         count = len(found.failed)
         raise VerificationError(
-            f"{witness}: fails {count:,} of {found.r1cs.constraints:,} constraints of {r1cs}, "
+            f"{witness}: fails {count:,} of {constraints} of {r1cs}, "
             f"{'the first of them' if count > 1 else 'which is'} constraint {found.failed[0]}"
         )
     if not as_json:
-        what = f"the witness satisfies all {found.r1cs.constraints:,} constraints"
+        every = "" if found.r1cs.constraints == 1 else "all "
+        what = f"the witness satisfies {every}{constraints}"
         show_valid(quiet=quiet, what=what)
 
 

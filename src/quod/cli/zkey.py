@@ -28,6 +28,7 @@ from quod.cli.options import (
     typer_command,
 )
 from quod.cli.terminal import note, show, show_beside, show_json
+from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.groth16.ceremony import KeyReceipt
@@ -91,7 +92,7 @@ def verify(
         return
     show(f"Circuit hash: {in_words(found.circuit_hash)}")
     show_contributions(found.contributions)
-    show(f"OK: {len(found.contributions)} contributions.")
+    show(f"OK: {counted(len(found.contributions), 'contribution')}.")
 
 
 def _steps() -> tuple[Callable[..., KeyReceipt], Callable[..., KeyReceipt]]:

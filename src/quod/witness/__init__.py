@@ -5,7 +5,7 @@
     calculator = WitnessCalculator.open("circuit.wasm")
     wtns = calculator.calculate({"secret": 7, "siblings": [1, 2, 3]})
 
-The bytes are those of a .wtns file; this needs wasmtime (``pip install 'quod[wasm]'``).
+The bytes are those of a .wtns file; this needs wasmtime (the extra ``wasm``).
 `check_witness` says which constraints of a system a witness fails. All calls may come from any
 thread. The names below load on first use (PEP 562).
 """

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
 
 from quod.curve.parameters import PairingCurve
 from quod.errors import InputError, MismatchError, ServiceError
+from quod.extras import installation
 from quod.formats.curves import curve_named, curve_of_scalar_prime, name_of_unknown_prime
 from quod.formats.iden3 import Iden3File
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import shown
 from quod.formats.wtns import KIND, VERSION, Witness, wtns_head
+from quod.names import nearest
 from quod.validation import file_path, instance, shown_kind, whole_number_or_none
 from quod.witness.errors import CalculatorError
+from quod.witness.input_names import names_of_main, symbols_beside
 from quod.witness.inputs import Inputs, Signals, halves
 from quod.witness.limits import WitnessLimits
+from quod.wording import counted
 
 try:
     import wasmtime
 except ImportError:
-    raise ServiceError("witnesses need wasmtime: pip install 'quod[wasm]'") from None
+    raise ServiceError(f"witnesses need wasmtime: {installation('wasm')}") from None
 
 from quod.witness.compiled import module_of
 from quod.witness.sandbox import MESSAGES, Sandbox
@@ -49,7 +54,8 @@ class WitnessCalculator:
     `curve` is Quod's name of the curve whose scalar field it computes in, `variables` how many
     values a witness has, `inputs` how many numbers it takes. Compiled code is kept in the user's
     cache. `name` is what errors call it, `limits` what it may take. For any threads, which run at
-    the same time.
+    the same time. `symbols` is the circuit's .sym file, from which errors take the names of
+    missing inputs.
 
     Raises `InputError` for what is no module, `CalculatorError` for one that is none of circom's or
     an old one, `MismatchError` if `curve` or `variables` are given and others than its own, and
@@ -64,11 +70,13 @@ class WitnessCalculator:
         curve: str | None = None,
         variables: int | None = None,
         limits: WitnessLimits | None = None,
+        symbols: Path | None = None,
     ) -> None:
         if not isinstance(wasm, bytes):
             raise InputError(f"a witness calculator must be bytes, not {shown_kind(wasm)}")
         self.name = name = file_path(name)
         variables = whole_number_or_none("the variables of a key", variables, 1)
+        self._symbols = None if symbols is None else file_path(symbols)
         self._limits = WitnessLimits() if limits is None else limits
         instance("the limits", self._limits, WitnessLimits, "write WitnessLimits(...)")
         wanted = None if curve is None else curve_named(curve)
@@ -101,8 +109,12 @@ class WitnessCalculator:
 
     @classmethod
     def open(cls, path: Path, *, limits: WitnessLimits | None = None) -> WitnessCalculator:
-        """Of a file or pipe, of at most 256 MB; `InputError` if it cannot be read, too."""
-        return cls(read_wasm(path), name=file_path(path), limits=limits)
+        """Of a file or pipe, of at most 256 MB; `InputError` if it cannot be read, too.
+
+        `symbols` is the .sym file that circom wrote with it, if that is in its place.
+        """
+        name = file_path(path)
+        return cls(read_wasm(path), name=name, limits=limits, symbols=symbols_beside(name))
 
     def calculate(self, inputs: Inputs, *, where: str = "inputs") -> bytes:
         """The .wtns file for inputs, byte for byte what snarkjs makes.
@@ -174,8 +186,9 @@ class WitnessCalculator:
             )
         return found
 
-    def _check_sizes(self, given: dict[str, list[int]], where: str) -> None:
-        unknown = [name for name in given if name not in self._sizes]
+    def _learn_sizes(self, names: Iterable[str]) -> None:
+        """Ask the calculator for how many numbers inputs take, unless that is known."""
+        unknown = [name for name in names if name not in self._sizes]
         if unknown:
             with self._lock:
                 sandbox = self._sandbox()
@@ -184,21 +197,58 @@ class WitnessCalculator:
                     # Only what there is: names of others would be kept without end.
                     if size > 0:
                         self._sizes[name] = size
+
+    def _check_sizes(self, given: dict[str, list[int]], where: str) -> None:
+        self._learn_sizes(given)
         for name, numbers in given.items():
             size = self._sizes.get(name, 0)
             if size == 0 and numbers:
-                raise InputError(f"the circuit has no input {shown(name)}", path=where)
+                raise InputError(
+                    f"the circuit has no input {shown(name)}{self._hint(name)}", path=where
+                )
             if size != len(numbers):
                 raise InputError(
-                    f"the input {shown(name)} takes {size} number{'' if size == 1 else 's'}, and "
+                    f"the input {shown(name)} takes {counted(size, 'number')}, and "
                     f"{len(numbers)} are given",
                     path=where,
                 )
         total = sum(map(len, given.values()))
         if total != self.inputs:
-            listed = ", ".join(given) if len(given) <= _MOST_LISTED else f"{len(given)} inputs"
-            raise InputError(
-                f"an input is missing: the circuit takes {self.inputs} numbers, and {total} are "
-                f"given ({listed or 'no input'})",
-                path=where,
+            raise InputError(self._missing(given, total), path=where)
+
+    def _inputs_of_symbols(self) -> list[str]:
+        """The names of inputs that the .sym file has; none without one."""
+        names = names_of_main(self._symbols)
+        self._learn_sizes(names)
+        return [name for name in names if name in self._sizes]
+
+    def _missing(self, given: Mapping[str, list[int]], total: int) -> str:
+        absent = [name for name in self._inputs_of_symbols() if name not in given]
+        if absent:
+            listed = ", ".join(
+                f"{shown(name)} ({counted(self._sizes[name], 'number')})"
+                for name in absent[:_MOST_LISTED]
             )
+            others = len(absent) - _MOST_LISTED
+            end = f" and {others} more" if others > 0 else ""
+            subject = "the input" if len(absent) == 1 else "the inputs"
+            return f"{subject} {listed}{end} {'is' if len(absent) == 1 else 'are'} missing"
+        listed = ", ".join(given) if len(given) <= _MOST_LISTED else f"{len(given)} inputs"
+        return (
+            f"an input is missing: the circuit takes {self.inputs} numbers, and {total} are "
+            f"given ({listed or 'no input'})"
+        )
+
+    def _hint(self, name: str) -> str:
+        """How to write an input whose name is not the circuit's; empty if none is like it."""
+        base = name.partition("[")[0]
+        spellings = [text for text in (base, base.removeprefix("main.")) if text not in ("", name)]
+        self._learn_sizes(spellings)
+        for spelling in spellings:
+            if size := self._sizes.get(spelling, 0):
+                value = (
+                    "value" if size == 1 else f"[...], one list of its {counted(size, 'number')}"
+                )
+                return f"; write {shown(spelling)}: {value}"
+        close = nearest(name, self._inputs_of_symbols())
+        return "" if close is None else f"; did you mean {shown(close)}?"

@@ -42,5 +42,6 @@ def test_a_queue_loads_next_to_nothing(tmp_path: Path) -> None:
 def test_what_postgres_needs_is_told(tmp_path: Path) -> None:
     done = run(_WITHOUT, tmp_path / "queue")
     assert done.stderr.splitlines()[-1] == (
-        "quod.errors.ServiceError: Postgres needs psycopg: pip install 'quod[postgres]'"
+        "quod.errors.ServiceError: Postgres needs psycopg: run `pip install '.[postgres]'` in a "
+        "checkout of Quod"
     )

@@ -104,5 +104,5 @@ def test_traces() -> None:
 def test_no_traces_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracer(Tracing()) is None
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http", None)
-    with pytest.raises(ServiceError, match=r"pip install 'quod\[tracing\]'"):
+    with pytest.raises(ServiceError, match=r"pip install '\.\[tracing\]'"):
         tracer(Tracing(endpoint="http://127.0.0.1:1/v1/traces"))

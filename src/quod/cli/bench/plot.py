@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from quod.cli.bench.roofline import Roofline, StageFigures
 from quod.device.limits import Limits
 from quod.errors import OutputError, QuodError
+from quod.extras import installation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +38,7 @@ def check_plot(path: Path) -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise QuodError(
-            "plots are drawn by matplotlib, which is not installed: pip install quod[plot]"
+            f"plots are drawn by matplotlib, which is not installed: {installation('plot')}"
         ) from error
 
 

@@ -21,6 +21,7 @@ from quod.cli.bench.copies import copied
 from quod.cli.bench.harness import Seconds
 from quod.cli.bench.tensor_operations import Operation
 from quod.device.protocol import AnyDevice, in_host_memory
+from quod.extras import installation
 
 Array = NDArray[Any]
 
@@ -114,7 +115,7 @@ def _numpy(
     try:
         threadpoolctl: Any = import_module("threadpoolctl")
     except ImportError:
-        return Peer(absent={"numpy": "its threads are told by threadpoolctl; pip install it"})
+        return Peer(absent={"numpy": f"threadpoolctl is not installed: {installation('bench')}"})
     threads = device.threads
     whole = slice(None)
     check("NumPy's result", operation.exact(whole, *data[0]), _FURTHER)

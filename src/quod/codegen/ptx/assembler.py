@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from quod.errors import KernelError
+from quod.extras import installation
 from quod.frozen import frozen
 
 
@@ -66,7 +67,7 @@ def _nvjitlink() -> Any:
         found.version()
     except (ImportError, RuntimeError) as error:
         raise AssemblerMissing(
-            f"there is no nvJitLink ({error}); pip install quod[build]"
+            f"there is no nvJitLink ({error}); {installation('build')}"
         ) from None
     return found
 

@@ -15,6 +15,7 @@ from quod.codegen.pointers import pointer_uses
 from quod.device.arguments import Argument, Signature, Slots
 from quod.device.buffer import HOST
 from quod.device.cache import CompileCache, key_of
+from quod.device.compilations import compilations
 from quod.device.compiled_code import (
     CompiledCode,
     KernelFacts,
@@ -23,7 +24,6 @@ from quod.device.compiled_code import (
     trace_key,
 )
 from quod.device.cpu import llvm as llvm_jit
-from quod.device.cpu.compilations import compilations
 from quod.device.cpu.processor import host_processor, toolchain
 from quod.device.protocol import ShownKernel
 from quod.errors import KernelError

@@ -17,6 +17,7 @@ from typing import Any
 from quod.codegen.pointers import pointer_uses
 from quod.codegen.ptx.module import PtxModule
 from quod.device.cache import CompileCache, key_of
+from quod.device.compilations import compilations
 from quod.device.compiled_code import (
     CompiledCode,
     KernelFacts,
@@ -105,7 +106,8 @@ class KernelCode:
         self.facts, self._is_stored = facts, False
 
         def assembled() -> bytes:
-            code = _assembled(self._driver, traced, module, key, self._cache)
+            with compilations.one():
+                code = _assembled(self._driver, traced, module, key, self._cache)
             self._keep(key, facts, code)
             return code
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quod.errors import DeviceError
+from quod.extras import installation
 
 OLDEST_DRIVER = 12000
 """The first version of CUDA, as ``1000 * major + 10 * minor``, whose functions suffice."""
@@ -31,7 +32,6 @@ _STICKY = frozenset(
 )  # fmt: skip
 _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 _NOT_READY = "CUDA_ERROR_NOT_READY"
-_INSTALL = "install it with `pip install 'quod[cuda]'`"
 
 
 class CudaError(DeviceError):
@@ -139,7 +139,7 @@ def _bindings() -> Any:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
         raise DeviceError(
-            f"CUDA needs the package cuda-bindings ({_one_line(error)}); {_INSTALL}"
+            f"CUDA needs the package cuda-bindings ({_one_line(error)}); {installation('cuda')}"
         ) from error
 
 

@@ -19,11 +19,11 @@ import numpy as np
 from quod.device.buffer import Array
 from quod.device.webgpu.cffi import parse_together
 from quod.errors import DeviceError
+from quod.extras import installation
 
 READ, WRITE = 1, 2
 """How memory is mapped (WebGPU, "GPUMapMode")."""
 
-_INSTALL = "install it with `pip install 'quod[webgpu]'`"
 _BACKENDS = ("Vulkan", "Metal", "DX12")
 _NEEDED = (
     "wgpuAdapterGetInfo", "wgpuBufferGetConstMappedRange", "wgpuBufferGetMappedRange",
@@ -259,7 +259,9 @@ def open_native() -> Native:
                 backend = importlib.import_module("wgpu.backends.wgpu_native")
                 extras = importlib.import_module("wgpu.backends.wgpu_native.extras")
             except ImportError as error:
-                raise DeviceError(f"WebGPU needs the package wgpu ({error}); {_INSTALL}") from error
+                raise DeviceError(
+                    f"WebGPU needs the package wgpu ({error}); {installation('webgpu')}"
+                ) from error
             except (OSError, RuntimeError) as error:
                 raise DeviceError(
                     f"the package wgpu does not load: {shortened(str(error))}"

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
+from quod.device.compilations import compilations
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue, open_queue
 from quod.service.server.config import Config
@@ -54,6 +55,8 @@ async def run(
     ending: asyncio.Event, hurried: asyncio.Event,
 ) -> bool:  # fmt: skip
     """Serves until `ending` is set, then drains, unless `hurried` is set, too."""
+    # Standard error is for the log.
+    compilations.notify(False)
     async with AsyncExitStack() as stack:
         queue = await asyncio.to_thread(
             open_queue, config.data, database=config.database, schema=config.database_schema,

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from quod.errors import ServiceError
+from quod.extras import installation
 from quod.service.queue import Job
 from quod.service.server.config import Tracing
 from quod.service.worker.pool import Stage, StageRecord
@@ -88,7 +89,7 @@ def tracer(config: Tracing) -> OtelTracer | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        raise ServiceError("traces need OpenTelemetry: pip install 'quod[tracing]'") from None
+        raise ServiceError(f"traces need OpenTelemetry: {installation('tracing')}") from None
     return OtelTracer(OTLPSpanExporter(endpoint=config.endpoint))
 
 

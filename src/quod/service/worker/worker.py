@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from quod.curve.named import CURVES
+from quod.device.compilations import compilations
 from quod.errors import QuodError, TryAgainError
 from quod.proving.busy import BusyMeter
 from quod.service.errors import LeaseLostError, UnavailableError
@@ -75,6 +76,8 @@ class Worker:
 
     def start(self) -> None:
         """Begins, on a thread of its own."""
+        # The terminal of the process, if it has one, is the server's.
+        compilations.notify(False)
         self._thread.start()
 
     @property

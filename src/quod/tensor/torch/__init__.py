@@ -8,12 +8,13 @@ goes to the function of `quod.tensor` itself; others go through ``torch.ops.quod
 from __future__ import annotations
 
 from quod.errors import QuodError
+from quod.extras import installation
 
 try:
     import torch as _torch  # noqa: F401
 except ImportError:
     raise QuodError(
-        "quod.tensor.torch needs PyTorch, which is not installed: pip install 'quod[torch]'"
+        f"quod.tensor.torch needs PyTorch, which is not installed: {installation('torch')}"
     ) from None
 
 from quod.tensor.torch.elements import gelu, silu, swiglu

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quod.errors import InputError, ServiceError
+from quod.extras import installation
 from quod.service.errors import StorageFullError, UnavailableError
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
 from quod.service.queue.signals import Signals
@@ -29,7 +30,7 @@ try:
     import psycopg
     from psycopg import errors, sql
 except ImportError as error:
-    raise ServiceError("Postgres needs psycopg: pip install 'quod[postgres]'") from error
+    raise ServiceError(f"Postgres needs psycopg: {installation('postgres')}") from error
 
 if TYPE_CHECKING:
     Connection = psycopg.Connection[Row]

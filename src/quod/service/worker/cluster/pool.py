@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from quod.device.backends import backend_of
 from quod.errors import InputError, ServiceError
+from quod.extras import installation
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue
 from quod.service.worker.members import Members
@@ -15,7 +16,7 @@ from quod.service.worker.settings import WorkerSettings
 try:
     import ray
 except ImportError:
-    raise ServiceError("a cluster needs Ray: pip install 'quod[ray]'") from None
+    raise ServiceError(f"a cluster needs Ray: {installation('ray')}") from None
 
 from quod.service.worker.cluster.actor import Place
 from quod.service.worker.cluster.member import ClusterMember

@@ -5,6 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from quod.validation import flag
+
+if TYPE_CHECKING:
+    from quod.device.compile_notice import CompileNotice
 
 
 class Compilations:
@@ -13,6 +19,8 @@ class Compilations:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watchers: list[Callable[[int, int], None]] = []
+        self._notice: CompileNotice | None = None
+        self._notifies = True
         self.asked = 0
         self.done = 0
 
@@ -31,6 +39,23 @@ class Compilations:
             self.done += done
             for watcher in self._watchers:
                 watcher(self.done, self.asked)
+            if self._notifies and not self._watchers:
+                self._notify()
+
+    def _notify(self) -> None:
+        # A process that finds its kernels in the cache has no use for it.
+        from quod.device.compile_notice import CompileNotice
+
+        if self._notice is None:
+            self._notice = CompileNotice()
+        self._notice(self.done, self.asked)
+
+    def notify(self, on: bool) -> None:
+        """Draw `CompileNotice` while nothing watches, or do not from now on."""
+        with self._lock:
+            self._notifies = on
+            if self._notice is not None and not on:
+                self._notice.erase()
 
     @contextmanager
     def watched(self, watcher: Callable[[int, int], None]) -> Iterator[None]:
@@ -54,4 +79,13 @@ class Compilations:
 
 
 compilations = Compilations()
-"""What this process compiles for its processor."""
+"""The kernels that this process compiles: machine code for its processor, and for NVIDIA's GPUs."""
+
+
+def progress(on: bool) -> None:
+    """Turn the line about kernels that compile on or off, for this process.
+
+    It is on at first, and is written to standard error while kernels compile, if that is a
+    terminal. InputError if `on` is neither True nor False.
+    """
+    compilations.notify(flag("progress", on))

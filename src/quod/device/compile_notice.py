@@ -1,0 +1,58 @@
+"""The line on a terminal while kernels compile and no command shows its own progress.
+
+Programs that call Quod from Python see it on standard error. It is drawn when a compilation begins
+or ends, so it needs no thread, and it is erased while none runs. Nothing is written where standard
+error is no terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+COMPILING = "compiling kernels, once"
+COMPILING_IN_EACH_RUN = "compiling kernels, as in each run"
+"""Used where compiled code cannot be kept; a warning of the cache gives the reason."""
+
+
+def compiling_text() -> str:
+    """The name of the work, which says whether later runs have it, too."""
+    from quod.device.cache import CompileCache
+
+    return COMPILING if CompileCache().keeps() else COMPILING_IN_EACH_RUN
+
+
+class CompileNotice:
+    """The line of one process; `Compilations` calls it under a lock."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._columns = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Draw `done` of `total` kernels, or erase the line if all are done."""
+        if done == total:
+            self.erase()
+            return
+        self._text = self._text or compiling_text()
+        line = f"quod: {self._text}: {done} of {total}"
+        if _write(f"\r{line:{self._columns}}"):
+            self._columns = len(line)
+
+    def erase(self) -> None:
+        """Erase the line, if it is there."""
+        if self._columns:
+            _write(f"\r{'':{self._columns}}\r")
+            self._columns = 0
+
+
+def _write(text: str) -> bool:
+    """Whether standard error is a terminal and took the text."""
+    stream = sys.stderr
+    # A terminal that has gone, or a stream that the program has closed or replaced.
+    with suppress(OSError, ValueError, AttributeError):
+        if stream.isatty():
+            stream.write(text)
+            stream.flush()
+            return True
+    return False

@@ -1,0 +1,53 @@
+"""Names of a circuit's inputs, for errors: a calculator knows only the hashes of names."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from quod.errors import InputError
+from quod.formats.source import Path
+from quod.formats.sym import symbol_rows
+
+# The signals of the main component come first in the file.
+_MOST_BYTES = 1 << 20
+_INDICES = re.compile(r"(?:\[[0-9]+\])+\Z")
+_MAIN = "main."
+
+
+def symbols_beside(wasm: Path) -> str | None:
+    """The .sym file that circom wrote with a calculator, if it is still in its place.
+
+    Circom writes ``c.sym`` beside ``c_js/c.wasm``; both may also be in one folder.
+    """
+    folder, name = os.path.split(os.path.abspath(os.fspath(wasm)))
+    stem = os.path.splitext(name)[0]
+    folders = [folder]
+    if os.path.basename(folder) == f"{stem}_js":
+        folders.append(os.path.dirname(folder))
+    paths = [os.path.join(place, f"{stem}.sym") for place in folders]
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def names_of_main(symbols: Path | None) -> list[str]:
+    """The names of the main component's signals, without indices, in the order of the file.
+
+    Outputs and intermediate signals are among them. Empty for None and for a file that cannot be
+    read as symbols: errors then do without names.
+    """
+    if symbols is None:
+        return []
+    names: dict[str, None] = {}
+    component = None
+    try:
+        with open(symbols, "rb") as file:
+            data = file.read(_MOST_BYTES)
+        for row in symbol_rows(data[: data.rfind(b"\n") + 1], os.fspath(symbols)):
+            component = component or row.component
+            if row.component != component:
+                break
+            if row.name.startswith(_MAIN):
+                names[_INDICES.sub("", row.name.removeprefix(_MAIN))] = None
+    except (OSError, InputError):
+        return []
+    return list(names)

@@ -1,0 +1,174 @@
+"""The line about kernels that compile: on terminals, for programs, unless it is turned off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quod
+from quod.device import Device
+from quod.device.compilations import Compilations, compilations
+from tests.device import kernels
+
+
+@pytest.fixture
+def on_at_first() -> Iterator[None]:
+    """The line is on before a test and after it."""
+    quod.progress(True)
+    yield
+    quod.progress(True)
+
+
+# Nothing is compiled: no verdict depends on what is in a cache.
+COMPILE = """
+import sys
+import quod
+from quod.device.compilations import compilations
+{before}
+with compilations.one():
+    with compilations.one():
+        pass
+print("done")
+"""
+
+
+def on_a_terminal(script: str) -> str:
+    """The bytes that a program writes to its terminal as standard error, as text."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.DEVNULL, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # how Linux tells that the other side has closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    assert process.wait(timeout=600) == 0
+    return shown.decode()
+
+
+def test_a_terminal_shows_one_line_which_is_erased() -> None:
+    shown = on_a_terminal(COMPILE.format(before=""))
+    *drawn, erased, end = shown.split("\r")[1:]
+    assert [line.rstrip() for line in drawn] == [
+        "quod: compiling kernels, once: 0 of 1",
+        "quod: compiling kernels, once: 0 of 2",
+        "quod: compiling kernels, once: 1 of 2",
+    ]
+    assert (erased.strip(), len(erased), end) == ("", len(drawn[-1]), "")
+
+
+def test_it_is_off_where_it_is_turned_off() -> None:
+    assert on_a_terminal(COMPILE.format(before="quod.progress(False)")) == ""
+
+
+def test_workers_of_the_service_turn_it_off(on_at_first: None) -> None:
+    from quod.service.worker.worker import Worker
+
+    worker = Worker.__new__(Worker)
+    worker._thread = threading.Thread(target=lambda: None)
+    worker.start()
+    assert not compilations._notifies
+
+
+def test_servers_turn_it_off(on_at_first: None) -> None:
+    from quod.service.server.running import run
+
+    nothing: Any = None
+    with pytest.raises(AttributeError):  # There is no configuration.
+        asyncio.run(run(nothing, nothing, nothing, asyncio.Event(), asyncio.Event()))
+    assert not compilations._notifies
+
+
+def test_it_can_be_turned_on_again() -> None:
+    shown = on_a_terminal(COMPILE.format(before="quod.progress(False); quod.progress(True)"))
+    assert "0 of 1" in shown
+
+
+def test_nothing_is_written_off_a_terminal() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE.format(before="")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [None, SimpleNamespace(), SimpleNamespace(isatty=lambda: True)],
+    ids=["none", "no stream", "not writable"],
+)
+def test_a_standard_error_that_is_no_stream_does_no_harm(
+    stream: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    counts = Compilations()
+    with counts.one():
+        pass
+    assert counts.done == 1
+
+
+def test_turning_it_off_erases_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    stream = SimpleNamespace(isatty=lambda: True, write=written.append, flush=lambda: None)
+    monkeypatch.setattr(sys, "stderr", stream)
+    counts = Compilations()
+    with counts.one():
+        counts.notify(False)
+    assert len(written) == 2
+    assert re.fullmatch(r"\r +\r", written[1])
+
+
+def test_a_watcher_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    stream = SimpleNamespace(isatty=lambda: True, write=written.append, flush=lambda: None)
+    monkeypatch.setattr(sys, "stderr", stream)
+    counts = Compilations()
+    with counts.watched(lambda done, asked: None), counts.one():
+        pass
+    assert written == []
+
+
+def test_quiet_commands_show_none(on_at_first: None) -> None:
+    from quod.cli import entry
+
+    entry.run(["groth16", "verify", "none.json", "none.json", "none.json", "--quiet"])
+    assert not compilations._notifies
+
+
+def test_a_device_counts_what_it_compiles(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On processors and NVIDIA's GPUs; drivers of WebGPU keep their own caches."""
+    if device.name.startswith(("webgpu", "emulated")):
+        pytest.skip("nothing that Quod keeps is compiled")
+    from quod.device import open_device
+
+    monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path))
+    asked = compilations.asked
+    with open_device(device.name) as fresh:
+        array = fresh.upload(np.ones(4, np.uint32))
+        fresh.launch(fresh.compile(kernels.increment), 1, 4, array)
+        fresh.download(array, np.zeros(4, np.uint32))
+    assert compilations.asked > asked
+    assert compilations.asked == compilations.done
