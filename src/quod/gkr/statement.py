@@ -9,7 +9,7 @@ from quod.circuit.layered import LayeredCircuit
 from quod.commitment.scheme import MOST_LOG2_SIZE
 from quod.errors import InputError
 from quod.gkr.key import VerifyingKey
-from quod.gkr.reduction import Reduction
+from quod.gkr.reduction import by_reduction
 from quod.gkr.security import is_linear, log_instances
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import describe, encode
@@ -65,7 +65,7 @@ class Statement:
         key = self.key
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(key.field))
-        by = "columns " if key.reduction is Reduction.COLUMNS else ""
+        by = by_reduction(key.reduction, places="", columns="columns ")
         parameters = f"chain {key.chain} {by}inputs {key.commitment.parameters()}"
         transcript.absorb(Label.PARAMETERS, parameters.encode())
         transcript.absorb(Label.CIRCUIT, key.circuit)
@@ -99,7 +99,7 @@ def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int) -> i
 def _most_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
     """What commitments and sumchecks have variables for; memory may end before."""
     room = [MOST_LOG2_SIZE - circuit.log_inputs]
-    if key.reduction is Reduction.PLACES:
+    if by_reduction(key.reduction, places=True, columns=False):
         room += [
             MOST_VARIABLES - circuit.log_below(number)
             for number, kinds in enumerate(circuit.kinds)

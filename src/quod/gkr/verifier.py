@@ -7,6 +7,7 @@ loops over the circuit, never over the proof.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from quod.circuit.layered import LayeredCircuit
 from quod.gkr.key import VerifyingKey
@@ -40,7 +41,12 @@ def verify(
         transcript.absorb(Label.CHAIN, b"")
     randoms = transcript.challenges(key.field, circuit.randoms)
     gates = LayerGates(statement, randoms)
-    by_columns = key.reduction is Reduction.COLUMNS
-    layers = ByColumns(gates, reader) if by_columns else ByPlaces(gates, reader)
-    commitment.check(layers.claims(), reader)
+    match key.reduction:
+        case Reduction.PLACES:
+            claims = ByPlaces(gates, reader).claims()
+        case Reduction.COLUMNS:
+            claims = ByColumns(gates, reader).claims()
+        case _:
+            assert_never(key.reduction)
+    commitment.check(claims, reader)
     reader.end()
