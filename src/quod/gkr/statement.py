@@ -17,7 +17,16 @@ from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 from quod.validation import instance
 
-PROTOCOL = "quod gkr 2"
+_PROTOCOL, _PROTOCOL_WITH_RANDOMS = "quod gkr 2", "quod gkr 3"
+
+
+def protocol(key: VerifyingKey) -> str:
+    """The name and version of the protocol of a key's proofs.
+
+    Version 3 applies the hash chain a second time, behind random coefficients. Proofs of circuits
+    without any are of version 2.
+    """
+    return _PROTOCOL_WITH_RANDOMS if key.randoms else _PROTOCOL
 
 
 class Statement:
@@ -63,7 +72,7 @@ class Statement:
     def absorb_common(self, transcript: Transcript) -> None:
         """Absorbs what statements of one key and as many instances have in common."""
         key = self.key
-        transcript.begin(PROTOCOL)
+        transcript.begin(protocol(key))
         transcript.absorb(Label.FIELD, describe(key.field))
         by = by_reduction(key.reduction, places="", columns="columns ")
         parameters = f"chain {key.chain} {by}inputs {key.commitment.parameters()}"

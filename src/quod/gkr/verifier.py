@@ -18,6 +18,7 @@ from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
+from quod.transcript.transcript import Transcript
 
 
 def verify(
@@ -37,9 +38,11 @@ def verify(
     commitment = key.commitment.read(
         reader, key.field, circuit.log_inputs + statement.log_instances
     )
-    for _ in range(key.chain):
-        transcript.absorb(Label.CHAIN, b"")
+    _apply_chain(key, transcript)
     randoms = transcript.challenges(key.field, circuit.randoms)
+    if randoms:
+        # A circuit may compute hashes of its random coefficients, too.
+        _apply_chain(key, transcript)
     gates = LayerGates(statement, randoms)
     match key.reduction:
         case Reduction.PLACES:
@@ -50,3 +53,9 @@ def verify(
             assert_never(key.reduction)
     commitment.check(claims, reader)
     reader.end()
+
+
+def _apply_chain(key: VerifyingKey, transcript: Transcript) -> None:
+    """Hash as often as the key says: the sequential hash delay before challenges."""
+    for _ in range(key.chain):
+        transcript.absorb(Label.CHAIN, b"")
