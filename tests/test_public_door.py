@@ -114,6 +114,8 @@ NOT_IN_IT = {
     "WitnessCheck", "FailedConstraint",
     # What circuits in Python are made of and say, whose operators tests/r1cs has.
     "Signal", "Failure", "Lint", "Profile", "Accepted", "ResidentWitness",
+    # Pairs of signals, by which a caller says what other constraints show of them.
+    "CurvePoint", "SubgroupPoint", "MontgomeryPoint",
     # Records of layers and of what is computed, which `Perceptron` and `Prover` look at and make.
     "Layer", "Activations", "Inference",
     # What workers tell, and the protocol of a pool.

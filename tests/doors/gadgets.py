@@ -17,8 +17,9 @@ CURVE = EDWARDS["baby_jubjub"]
 def rows() -> Iterator[tuple[str, Row]]:
     """Of all gadgets; signals may be any number."""
     system = r1cs.ConstraintSystem("bn254")
-    x = system.private("x")
-    point, bits = system.private("p", 2), system.private("bits", 2)
+    x = system.declare_at_most(system.private("x"), 1)
+    point = gadgets.CurvePoint(*system.private("p", 2))
+    bits = system.private_bits("bits", 2)
 
     def row(name: str, fine: dict[str, tuple[str, ...]] | None = None, **right: Any) -> Any:
         call = getattr(gadgets, name)
@@ -86,7 +87,15 @@ def _points(kind: str, points: Any, point: Any, bits: Any) -> Iterator[tuple[str
         (points.multiply_fixed, {"bits": bits, "base": CURVE.generator}),
     ]  # fmt: skip
     if kind == "MontgomeryPoints":
-        calls += [(points.from_edwards, {"given": point}), (points.to_edwards, {"given": point})]
+        form = gadgets.MontgomeryPoint(*point)
+        calls[:2] = [
+            (points.add, {"left": form, "right": form, "distinct": True}),
+            (points.double, {"given": form}),
+        ]
+        calls += [
+            (points.from_edwards, {"given": point}),
+            (points.to_edwards, {"given": form, "nonzero": True}),
+        ]
     else:
         calls += [
             (points.negate, {"given": point}), (points.assert_on_curve, {"given": point}),
@@ -95,4 +104,5 @@ def _points(kind: str, points: Any, point: Any, bits: Any) -> Iterator[tuple[str
             (points.assert_not_small_order, {"given": point}),
         ]  # fmt: skip
     for call, right in calls:
-        yield f"{kind}.{call.__name__}", Row(call, right)
+        flags = {name: ("true",) for name, value in right.items() if value is True}
+        yield f"{kind}.{call.__name__}", Row(call, right, flags)

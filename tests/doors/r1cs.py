@@ -16,7 +16,7 @@ def square(system: r1cs.ConstraintSystem) -> None:
 def rows() -> Iterator[tuple[str, Row]]:
     """Of the builder, of what it makes, and of bits."""
     system = r1cs.ConstraintSystem("bn254")
-    signal = system.private("x")
+    (signal,) = system.private_bits("bit", 1)
     made = r1cs.trace(square)
     yield (
         "trace",
@@ -42,6 +42,18 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield (
         "r1cs.output",
         Row(system.output, {"name": "y", "signal": signal}, {"name": ("text",), "signal": integer}),
+    )
+    yield (
+        "r1cs.at_most",
+        Row(system.at_most, {"signal": signal}, {"signal": integer}),
+    )
+    yield (
+        "r1cs.declare_at_most",
+        Row(
+            system.declare_at_most,
+            {"signal": signal, "most": 1},
+            {"signal": integer, "most": integer},
+        ),
     )
     yield "r1cs.constant", Row(system.constant, {"number": 1}, {"number": integer})
     yield "r1cs.pack", Row(system.pack, {"bits": [signal]})

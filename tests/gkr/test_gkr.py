@@ -19,6 +19,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.stream import SubmittedStream
 from quod.errors import InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus, from_integers
+from quod.frozen import replace
 from quod.gkr import (
     Prover,
     Reduction,
@@ -218,8 +219,7 @@ def test_batches_in_progress_at_once(
 
 
 def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
-    names = ("circuit", "field", "commitment", "chain", "bits", "hash", "recursive", "reduction")
-    return VerifyingKey(**{name: parts.get(name, getattr(key, name)) for name in names})
+    return replace(key, **parts)
 
 
 def other_reduction(key: VerifyingKey) -> Reduction:

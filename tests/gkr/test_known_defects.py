@@ -223,7 +223,8 @@ def test_other_commitments_give_other_random_coefficients(case: Case, traced: Ve
 def test_claims_are_combined_by_what_is_drawn_behind_them(case: Case, traced: Verifier) -> None:
     """No challenge is drawn twice of the same messages but where they are drawn together."""
     trace = [what if isinstance(value, bytes) else None for what, value in traced(case)]
-    begin = [*STATEMENT, *[Label.CHAIN] * case.key.chain, *[None] * (1 + CIRCUIT.log_outputs)]
+    chain = [Label.CHAIN] * case.key.chain
+    begin = [*STATEMENT, *chain, None, *chain, *[None] * CIRCUIT.log_outputs]
     rounds = [Label.ROUND, None]
     if case.reduction is Reduction.COLUMNS:
         # A round over the instances, and a point at which 2 values, then 4, are combined.

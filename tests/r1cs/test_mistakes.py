@@ -137,8 +137,9 @@ def test_names_of_lists_are_not_given_twice() -> None:
 
 def test_constants_that_are_no_bits() -> None:
     system, curve = System("bn254"), EDWARDS["baby_jubjub"]
-    x, point = system.private("x"), system.private("point", 2)
+    (x,) = system.private_bits("x", 1)
     edwards = gadgets.EdwardsPoints(system, curve)
+    point = edwards.private("point")
     montgomery = gadgets.MontgomeryPoints(system, curve)
     word = [0] * 32
     acts: list[Callable[[Any], object]] = [
@@ -169,6 +170,115 @@ def test_constants_that_are_no_bits() -> None:
         for wrong in (2, -1, x - x + 7):
             with pytest.raises(InputError, match="is no bit"):
                 act(wrong)
+
+
+def test_signals_that_nothing_shows_to_be_bits() -> None:
+    """An error where the circuit is made; what shows them to be bits makes it right."""
+    system, curve = System("bn254"), EDWARDS["baby_jubjub"]
+    (x,) = system.private_bits("x", 1)
+    edwards, montgomery = (
+        kind(system, curve) for kind in (gadgets.EdwardsPoints, gadgets.MontgomeryPoints)
+    )
+    point = curve.generator
+    word = [0] * 32
+    acts: list[Callable[[Any], object]] = [
+        lambda bit: system.select(bit, x, 1),
+        lambda bit: gadgets.exclusive_or(system, x, bit),
+        lambda bit: gadgets.inclusive_or(system, bit, x),
+        lambda bit: gadgets.exclusive_or_of_three(system, x, 1, bit),
+        lambda bit: gadgets.majority(system, x, x, bit),
+        lambda bit: gadgets.choose(system, [bit], [1, 2]),
+        lambda bit: gadgets.look_up(system, [x, bit], [[1, 2, 3, 4]]),
+        lambda bit: gadgets.assert_bits_at_most(system, [x, bit], 2),
+        lambda bit: gadgets.pack_elements(system, [x, bit]),
+        lambda bit: gadgets.sha256_compression(system, [word] * 7 + [[bit] * 32], [word] * 16),
+        lambda bit: gadgets.blake2s_hash(system, [x] * 7 + [bit]),
+        lambda bit: gadgets.pedersen_point(system, [x, bit]),
+        lambda bit: edwards.select(bit, point, (0, 1)),
+        lambda bit: edwards.multiply([x, bit], point),
+        lambda bit: edwards.multiply_fixed([x, bit], point),
+        lambda bit: montgomery.multiply([x, bit], point),
+        lambda bit: montgomery.multiply_fixed([x, bit], point),
+    ]
+    for number, act in enumerate(acts):
+        bit, other = (
+            system.private(f"bit{number}"),
+            system.hint_bit(system.private(f"n{number}"), 0),
+        )
+        for wrong in (bit, other, x + x, 2 - x, x + 1):
+            with pytest.raises(InputError, match="is not shown to be a bit"):
+                act(wrong)
+        system.boolean(bit)
+        system.declare_at_most(other, 1)
+        for right in (bit, other, 1 - bit, bit * x, system.is_zero(other), other + 0):
+            act(right)
+
+
+def test_operands_of_comparisons_that_nothing_bounds() -> None:
+    system = System("bn254")
+    small, large = system.private("small"), system.private("large")
+    system.bits(small, 8)
+    system.bits(large, 9)
+    pair = system.private_bits("pair", 3)
+    for compare in (
+        gadgets.is_less, gadgets.is_at_most, gadgets.assert_less, gadgets.assert_at_most
+    ):  # fmt: skip
+        for right in (small, 255, 0, system.pack(pair), system.pack(pair) + 248, 7 - pair[0]):
+            compare(system, small, right, 8)
+            compare(system, right, small, 8)
+        for wrong in (large, system.private(f"x {compare.__name__}"), 256, -1, small + 1, -pair[0]):
+            with pytest.raises(InputError, match=r"right of a comparison .* below 2\*\*8"):
+                compare(system, small, wrong, 8)
+            with pytest.raises(InputError, match=r"left of a comparison .* below 2\*\*8"):
+                compare(system, wrong, small, 8)
+
+
+def test_points_that_nothing_shows_to_be_on_the_curve() -> None:
+    system, curve = System("bn254"), EDWARDS["baby_jubjub"]
+    edwards, montgomery = (
+        gadgets.EdwardsPoints(system, curve), gadgets.MontgomeryPoints(system, curve)
+    )  # fmt: skip
+    (bit,) = system.private_bits("bit", 1)
+    on_edwards: list[Callable[[Any], object]] = [
+        lambda p: edwards.add(p, curve.generator), lambda p: edwards.add(curve.generator, p),
+        edwards.double, edwards.negate, edwards.assert_not_small_order, montgomery.from_edwards,
+        lambda p: edwards.select(bit, p, (0, 1)), lambda p: edwards.multiply([bit], p),
+        lambda p: montgomery.multiply([bit], p),
+    ]  # fmt: skip
+    wrong = tuple(system.private("p", 2))
+    right = edwards.assert_on_curve(system.private("q", 2))
+    for act in on_edwards:
+        with pytest.raises(InputError, match="not shown to be on baby_jubjub; take what assert_on"):
+            act(wrong)
+        with pytest.raises(InputError, match="the point is not on baby_jubjub"):
+            act((1, 1))
+        act(right)
+        act(curve.generator)
+    form = montgomery.from_edwards(right)
+    on_montgomery: list[Callable[[Any], object]] = [
+        montgomery.double, montgomery.to_edwards, lambda p: montgomery.add(p, form),
+        lambda p: montgomery.add(form, p),
+    ]  # fmt: skip
+    for act in on_montgomery:
+        with pytest.raises(InputError, match="not shown to be on baby_jubjub; take what from_edw"):
+            act(wrong)
+        act(montgomery.double(form))
+
+
+def test_what_is_declared_of_signals() -> None:
+    system = System("bn254")
+    x = system.private("x")
+    assert system.at_most(x) is None
+    assert system.at_most(system.declare_at_most(x, 7)) == system.at_most(3 * x - 2 * x) == 7
+    assert system.at_most(x + x + 1) == 15
+    assert system.at_most(x - 1) is None
+    assert system.at_most(7 - x) == 7
+    assert system.at_most(5) == 5
+    assert system.at_most(x * (system.prime // 7 + 1)) is None
+    with pytest.raises(InputError, match="8 is above 7"):
+        system.declare_at_most(8, 7)
+    with pytest.raises(InputError, match="the greatest value"):
+        system.declare_at_most(x, system.prime)
 
 
 def test_factors_are_numbers_of_the_field() -> None:

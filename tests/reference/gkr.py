@@ -52,9 +52,10 @@ class ModelProver:
         table: list[Plain] = [(value[0],) for values in level for value in values]
         data = encode(circuit.field, self._committed(table))
         writer.digested(Label.COMMITMENT, circuit.field, data)
-        for _ in range(self.statement.key.chain):
-            writer.transcript.absorb(Label.CHAIN, b"")
+        self._apply_chain()
         self.randoms = writer.transcript.challenges(field, circuit.randoms)
+        if self.randoms:
+            self._apply_chain()
         self.levels = levels = [level]
         for number in range(len(circuit.layers)):
             levels.append(self._above(number, levels[-1]))
@@ -64,6 +65,10 @@ class ModelProver:
         for number in reversed(range(len(circuit.layers))):
             self._layer(number, levels[number])
         return writer.getvalue()
+
+    def _apply_chain(self) -> None:
+        for _ in range(self.statement.key.chain):
+            self.writer.transcript.absorb(Label.CHAIN, b"")
 
     def _committed(self, table: list[Plain]) -> list[Plain]:
         """The table of inputs that is sent."""

@@ -165,7 +165,8 @@ def check(circuit: LayeredCircuit, chain: int, public: list[list[int]], proof: b
     log_instances = (instances - 1).bit_length()
     padded = public + public[-1:] * ((1 << log_instances) - instances)
     known = b"".join(value.to_bytes(4, "little") for row in public for value in row)
-    transcript.absorb(PROTOCOL, b"quod gkr 2 sha3-256")
+    count = max((c.number + 1 for c in circuit.coefficients if isinstance(c, Random)), default=0)
+    transcript.absorb(PROTOCOL, b"quod gkr %d sha3-256" % (3 if count else 2))
     transcript.absorb(FIELD_LABEL, FIELD)
     transcript.absorb(PARAMETERS, b"chain %d columns inputs raw" % chain)
     transcript.absorb(CIRCUIT, digest(circuit))
@@ -175,9 +176,9 @@ def check(circuit: LayeredCircuit, chain: int, public: list[list[int]], proof: b
     transcript.absorb(COMMITMENT, by_runs(raw))
     for _ in range(chain):
         transcript.absorb(CHAIN, b"")
-    randoms = transcript.challenges(
-        max((c.number + 1 for c in circuit.coefficients if isinstance(c, Random)), default=0)
-    )
+    randoms = transcript.challenges(count)
+    for _ in range(chain if count else 0):
+        transcript.absorb(CHAIN, b"")
     r = transcript.challenges(circuit.layers[-1].log_size)
     t = transcript.challenges(log_instances)
     claimed, c = list(range(circuit.zeros)), ZERO

@@ -14,7 +14,7 @@ from typing import Any, Generic
 from quod.curve.coordinates import C, Coordinates, FqCoordinates, fq2_of, fq_of
 from quod.curve.group import Group
 from quod.curve.groups import PairingGroup
-from quod.curve.parameters import Family, Fq2Element, G1Point, G2Point, PairingCurve
+from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve, by_family
 from quod.errors import InputError
 from quod.frozen import frozen
 
@@ -186,7 +186,7 @@ def g2_group(curve: PairingCurve) -> AffineGroup[Fq2Element]:
     """E'(Fq2), the sextic twist, and G2."""
 
     def in_g2(group: AffineGroup[Fq2Element], point: tuple[Fq2Element, Fq2Element]) -> bool:
-        if curve.family is Family.BN:
+        if by_family(curve.family, bn=True, bls12=False):
             # 6*x^2 by its factors, of which x has the fewest bits set.
             multiple = group.multiply(6, group.multiply(curve.x, group.multiply(curve.x, point)))
         else:

@@ -11,7 +11,7 @@ import operator
 
 from quod.curve.group import Group
 from quod.curve.groups import PairingGroup
-from quod.curve.parameters import Family
+from quod.curve.parameters import by_family
 from quod.curve.point import ExtendedPoint, PointArithmetic, plus_a_times
 from quod.kernel import U32, U64, Builder, Pointer, kernel, types
 from quod.kernel.value import Value
@@ -66,7 +66,7 @@ def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Va
     else:
         left = _psi(curve, point)
         right = times(k, curve, point, x)
-        if parameters.family is Family.BN:
+        if by_family(parameters.family, bn=True, bls12=False):
             right = times(k, curve, times(k, curve, right, x), 6)
     return curve.add(left, curve.negate(right)).infinity
 

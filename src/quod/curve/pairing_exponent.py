@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from quod.curve.parameters import Family, PairingCurve
+from quod.curve.parameters import PairingCurve, by_family
 from quod.field.tower import Fq12Arithmetic
 from quod.kernel.value import Value
 
@@ -24,7 +24,7 @@ def final_exponentiation(tower: Fq12Arithmetic[E], curve: PairingCurve, value: E
     """value^((q^12 - 1)/r), exactly; 0 for 0."""
     easy = tower.multiply(tower.conjugate(value), tower.inverse(value))
     easy = tower.multiply(tower.frobenius(easy, 2), easy)
-    hard = _hard_bn if curve.family is Family.BN else _hard_bls12
+    hard = by_family(curve.family, bn=_hard_bn, bls12=_hard_bls12)
     return hard(tower, curve.x, easy)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from quod.curve.named import CURVES
 from quod.curve.pairing_exponent import power_of_product
 from quod.curve.pairing_loop import Homogeneous, MillerLoop, TwistPoint
-from quod.curve.parameters import PairingCurve, Twist
+from quod.curve.parameters import PairingCurve, by_twist
 from quod.field.element import Element
 from quod.field.extension import ExtensionElement
 from quod.field.tower_lanes import LANES, LaneTower
@@ -45,9 +45,12 @@ class LaneMillerLoop(MillerLoop):
     def _times(self, value: Fq2, line: list[Fq2]) -> Fq2:
         """The value times a line that was taken at the point of G1."""
         in_y, in_x, constant = line
-        if self.curve.twist is Twist.D:
-            return self.lanes.multiply_by_line(value, [(0, in_y), (1, in_x), (3, constant)])
-        return self.lanes.multiply_by_line(value, [(0, constant), (2, in_x), (3, in_y)])
+        terms = by_twist(
+            self.curve.twist,
+            d=[(0, in_y), (1, in_x), (3, constant)],
+            m=[(0, constant), (2, in_x), (3, in_y)],
+        )
+        return self.lanes.multiply_by_line(value, terms)
 
     def _double_at(self, x: Fq2, y: Fq2, z: Fq2, at_x: Fq2, at_y: Fq2) -> tuple[Fq2, ...]:
         """As `_double`, the tangent taken at a point of G1."""

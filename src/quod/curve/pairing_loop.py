@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.curve.parameters import Family, PairingCurve, Twist
+from quod.curve.parameters import PairingCurve, by_family, by_twist
 from quod.field.element import Element
 from quod.field.extension import ExtensionElement
 from quod.field.tower import Fq12, Fq12Arithmetic, TowerField, digit_at, signed_digits
@@ -83,7 +83,7 @@ class MillerLoop:
         if self.curve.ate_loop < 0:
             value = tower.bounded(self.values.conjugate(value))
             point = tower.bounded((point[0], -point[1], point[2]))
-        if self.curve.family is Family.BN:
+        if by_family(self.curve.family, bn=True, bls12=False):
             first = self._psi(q)
             second = self._psi(first)
             value, point = self._added(value, point, first, p)
@@ -123,9 +123,12 @@ class MillerLoop:
 
     def _times_line(self, value: Fq12, line: Line, p: tuple[Element, Element]) -> Fq12:
         in_y, in_x = self.fq2.scale(line[0], p[1]), self.fq2.scale(line[1], p[0])
-        if self.curve.twist is Twist.D:
-            return self.tower.multiply_by_line(value, [(0, in_y), (1, in_x), (3, line[2])])
-        return self.tower.multiply_by_line(value, [(0, line[2]), (2, in_x), (3, in_y)])
+        terms = by_twist(
+            self.curve.twist,
+            d=[(0, in_y), (1, in_x), (3, line[2])],
+            m=[(0, line[2]), (2, in_x), (3, in_y)],
+        )
+        return self.tower.multiply_by_line(value, terms)
 
     def _double(self, x: Fq2, y: Fq2, z: Fq2) -> tuple[Fq2, ...]:
         """The doubled point, all coordinates times 4, and the tangent."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache, cached_property
+from typing import TypeVar, assert_never
 
 from quod.field.moduli import Modulus
 from quod.field.spec import Extension
@@ -34,6 +35,31 @@ class Twist(Enum):
 
     D = "d"
     M = "m"
+
+
+T = TypeVar("T")
+
+
+def by_family(family: Family, *, bn: T, bls12: T) -> T:
+    """The value for a family; each member has an argument, so that none stands for another."""
+    match family:
+        case Family.BN:
+            return bn
+        case Family.BLS12:
+            return bls12
+        case _:
+            assert_never(family)
+
+
+def by_twist(twist: Twist, *, d: T, m: T) -> T:
+    """The value for a twist, as `by_family`."""
+    match twist:
+        case Twist.D:
+            return d
+        case Twist.M:
+            return m
+        case _:
+            assert_never(twist)
 
 
 @frozen
@@ -197,12 +223,12 @@ class PairingCurve:
     @cached_property
     def trace(self) -> int:
         """Trace t of Frobenius on E(Fq): #E(Fq) = q + 1 - t."""
-        return 6 * self.x**2 + 1 if self.family is Family.BN else self.x + 1
+        return by_family(self.family, bn=6 * self.x**2 + 1, bls12=self.x + 1)
 
     @cached_property
     def ate_loop(self) -> int:
         """The (signed) length of the Miller loop of the optimal ate pairing: 6x + 2 or x."""
-        return 6 * self.x + 2 if self.family is Family.BN else self.x
+        return by_family(self.family, bn=6 * self.x + 2, bls12=self.x)
 
     @cached_property
     def psi_coefficients(self) -> tuple[Fq2Element, Fq2Element]:
@@ -212,7 +238,7 @@ class PairingCurve:
         """
         coefficients = self.tower.frobenius_coefficients(1)
         cx, cy = coefficients[2], coefficients[3]
-        if self.twist is Twist.M:
+        if by_twist(self.twist, d=False, m=True):
             return self.tower.invert(cx), self.tower.invert(cy)
         return cx, cy
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from quod.curve.group import Group
 from quod.curve.groups import PairingGroup
-from quod.curve.parameters import Family, PairingCurve
+from quod.curve.parameters import PairingCurve, by_family
 from quod.field.array import Words
 from quod.frozen import frozen
 
@@ -99,13 +99,15 @@ def parts_of(group: Group) -> ScalarParts:
 def _twist_basis(curve: PairingCurve) -> tuple[tuple[int, ...], ...]:
     """Short vectors (a, b, c, d) with a + b*e + c*e**2 + d*e**3 = 0, e = t - 1."""
     x = curve.x
-    if curve.family is Family.BLS12:
-        return (x, -1, 0, 0), (0, x, -1, 0), (0, 0, x, -1), (1, 0, -1, x)
-    return (
-        (x + 1, x, x, -2 * x),
-        (2 * x + 1, -x, -(x + 1), -x),
-        (2 * x, 2 * x + 1, 2 * x + 1, 2 * x + 1),
-        (x - 1, 4 * x + 2, -(2 * x - 1), x - 1),
+    return by_family(
+        curve.family,
+        bls12=((x, -1, 0, 0), (0, x, -1, 0), (0, 0, x, -1), (1, 0, -1, x)),
+        bn=(
+            (x + 1, x, x, -2 * x),
+            (2 * x + 1, -x, -(x + 1), -x),
+            (2 * x, 2 * x + 1, 2 * x + 1, 2 * x + 1),
+            (x - 1, 4 * x + 2, -(2 * x - 1), x - 1),
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from quod.circuit.layered import LayeredCircuit
+from quod.circuit.layered import MOST_RANDOMS, LayeredCircuit
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError, MismatchError
 from quod.field.array import check_field
@@ -31,11 +31,14 @@ class VerifyingKey:
     """A circuit by its digest, the `field` of challenges, the `commitment` to the inputs, the
     length of the hash `chain` before the first challenge, the `bits` that proofs show at least, the
     `hash` of transcripts, and the `reduction` of claims about a layer to the layer below. A hash
-    over the circuit's field takes `recursive`.
+    over the circuit's field takes `recursive`. `randoms` is the number of the circuit's random
+    coefficients: behind these the chain is applied again.
 
     The chain is a heuristic: a circuit whose layers computed the transcript's hash could foretell
     the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118), so that the chain
-    is too long for its layers. It protects no verifier that takes a circuit from the prover.
+    is too long for its layers. A circuit that takes random coefficients knows challenges that come
+    behind the chain, so that there is a second chain between them and the next challenge. Neither
+    protects a verifier that takes a circuit from the prover.
     """
 
     circuit: bytes
@@ -46,6 +49,7 @@ class VerifyingKey:
     hash: Hash = Hash.SHA3_256
     recursive: bool = False
     reduction: Reduction = Reduction.PLACES
+    randoms: int = 0
 
     def __post_init__(self) -> None:
         given: object = self.circuit
@@ -60,7 +64,9 @@ class VerifyingKey:
         check_reduction(self.reduction)
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
-        self.__dict__.update(chain=chain, bits=whole_number("the bits", self.bits, 0))
+        randoms = whole_number("the random coefficients", self.randoms, 0, MOST_RANDOMS)
+        bits = whole_number("the bits", self.bits, 0)
+        self.__dict__.update(chain=chain, bits=bits, randoms=randoms)
 
     @classmethod
     def of(
@@ -82,7 +88,10 @@ class VerifyingKey:
             hash = recursive_hash(field) if flag("recursive", recursive) else Hash.SHA3_256
         hash_asked_for(hash, recursive)
         chain = least_chain(circuit, hash)
-        key = cls(circuit.digest, field, scheme, chain, allowed, hash, recursive, reduction)
+        key = cls(
+            circuit.digest, field, scheme, chain, allowed, hash, recursive, reduction,
+            circuit.randoms,
+        )  # fmt: skip
         key.check_bits(circuit, 1)
         return key
 
@@ -91,6 +100,12 @@ class VerifyingKey:
         instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
         if circuit.digest != self.circuit:
             raise MismatchError("the verifying key is of another circuit")
+        if circuit.randoms != self.randoms:
+            raise MismatchError(
+                f"the verifying key is of a circuit with {self.randoms} random coefficients, and "
+                f"this one has {circuit.randoms}; keys made before Quod applied the hash chain "
+                "behind random coefficients have none: compile the circuit again"
+            )
         least = least_chain(circuit, self.hash)
         if self.chain < least:
             raise InputError(

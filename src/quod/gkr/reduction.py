@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,20 @@ class Reduction(Enum):
     """The instances alone. The value of every place is sent, at the point of the instances, so that
     linear maps, permutations and repeated gates cost the prover nothing: the verifier applies them
     to the weights. For many instances."""
+
+
+T = TypeVar("T")
+
+
+def by_reduction(reduction: Reduction, *, places: T, columns: T) -> T:
+    """The value for a reduction; each member has an argument, so that none stands for another."""
+    match reduction:
+        case Reduction.PLACES:
+            return places
+        case Reduction.COLUMNS:
+            return columns
+        case _:
+            assert_never(reduction)
 
 
 def check_reduction(given: Reduction) -> Reduction:

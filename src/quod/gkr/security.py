@@ -13,7 +13,7 @@ from quod.commitment.scheme import Scheme
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
-from quod.gkr.reduction import Reduction, check_reduction, degree_by_columns
+from quod.gkr.reduction import Reduction, by_reduction, check_reduction, degree_by_columns
 from quod.transcript.elements import challenge_bits, most_likely
 from quod.transcript.hashes import Hash, check_hash
 from quod.validation import instance, shown_kind, whole_number
@@ -129,7 +129,7 @@ def _degrees(circuit: LayeredCircuit, more: int, reduction: Reduction) -> tuple[
     each of a thousand statements asks."""
     known = _known.setdefault(circuit, {})
     if (more, reduction) not in known:
-        count = _by_columns if reduction is Reduction.COLUMNS else _by_places
+        count = by_reduction(reduction, places=_by_places, columns=_by_columns)
         known[more, reduction] = count(circuit, more)
     return known[more, reduction]
 

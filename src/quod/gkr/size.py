@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.circuit.layered import LayeredCircuit
 from quod.field.spec import FieldSpec
-from quod.gkr.reduction import Reduction, degree_by_columns, taken_places
+from quod.gkr.reduction import Reduction, by_reduction, degree_by_columns, taken_places
 from quod.gkr.security import check_challenges, degree_of, is_linear, log_instances
 from quod.transcript.elements import element_bytes
 
@@ -15,7 +15,7 @@ def layer_bytes(
     """Bytes of the messages of all layers: a proof less what its commitment takes."""
     check_challenges(circuit, field)
     more, layers = log_instances(instances), range(len(circuit.layers))
-    by = _by_columns if reduction is Reduction.COLUMNS else _by_places
+    by = by_reduction(reduction, places=_by_places, columns=_by_columns)
     return sum(by(circuit, number, more) for number in layers) * element_bytes(field)
 
 

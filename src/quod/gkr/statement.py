@@ -9,7 +9,7 @@ from quod.circuit.layered import LayeredCircuit
 from quod.commitment.scheme import MOST_LOG2_SIZE
 from quod.errors import InputError
 from quod.gkr.key import VerifyingKey
-from quod.gkr.reduction import Reduction
+from quod.gkr.reduction import by_reduction
 from quod.gkr.security import is_linear, log_instances
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import describe, encode
@@ -17,7 +17,16 @@ from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 from quod.validation import instance
 
-PROTOCOL = "quod gkr 2"
+_PROTOCOL, _PROTOCOL_WITH_RANDOMS = "quod gkr 2", "quod gkr 3"
+
+
+def protocol(key: VerifyingKey) -> str:
+    """The name and version of the protocol of a key's proofs.
+
+    Version 3 applies the hash chain a second time, behind random coefficients. Proofs of circuits
+    without any are of version 2.
+    """
+    return _PROTOCOL_WITH_RANDOMS if key.randoms else _PROTOCOL
 
 
 class Statement:
@@ -63,9 +72,9 @@ class Statement:
     def absorb_common(self, transcript: Transcript) -> None:
         """Absorbs what statements of one key and as many instances have in common."""
         key = self.key
-        transcript.begin(PROTOCOL)
+        transcript.begin(protocol(key))
         transcript.absorb(Label.FIELD, describe(key.field))
-        by = "columns " if key.reduction is Reduction.COLUMNS else ""
+        by = by_reduction(key.reduction, places="", columns="columns ")
         parameters = f"chain {key.chain} {by}inputs {key.commitment.parameters()}"
         transcript.absorb(Label.PARAMETERS, parameters.encode())
         transcript.absorb(Label.CIRCUIT, key.circuit)
@@ -99,7 +108,7 @@ def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int) -> i
 def _most_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
     """What commitments and sumchecks have variables for; memory may end before."""
     room = [MOST_LOG2_SIZE - circuit.log_inputs]
-    if key.reduction is Reduction.PLACES:
+    if by_reduction(key.reduction, places=True, columns=False):
         room += [
             MOST_VARIABLES - circuit.log_below(number)
             for number, kinds in enumerate(circuit.kinds)

@@ -7,6 +7,7 @@ loops over the circuit, never over the proof.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from quod.circuit.layered import LayeredCircuit
 from quod.gkr.key import VerifyingKey
@@ -17,6 +18,7 @@ from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
+from quod.transcript.transcript import Transcript
 
 
 def verify(
@@ -36,11 +38,24 @@ def verify(
     commitment = key.commitment.read(
         reader, key.field, circuit.log_inputs + statement.log_instances
     )
+    _apply_chain(key, transcript)
+    randoms = transcript.challenges(key.field, circuit.randoms)
+    if randoms:
+        # A circuit may compute hashes of its random coefficients, too.
+        _apply_chain(key, transcript)
+    gates = LayerGates(statement, randoms)
+    match key.reduction:
+        case Reduction.PLACES:
+            claims = ByPlaces(gates, reader).claims()
+        case Reduction.COLUMNS:
+            claims = ByColumns(gates, reader).claims()
+        case _:
+            assert_never(key.reduction)
+    commitment.check(claims, reader)
+    reader.end()
+
+
+def _apply_chain(key: VerifyingKey, transcript: Transcript) -> None:
+    """Hash as often as the key says: the sequential hash delay before challenges."""
     for _ in range(key.chain):
         transcript.absorb(Label.CHAIN, b"")
-    randoms = transcript.challenges(key.field, circuit.randoms)
-    gates = LayerGates(statement, randoms)
-    by_columns = key.reduction is Reduction.COLUMNS
-    layers = ByColumns(gates, reader) if by_columns else ByPlaces(gates, reader)
-    commitment.check(layers.claims(), reader)
-    reader.end()

@@ -37,7 +37,7 @@ from quod.curve.pairing import (
     pairing,
     product_is,
 )
-from quod.curve.parameters import Family, G1Point, G2Point, PairingCurve
+from quod.curve.parameters import G1Point, G2Point, PairingCurve, by_family
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
@@ -393,7 +393,7 @@ class VerifyingKey:
         """
         parameters, law = self._parameters, affine_group(self._group(1))
         x = parameters.x
-        factor = 2 * x * (6 * x * x + 3 * x + 1) if parameters.family is Family.BN else 3
+        factor = by_family(parameters.family, bn=2 * x * (6 * x * x + 3 * x + 1), bls12=3)
         alpha = law.multiply(factor % law.order, self.alpha_g1)
         return pairing(self.device, parameters, alpha, self.beta_g2)
 

@@ -29,6 +29,10 @@ class BitSystem(Tracing, Protocol):
         """The constraint a = b."""
         ...
 
+    def declare_at_most(self, signal: Signal | int, most: int) -> Signal:
+        """Record that constraints show a signal to be at most a number."""
+        ...
+
     def pack(self, bits: Sequence[Signal | int]) -> Signal:
         """The number whose bits these are."""
         ...
@@ -53,6 +57,8 @@ def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) 
     for bit in found:
         system.boolean(bit)
     system.assert_equal(system.pack(found), value)
+    if value.constant is None:
+        system.declare_at_most(value, (1 << count) - 1)
     return found
 
 
@@ -81,6 +87,8 @@ def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
             bit = system.hint_bit(value, position)
             must_be_zero = system.zero if last is None else last
             system.enforce(system.one - must_be_zero - bit, bit, system.zero)
+            # `must_be_zero` is a product of bits.
+            system.declare_at_most(bit, 1)
         found.append(bit)
     found.reverse()
     system.enforce(system.zero, system.zero, system.pack(found) - value)

@@ -11,6 +11,7 @@ from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.curves import curve_named
 from quod.r1cs.bits import low_bits
+from quod.r1cs.ranges import Ranges
 from quod.r1cs.signal import (
     ONE,
     Signal,
@@ -28,6 +29,11 @@ hide_frames_of(__file__)
 MOST_WIRES = 1 << 28
 
 Operand = Signal | int
+
+NOT_A_BIT = (
+    "is not shown to be a bit; take it from private_bits or bits, call boolean first, or "
+    "declare_at_most(signal, 1) if other constraints show it"
+)
 
 
 class _Namespace:
@@ -82,6 +88,7 @@ class ConstraintSystem:
         self.wire_paths: list[int] = []
         self.wire_names: dict[int, str] = {}
         self.free_wires: set[int] = set()
+        self._ranges = Ranges()
         # Of each matrix the places and coefficients of its rows, and where these end.
         self.columns: tuple[list[int], list[int], list[int]] = ([], [], [])
         self.values: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -173,6 +180,7 @@ class ConstraintSystem:
         """The signal is 0 or 1; InputError for a constant that is neither."""
         value = self._bit(signal)
         self._row(self.one - value, value, self.zero)
+        self._ranges.record(value, 1)
 
     def assert_nonzero(self, signal: Operand) -> None:
         """The signal is not 0: it has an inverse."""
@@ -208,6 +216,10 @@ class ConstraintSystem:
         product = self._signal(wire)
         self._row(first, second, product)
         self.steps.append(Solve(wire, len(self.row_paths) - 1, 2))
+        # Longer sums are no bits as a rule, and take time.
+        if len(first.wires) <= 2 and len(second.wires) <= 2:
+            if self._ranges.most(first) == 1 and self._ranges.most(second) == 1:
+                self._ranges.record(product, 1)
         return product
 
     def divide(self, a: Operand, b: Operand) -> Signal:
@@ -230,11 +242,18 @@ class ConstraintSystem:
     def select(self, bit: Operand, chosen: Operand, other: Operand) -> Signal:
         """`chosen` where the bit is 1, `other` where it is 0; one constraint.
 
-        That the bit is one is for the caller to have shown (`boolean`). InputError for a constant
-        that is none.
+        InputError for a signal that is not shown to be a bit (`boolean`, `bits`, `private_bits`),
+        unless `declare_at_most` says that it is one, and for a constant that is none.
         """
-        rest = signal_of(self, other)
-        return rest + self.multiply(self._bit(bit), signal_of(self, chosen) - rest)
+        value, rest = self._known(self._bit(bit)), signal_of(self, other)
+        if (most := self._ranges.most(value)) is None or most > 1:
+            raise InputError(f"{self._here()}: the bit of select {NOT_A_BIT}")
+        one = signal_of(self, chosen)
+        selected = rest + self.multiply(value, one - rest)
+        bounds = self._ranges.most(one), self._ranges.most(rest)
+        if bounds[0] is not None and bounds[1] is not None:
+            self._ranges.record(selected, max(bounds[0], bounds[1]))
+        return selected
 
     def is_zero(self, signal: Operand) -> Signal:
         """1 where the signal is 0, else 0; two constraints."""
@@ -247,6 +266,7 @@ class ConstraintSystem:
         answer = self.wire()
         self.enforce(value, inverse, self.one - answer)
         self.enforce(value, answer, self.zero)
+        self._ranges.record(answer, 1)
         return answer
 
     def is_equal(self, a: Operand, b: Operand) -> Signal:
@@ -297,6 +317,29 @@ class ConstraintSystem:
         """Declares wires of which several values may be right, so that `tamper` accepts them."""
         for signal in signals:
             self.free_wires.update(signal_of(self, signal).wires)
+
+    # --- what is known of signals
+
+    def at_most(self, signal: Operand) -> int | None:
+        """The greatest value that constraints so far leave a signal; None where none is known.
+
+        Known are bits (`boolean`, `bits`, `private_bits`), signals whose `bits` were taken, sums of
+        such signals that cannot exceed the prime, and what `declare_at_most` says.
+        """
+        return self._ranges.most(signal_of(self, signal))
+
+    def declare_at_most(self, signal: Operand, most: int) -> Signal:
+        """Declare that constraints which Quod does not follow show a signal to be at most a number.
+
+        Gadgets that need a bit or a small number then take it. It adds no constraint and checks
+        nothing: if the constraints do not show it, the circuit is unsound.
+        """
+        value = signal_of(self, signal)
+        most = whole_number("the greatest value", most, 0, self.prime - 1)
+        if (number := value.constant) is not None and number > most:
+            raise InputError(f"{self._here()}: {shown(number)} is above {shown(most)}")
+        self._ranges.record(value, most)
+        return value
 
     # --- where things are
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.spec import FieldSpec
@@ -11,7 +11,7 @@ from quod.kernel import types
 from quod.kernel.builder import Builder
 from quod.kernel.value import Value
 from quod.transcript.elements import challenge_bits
-from quod.transcript.hashes import Hash
+from quod.transcript.hashes import Hash, HashFamily
 from quod.transcript.keccak import Sha3
 from quod.transcript.labels import Label
 from quod.transcript.sha2 import Sha256
@@ -34,12 +34,13 @@ class Chain:
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
         self._k = k
-        self._algebraic = _algebraic(k, hash)
-        if self._algebraic is not None:
-            self.is_shared = False
-            return
-        self._digest = Sha3(k) if hash is Hash.SHA3_256 else Sha256(k)
-        self.is_shared = self._digest.is_shared
+        self._algebraic: AlgebraicChain | None = None
+        digest = _digest(k, hash)
+        if isinstance(digest, (Sha3, Sha256)):
+            self._digest = digest
+        else:
+            self._algebraic = digest
+        self.is_shared = digest.is_shared
 
     def load(self, memory: Value, place: Value) -> Words:
         """The state in memory from a place on, counted in 32-bit words."""
@@ -64,9 +65,7 @@ class RunHash:
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
         self._k = k
-        self._hash: Any = _algebraic(k, hash)
-        if self._hash is None:
-            self._hash = Sha3(k, alone=True) if hash is Hash.SHA3_256 else Sha256(k)
+        self._hash: Any = _digest(k, hash, alone=True)
 
     def __call__(self, load: Load, words: int, level: Value | int) -> Words:
         """That of so many words, which `load` gives, on a level below 256."""
@@ -76,14 +75,22 @@ class RunHash:
         return found
 
 
-def _algebraic(k: Builder, hash: Hash) -> AlgebraicChain | None:
-    """The chain of a hash over a field; None for another one."""
-    if hash.algebraic is None:
-        return None
-    # Other hashes have no use for it.
-    from quod.transcript.algebraic_chain import AlgebraicChain
+def _digest(k: Builder, hash: Hash, *, alone: bool = False) -> Sha3 | Sha256 | AlgebraicChain:
+    """The code of a hash in one kernel; `alone` gives each instance a state of its own."""
+    family = hash.family
+    match family:
+        case HashFamily.SHA3:
+            return Sha3(k, alone=alone)
+        case HashFamily.SHA2:
+            return Sha256(k)
+        case HashFamily.POSEIDON2:
+            # Other hashes have no use for it.
+            from quod.transcript.algebraic_chain import AlgebraicChain
 
-    return AlgebraicChain(k, hash.algebraic)
+            assert hash.algebraic is not None
+            return AlgebraicChain(k, hash.algebraic)
+        case _:
+            assert_never(family)
 
 
 def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from quod.errors import InputError
 from quod.field.array import check_field
@@ -22,6 +22,23 @@ _HASH_BITS = 128
 
 RUN_BYTES = 4096
 """What a digest of elements hashes one after the other; of more, it hashes the digests of runs."""
+
+
+class HashFamily(Enum):
+    """The construction of a hash, which decides the code that computes it, here and in kernels.
+
+    Code that depends on it has a case for each member, so that a new one is an error and never
+    another hash.
+    """
+
+    SHA3 = "sha3"
+    """A sponge over Keccak, of bytes."""
+
+    SHA2 = "sha2"
+    """A chain of blocks, of bytes."""
+
+    POSEIDON2 = "poseidon2"
+    """A chain of Poseidon2, of elements of a field."""
 
 
 class Hash(Enum):
@@ -47,10 +64,28 @@ class Hash(Enum):
 
     POSEIDON2_GOLDILOCKS = "poseidon2-goldilocks"
 
+    @cached_property
+    def family(self) -> HashFamily:
+        """The construction."""
+        match self:
+            case Hash.SHA3_256:
+                return HashFamily.SHA3
+            case Hash.SHA_256:
+                return HashFamily.SHA2
+            case (
+                Hash.POSEIDON2_M31
+                | Hash.POSEIDON2_BABY_BEAR
+                | Hash.POSEIDON2_KOALA_BEAR
+                | Hash.POSEIDON2_GOLDILOCKS
+            ):
+                return HashFamily.POSEIDON2
+            case _:
+                assert_never(self)
+
     @property
     def is_algebraic(self) -> bool:
         """Whether it is over a field, and only to be had by `recursive`."""
-        return self.value.startswith(_ALGEBRAIC)
+        return self.family is HashFamily.POSEIDON2
 
     @property
     def field(self) -> Modulus | None:
@@ -77,9 +112,7 @@ class Hash(Enum):
         _check_message(data, field)
         if self.algebraic is not None:
             return self.algebraic.digest(data, are_elements=self.takes(field))
-        if self is Hash.SHA3_256:
-            return hashlib.sha3_256(data).digest()
-        return hashlib.sha256(data).digest()
+        return self._of_bytes(data)
 
     @property
     def run_words(self) -> int:
@@ -111,9 +144,21 @@ class Hash(Enum):
         are of its elements, and one is as long as the other."""
         if self.algebraic is not None:
             return self.algebraic.digests_of_runs(runs, level)
-        digest = hashlib.sha3_256 if self is Hash.SHA3_256 else hashlib.sha256
         mark = bytes([level])
-        return [digest(run + mark).digest() for run in runs]
+        return [self._of_bytes(run + mark) for run in runs]
+
+    def _of_bytes(self, data: bytes) -> bytes:
+        """The digest of bytes, of a hash that is not over a field."""
+        family = self.family
+        match family:
+            case HashFamily.SHA3:
+                return hashlib.sha3_256(data).digest()
+            case HashFamily.SHA2:
+                return hashlib.sha256(data).digest()
+            case HashFamily.POSEIDON2:
+                raise InputError(f"{self.value} hashes elements of a field; take Hash.digest")
+            case _:
+                assert_never(family)
 
     def takes(self, field: FieldSpec | None) -> bool:
         """Whether elements of a field are absorbed as what they are, and not as bytes."""

@@ -73,10 +73,10 @@ def test_orders(field: Modulus) -> None:
     for size in range(1, field.bits - 2):
 
         def one(act: Any, size: int = size) -> Gadget:
-            return lambda s: [act(s, s.private("x"), s.private("y"), size)]
+            return lambda s: [act(s, *(below(s, name, size) for name in "xy"), size)]
 
         def none(act: Any, size: int = size) -> Gadget:
-            return lambda s: [][: act(s, s.private("x"), s.private("y"), size)]
+            return lambda s: [][: act(s, *(below(s, name, size) for name in "xy"), size)]
 
         pairs = [{"x": x, "y": y} for x in range(1 << size) for y in range(1 << size)]
         agree(field, one(gadgets.is_less), pairs, lambda x, y: [int(x < y)])
@@ -145,15 +145,13 @@ def test_points(curve: EdwardsCurve) -> None:
         return gadgets.EdwardsPoints(system, curve)
 
     agree(
-        curve.fq, lambda s: on_curve(s).add(s.private("p", 2), s.private("q", 2)),
+        curve.fq, lambda s: on_curve(s).add(point(s, "p"), point(s, "q")),
         [{"p": p, "q": q} for p, q in pairs], lambda p, q: group.add(p, q),
     )  # fmt: skip
     every = [{"p": point} for point in points]
+    agree(curve.fq, lambda s: on_curve(s).double(point(s, "p")), every, lambda p: group.double(p))
     agree(
-        curve.fq, lambda s: on_curve(s).double(s.private("p", 2)), every, lambda p: group.double(p)
-    )
-    agree(
-        curve.fq, lambda s: on_curve(s).assert_not_small_order(s.private("p", 2)), every,
+        curve.fq, lambda s: on_curve(s).assert_not_small_order(point(s, "p")), every,
         lambda p: None if p in small else group.multiply(curve.cofactor, p),
     )  # fmt: skip
     anything = [(CHANCE.randrange(curve.fq.value), y) for y in range(curve.fq.value)]
@@ -163,31 +161,83 @@ def test_points(curve: EdwardsCurve) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+def test_exceptions_of_the_montgomery_form(curve: EdwardsCurve) -> None:
+    """Points without a form, of order two, and sums of points with one u have no witness."""
+    group, points = edwards_group(curve), points_of(curve)
+    forms = {p: curve.to_montgomery(p) or (0, 0) for p in points if p[0]}
+    # The point of order two has a form, and none that Edwards coordinates follow from.
+    forms[0, curve.fq.value - 1] = 0, 0
+
+    def montgomery(system: System) -> Any:
+        return gadgets.MontgomeryPoints(system, curve)
+
+    agree(
+        curve.fq, lambda s: montgomery(s).from_edwards(point(s, "p")), [{"p": p} for p in points],
+        lambda p: forms[p] if p[0] else None,
+    )  # fmt: skip
+    of_form = {form: p for p, form in forms.items()}
+    agree(
+        curve.fq, lambda s: montgomery(s).to_edwards(form(s, "f")), [{"f": f} for f in of_form],
+        lambda f: of_form[f] if f != (0, 0) else None,
+    )  # fmt: skip
+    some = [*CHANCE.sample(list(of_form), 5), (0, 0)]
+    pairs = [{"f": f, "g": g} for f in some for g in (*some, (f[0], -f[1] % curve.fq.value))]
+    agree(
+        curve.fq, lambda s: montgomery(s).add(form(s, "f"), form(s, "g")), pairs,
+        lambda f, g: None if f[0] == g[0] else group.add_montgomery(f, g),
+    )  # fmt: skip
+    agree(
+        curve.fq, lambda s: montgomery(s).double(form(s, "f")), [{"f": f} for f in of_form],
+        lambda f: group.double_montgomery(f) if f[1] else None,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("size", [1, 2, 4, 7])
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
 def test_multiples(curve: EdwardsCurve, size: int) -> None:
-    """Numbers up to beyond the order, points with a part of small order: no sum is left open."""
+    """Numbers up to beyond the order, points with a part of small order, and points of small order,
+    which have no witness: no sum is left open."""
     group, points = edwards_group(curve), points_of(curve)
-    large = [point for point in points if not group.has_small_order(point)]
+    small = [point for point in points if group.has_small_order(point)]
+    large = [point for point in points if point not in small]
     numbers = CHANCE.sample(range(1 << size), min(10, 1 << size)) + [(1 << size) - 1]
 
     def both(system: System) -> Any:
-        digits, point = system.private_bits("b", size), system.private("p", 2)
+        digits, given = system.private_bits("b", size), point(system, "p")
         edwards = gadgets.EdwardsPoints(system, curve)
         montgomery = gadgets.MontgomeryPoints(system, curve)
         return [
-            *edwards.multiply(digits, point), *montgomery.multiply(digits, point),
+            *edwards.multiply(digits, given), *montgomery.multiply(digits, given),
             *edwards.multiply_fixed(digits, points[0]),
             *montgomery.multiply_fixed(digits, curve.generator),
         ]  # fmt: skip
 
-    def expected(b: list[int], p: tuple[int, int]) -> list[int]:
+    def expected(b: list[int], p: tuple[int, int]) -> list[int] | None:
+        if p in small:
+            return None
         k = number(b)
         parts = (p, p, points[0], curve.generator)
         return [each for part in parts for each in group.multiply(k, part)]
 
     cases = [{"b": bits(k, size), "p": p} for k in numbers for p in CHANCE.sample(large, 2)]
+    cases += [{"b": bits(numbers[0], size), "p": p} for p in small]
     agree(curve.fq, both, cases, expected)
+
+
+def below(system: System, name: str, size: int) -> Any:
+    """An input of which the cases have numbers below 2**size alone."""
+    return system.declare_at_most(system.private(name), (1 << size) - 1)
+
+
+def point(system: System, name: str) -> gadgets.CurvePoint:
+    """An input of which the cases have points of the curve alone."""
+    return gadgets.CurvePoint(*system.private(name, 2))
+
+
+def form(system: System, name: str) -> gadgets.MontgomeryPoint:
+    """An input of which the cases have points in Montgomery form alone."""
+    return gadgets.MontgomeryPoint(*system.private(name, 2))
 
 
 def bits(value: int, count: int) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 from quod import r1cs
 from quod.curve import EDWARDS, EdwardsCurve, edwards_group
 from quod.errors import InputError, MismatchError
-from quod.r1cs.gadgets import EdwardsPoints, MontgomeryPoints
+from quod.r1cs.gadgets import CurvePoint, EdwardsPoints, MontgomeryPoints, SubgroupPoint
 from quod.testing import assert_fails, assert_satisfied
 from tests.r1cs.gadgets.gadget import inner, made, outputs, sound
 
@@ -33,6 +33,7 @@ def test_the_law(field: str, curve: EdwardsCurve) -> None:
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         points = EdwardsPoints(system, curve)
         p, q, bit = points.private("p"), points.private("q"), system.private("bit")
+        system.declare_at_most(bit, 1)
         results = [points.add(p, q), points.double(p), points.select(bit, p, q)]
         results.append(points.negate(p))
         return [part for point in results for part in point]
@@ -55,7 +56,7 @@ def test_multiples_of_any_point(field: str, curve: EdwardsCurve, size: int) -> N
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         points, bits = EdwardsPoints(system, curve), system.private_bits("k", size)
-        p = points.point(system.private("p", 2))
+        p = CurvePoint(*system.private("p", 2))
         return [*points.multiply(bits, p), *points.multiply_fixed(bits, base)]
 
     circuit = made(gadget, field)
@@ -67,18 +68,20 @@ def test_multiples_of_any_point(field: str, curve: EdwardsCurve, size: int) -> N
 
 
 @on_both
-def test_montgomery_form(field: str, curve: EdwardsCurve) -> None:
-    group = edwards_group(curve)
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "shown"])
+def test_montgomery_form(field: str, curve: EdwardsCurve, is_known: bool) -> None:
+    """That points are no exceptions is known, or shown with a constraint for each."""
+    group, kind = edwards_group(curve), SubgroupPoint if is_known else CurvePoint
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         points = MontgomeryPoints(system, curve)
-        p = points.from_edwards(system.private("p", 2))
-        q = points.from_edwards(system.private("q", 2))
-        doubled = points.double(p)
-        return [*p, *points.add(p, q), *doubled, *points.to_edwards(doubled)]
+        p = points.from_edwards(kind(*system.private("p", 2)))
+        q = points.from_edwards(kind(*system.private("q", 2)))
+        doubled, total = points.double(p), points.add(p, q, distinct=is_known)
+        return [*p, *total, *doubled, *points.to_edwards(doubled, nonzero=is_known)]
 
     circuit = made(gadget, field)
-    assert inner(circuit) == 2 + 2 + 3 + 4 + 2
+    assert inner(circuit) == 2 + 2 + 3 + 4 + 2 + (0 if is_known else 4)
     p, q = multiples(curve)[2:4]
     form, other = curve.to_montgomery(p), curve.to_montgomery(q)
     assert form is not None
@@ -98,7 +101,7 @@ def test_multiples_by_the_montgomery_form(field: str, curve: EdwardsCurve, size:
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         points, bits = MontgomeryPoints(system, curve), system.private_bits("k", size)
-        p = system.private("p", 2)
+        p = CurvePoint(*system.private("p", 2))
         return [*points.multiply(bits, p), *points.multiply_fixed(bits, base)]
 
     circuit = made(gadget, field)
@@ -116,20 +119,34 @@ def count(gadget: Any) -> int:
     return inner(made(gadget))
 
 
+def declared_bits(system: r1cs.ConstraintSystem, size: int) -> list[r1cs.Signal]:
+    """Bits of an input that cost no constraint, as the counts are without them."""
+    return [system.declare_at_most(bit, 1) for bit in system.private("k", size)]
+
+
 def test_counts_beside_circomlib() -> None:
     """Not more than circomlib 2.0.5 compiled by circom 2.2 with --O2; bits are in neither."""
     curve = CURVES["bn254"]
 
     def variable(system: r1cs.ConstraintSystem) -> Any:
-        points = MontgomeryPoints(system, curve)
-        return points.multiply(system.private("k", 254), system.private("p", 2))
+        points, bits = MontgomeryPoints(system, curve), declared_bits(system, 254)
+        return points.multiply(bits, SubgroupPoint(*system.private("p", 2)))
+
+    def shown(system: r1cs.ConstraintSystem) -> Any:
+        points, bits = MontgomeryPoints(system, curve), declared_bits(system, 254)
+        return points.multiply(bits, CurvePoint(*system.private("p", 2)))
+
+    def known(system: r1cs.ConstraintSystem) -> Any:
+        points, bits = MontgomeryPoints(system, curve), declared_bits(system, 254)
+        return points.multiply(bits, CurvePoint(*system.private("p", 2)), not_small_order=True)
 
     def fixed(system: r1cs.ConstraintSystem) -> Any:
         return MontgomeryPoints(system, curve).multiply_fixed(
-            system.private("k", 253), curve.generator
+            declared_bits(system, 253), curve.generator
         )
 
-    assert count(variable) == 2067 < 2310
+    assert count(variable) == count(known) == 2067 < 2310
+    assert count(shown) == 2067 + 16 < 2310
     assert count(fixed) == 517 < 523
 
 
@@ -173,7 +190,7 @@ def test_hostile_arguments() -> None:
         EdwardsPoints(system, CURVES["bls12_381"])
     points = EdwardsPoints(system, curve)
     with pytest.raises(InputError, match="a point must be 2 signals, not 3"):
-        points.double([1, 2, 3])
+        points.double([1, 2, 3])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="the point is not on baby_jubjub"):
         points.constant((1, 1))
     forms = MontgomeryPoints(system, curve)

@@ -33,7 +33,7 @@ def test_logic() -> None:
 
 def test_constants_cost_nothing() -> None:
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
-        a = system.private("a")
+        a = system.declare_at_most(system.private("a"), 1)
         return [
             gadgets.exclusive_or(system, a, 1), gadgets.exclusive_or_of_three(system, 1, a, 0),
             gadgets.inclusive_or(system, a, 0), gadgets.majority(system, a, 1, 0),
@@ -65,13 +65,13 @@ def test_orders(size: int) -> None:
     """All pairs; and what is claimed of pairs that are not so."""
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
-        a, b = system.private("a"), system.private("b")
+        a, b = (system.declare_at_most(system.private(name), (1 << size) - 1) for name in "ab")
         return [
             gadgets.is_less(system, a, b, size), gadgets.is_at_most(system, a, b, size)
         ]  # fmt: skip
 
     def claims(system: r1cs.ConstraintSystem) -> None:
-        a, b, c = (system.private(name) for name in "abc")
+        a, b, c = (system.declare_at_most(system.private(name), (1 << size) - 1) for name in "abc")
         with system.namespace("less"):
             gadgets.assert_less(system, a, b, size)
         with system.namespace("at most"):
@@ -142,6 +142,7 @@ def test_lookups() -> None:
 def test_hostile_arguments() -> None:
     system = r1cs.ConstraintSystem("bn254")
     bits = system.private("bits", 2)
+    gadgets.assert_bits(system, bits)
     other = r1cs.ConstraintSystem("bn254").private("x")
     with pytest.raises(InputError, match="2 bits choose of 4 values"):
         gadgets.choose(system, bits, [1, 2, 3])

@@ -7,7 +7,7 @@ with the prover.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 import numpy as np
@@ -33,7 +33,7 @@ from quod.gkr.checker.places.plan import PlacesPlan
 from quod.gkr.checker.plan import CheckPlan
 from quod.gkr.checker.records import FAILED, FIRST_CHECK, FIRST_WRONG, PASSED, READ, STATE
 from quod.gkr.key import VerifyingKey
-from quod.gkr.reduction import Reduction
+from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement, checked_key, checked_lists
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.chain import STATE_WORDS
@@ -65,8 +65,10 @@ class Verifier:
         self.device: AnyDevice = resolve_device(device)
         self._log_instances = checked_key(key, circuit, instances)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
-        by = ColumnsPlan if key.reduction is Reduction.COLUMNS else PlacesPlan
-        self._plan: CheckPlan = by(
+        checks: Callable[..., CheckPlan] = by_reduction(
+            key.reduction, places=PlacesPlan, columns=ColumnsPlan
+        )
+        self._plan: CheckPlan = checks(
             self.device, key, circuit, log_instances=self._log_instances,
             batch=whole_number("the batch", batch, 1, 1 << 16),
             evaluates_inputs=isinstance(key.commitment, Raw),

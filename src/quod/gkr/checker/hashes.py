@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from quod.kernel import Builder, types, u32
 from quod.kernel.value import Value
 from quod.transcript.algebraic_chain import AlgebraicChain
 from quod.transcript.chain import STATE_WORDS
-from quod.transcript.hashes import Hash
+from quod.transcript.hashes import Hash, HashFamily
 from quod.transcript.keccak import RATE_WORDS, Permutation
 from quod.transcript.sha2 import BLOCK_WORDS, Sha256, start_words, swapped
 
@@ -27,12 +28,17 @@ class MessageHash:
     def __init__(self, k: Builder, hash: Hash, most_words: int, *, alone: bool) -> None:
         self._k, self._most_words = k, most_words
         self._algebraic = self._sha2 = self._permutation = None
-        if hash.algebraic is not None:
-            self._algebraic = AlgebraicChain(k, hash.algebraic)
-        elif hash is Hash.SHA_256:
-            self._sha2 = Sha256(k)
-        else:
-            self._permutation = Permutation(k, alone=alone)
+        family = hash.family
+        match family:
+            case HashFamily.SHA3:
+                self._permutation = Permutation(k, alone=alone)
+            case HashFamily.SHA2:
+                self._sha2 = Sha256(k)
+            case HashFamily.POSEIDON2:
+                assert hash.algebraic is not None
+                self._algebraic = AlgebraicChain(k, hash.algebraic)
+            case _:
+                assert_never(family)
 
     def absorbed(
         self, state: Words, header: Value, message: Words, length: Value

@@ -99,14 +99,19 @@ class Messages(ABC):
         """The messages of all layers, from the last one to the first."""
 
     def _begin(self, chain: int) -> tuple[Point, tuple[int, ...]]:
-        """The chain, the random coefficients, and the first point with that of the instances."""
+        """The chain, the random coefficients, the chain again behind these, and the first point
+        with that of the instances."""
         circuit = self.circuit
+        if circuit.randoms:
+            self._apply_chain(chain)
+            self._draw(circuit.randoms)
+        self._apply_chain(chain)
+        drawn = self._draw(circuit.log_outputs + self.log_instances)
+        return Point(drawn[: circuit.log_outputs]), drawn[circuit.log_outputs :]
+
+    def _apply_chain(self, chain: int) -> None:
         for _ in range(chain):
             self._append(Label.CHAIN, 0, 0)
-        point = circuit.randoms + circuit.log_outputs
-        self._draw(point + self.log_instances)
-        drawn = range(self.first_random, len(self.rows))
-        return Point(tuple(drawn[circuit.randoms : point])), tuple(drawn[point:])
 
     def _append(self, label: Label, words: int, place: int, *, is_digest: bool = False) -> int:
         """The number of the next message."""

@@ -83,6 +83,7 @@ def _json(data: memoryview, name: str) -> dict[str, object] | None:
             "field": file.key.field.name,
             "commitment": file.key.commitment.parameters(),
             "chain": file.key.chain,
+            "random_coefficients": file.key.randoms,
             "bits": file.key.bits,
             "hash": file.key.hash.value,
             "reduction": file.key.reduction.value,

@@ -4,7 +4,8 @@ An object with exactly these keys: `format`, the text below; `circuit`, the dige
 `field`, the name of the field of challenges; `commitment`, an object with the name of the `scheme`
 and its parameters (of HyperKZG the first powers of tau, so that verifiers need no file of them);
 `chain`, `bits` and the names of the `hash` and of the `reduction`; and, for readers, how many
-`public` inputs the circuit has and how many of its outputs are `zeros`.
+`public` inputs the circuit has and how many of its outputs are `zeros`. The key of a circuit with
+random coefficients has their number, too: `randoms`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import re
 from typing import Any, NoReturn
 
-from quod.circuit.layered import MOST_LOG_SIZE, MOST_PUBLIC, LayeredCircuit
+from quod.circuit.layered import MOST_LOG_SIZE, MOST_PUBLIC, MOST_RANDOMS, LayeredCircuit
 from quod.commitment.named import check_secret, parameters_of, scheme_named
 from quod.errors import InputError, MismatchError
 from quod.field import EXTENSIONS, NAMED
@@ -32,6 +33,7 @@ FORMAT = "quod gkr verifying key 1"
 MOST_BITS = 1 << 10
 
 _KIND = JsonKind("a verifying key", 1 << 16, 1 << 8)
+_RANDOMS = "randoms"
 _KEYS = (
     "format", "circuit", "field", "commitment", "chain", "bits", "hash", "reduction", "public",
     "zeros",
@@ -103,6 +105,8 @@ def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
         "public": circuit.public,
         "zeros": circuit.zeros,
     }
+    if key.randoms:
+        document[_RANDOMS] = key.randoms
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
@@ -136,14 +140,18 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
         )
     if document.get("format") != FORMAT:
         fail("format", f"must be {shown(FORMAT)}; check that this is the right file")
-    for key in (*_KEYS, *document):
-        if key not in document or key not in _KEYS:
+    has_randoms = _RANDOMS in document
+    keys = (*_KEYS, _RANDOMS) if has_randoms else _KEYS
+    for key in (*keys, *document):
+        if key not in document or key not in keys:
             what = "is no part of a verifying key" if key in document else "is missing"
             raise InputError(f"{shown(key)} {what}; compile the circuit again", path=name)
     limits = {
         "chain": (1, MOST_CHAIN), "bits": (0, MOST_BITS), "public": (0, MOST_PUBLIC),
         "zeros": (1, 1 << MOST_LOG_SIZE),
     }  # fmt: skip
+    if has_randoms:
+        limits[_RANDOMS] = (1, MOST_RANDOMS)
     numbers = {}
     for key, (low, high) in limits.items():
         value = document[key]
@@ -167,6 +175,7 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
         verifying = VerifyingKey(
             bytes.fromhex(digest), made["field"], made["commitment"], numbers["chain"],
             numbers["bits"], made["hash"], made["hash"].is_algebraic, made["reduction"],
+            numbers.get(_RANDOMS, 0),
         )  # fmt: skip
     except InputError as error:
         raise InputError(str(error), path=name) from None

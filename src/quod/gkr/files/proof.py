@@ -19,7 +19,7 @@ from quod.formats.source import Path, read_file
 from quod.frozen import frozen
 from quod.gkr.key import VerifyingKey
 from quod.gkr.security import MOST_LOG_INSTANCES
-from quod.gkr.statement import PROTOCOL
+from quod.gkr.statement import protocol
 from quod.transcript.elements import describe
 from quod.validation import file_path, instance, shown, shown_kind, whole_number
 
@@ -51,9 +51,10 @@ class ProofFile:
             raise MismatchError("the proof is of another circuit than the key", path=self.path)
         for name, wanted in kind_of_proofs(key).items():
             if self.kind[name] != wanted:
+                hint = "; prove again with this version of Quod" if name == _TEXTS[0] else ""
                 raise MismatchError(
                     f"the proof's {name} is {shown(self.kind[name])}, and the key's "
-                    f"{shown(wanted)}",
+                    f"{shown(wanted)}{hint}",
                     path=self.path,
                 )
         if self.instances != instances:
@@ -66,7 +67,7 @@ class ProofFile:
 def kind_of_proofs(key: VerifyingKey) -> dict[str, str]:
     """What the proofs of a key are, by name."""
     field, scheme = describe(key.field).decode(), key.commitment.parameters()
-    texts = (PROTOCOL, field, key.hash.value, key.reduction.value, scheme)
+    texts = (protocol(key), field, key.hash.value, key.reduction.value, scheme)
     return dict(zip(_TEXTS, texts, strict=True))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -46,8 +46,14 @@ class Prover:
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._log_instances, self._batch = more, batch
-        by = ResidentColumns if key.reduction is Reduction.COLUMNS else ResidentCircuit
-        self._gates: ResidentGates[Any] = by(self.device, circuit, key.field)
+        self._gates: ResidentGates[Any]
+        match key.reduction:
+            case Reduction.PLACES:
+                self._gates = ResidentCircuit(self.device, circuit, key.field)
+            case Reduction.COLUMNS:
+                self._gates = ResidentColumns(self.device, circuit, key.field)
+            case _:
+                assert_never(key.reduction)
         # On a processor there is nothing that would work meanwhile.
         most = whole_number("in_progress", in_progress, 1, 2)
         self._most_in_progress = 1 if self.device.host_memory else most

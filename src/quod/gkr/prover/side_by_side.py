@@ -26,7 +26,7 @@ from quod.gkr.key import VerifyingKey
 from quod.gkr.prover.batch import BatchPlan
 from quod.gkr.prover.boundary import Boundary
 from quod.gkr.prover.standing import FIRST, VALUES
-from quod.gkr.reduction import Reduction
+from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.joined import joined
@@ -170,7 +170,8 @@ class SideBySide:
         points = [elements[at : at + below] + across for at in (FIRST, layout.second)]
         values = elements[VALUES : VALUES + 2]
         claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]
-        two = self.key.reduction is Reduction.PLACES and "multiply" in self.circuit.kinds[0]
+        has_products = "multiply" in self.circuit.kinds[0]
+        two = by_reduction(self.key.reduction, places=has_products, columns=False)
         return claims if two else claims[:1]
 
     def _refuse_inputs(self, tables: Sequence[Words]) -> NoReturn:

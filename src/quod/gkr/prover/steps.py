@@ -40,30 +40,35 @@ def begin_proofs(
     field: FieldSpec,
     hash: Hash = Hash.SHA3_256,
 ) -> None:
-    """The chain of hashes, the random coefficients, and the point of the first claim, which is 0.
+    """The chain of hashes, the random coefficients, the chain again if there are any, and the point
+    of the first claim, which is 0.
 
     The states of `standing` are those after the commitment.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof, local = k.workgroup_id(), k.local_id()
     own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
-    with k.range(0, chain_length, carry=own.state(chain)) as loop:
-        loop.next(chain.absorbed(loop.carried, Label.CHAIN, ()))
-    total = randoms + log_outputs + log_instances
-    with k.range(0, total, carry=loop.results) as draws:
-        number = draws.index
-        state = next_state(k, chain, draws.carried, number > 0)
-        found = f.carried(challenge(f, field, state))
-        with k.if_((local == 0) & (number < randoms)):
-            f.store(challenges, proof * randoms + number, found)
-        with k.if_((local == 0) & (number >= randoms)):
-            at = number - randoms
-            place = k.select(at < log_outputs, at + FIRST, own.across + at - log_outputs)
-            own.store(place, found)
-        draws.next(state)
+    points = log_outputs + log_instances
+    # The first phase draws the random coefficients, the second one the points. A loop over both
+    # has the code of the hash once.
+    with k.range(1 - k.minimum(randoms, 1), 2, carry=own.state(chain)) as phases:
+        is_second = phases.index > 0
+        with k.range(0, chain_length, carry=phases.carried) as loop:
+            loop.next(chain.absorbed(loop.carried, Label.CHAIN, ()))
+        with k.range(0, k.select(is_second, points, randoms), carry=loop.results) as draws:
+            at = draws.index
+            state = next_state(k, chain, draws.carried, at > 0)
+            found = f.carried(challenge(f, field, state))
+            with k.if_((local == 0) & (phases.index == 0)):
+                f.store(challenges, proof * randoms + at, found)
+            with k.if_((local == 0) & is_second):
+                place = k.select(at < log_outputs, at + FIRST, own.across + at - log_outputs)
+                own.store(place, found)
+            draws.next(state)
+        phases.next(draws.results)
     k.barrier()
     with k.if_(local == 0):
-        own.set_state(chain, draws.results)
+        own.set_state(chain, phases.results)
         own.store(CLAIM, f.carried(f.zero()))
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from quod.r1cs.gadgets.comparison import is_at_most as is_at_most
     from quod.r1cs.gadgets.comparison import is_less as is_less
     from quod.r1cs.gadgets.eddsa import assert_eddsa as assert_eddsa
+    from quod.r1cs.gadgets.edwards import CurvePoint as CurvePoint
     from quod.r1cs.gadgets.edwards import EdwardsPoints as EdwardsPoints
+    from quod.r1cs.gadgets.edwards import SubgroupPoint as SubgroupPoint
     from quod.r1cs.gadgets.logic import exclusive_or as exclusive_or
     from quod.r1cs.gadgets.logic import exclusive_or_of_three as exclusive_or_of_three
     from quod.r1cs.gadgets.logic import inclusive_or as inclusive_or
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from quod.r1cs.gadgets.mimc import mimc7_hash as mimc7_hash
     from quod.r1cs.gadgets.mimc import mimc_feistel as mimc_feistel
     from quod.r1cs.gadgets.mimc import mimc_sponge as mimc_sponge
+    from quod.r1cs.gadgets.montgomery import MontgomeryPoint as MontgomeryPoint
     from quod.r1cs.gadgets.montgomery import MontgomeryPoints as MontgomeryPoints
     from quod.r1cs.gadgets.packing import assert_bits as assert_bits
     from quod.r1cs.gadgets.packing import pack_elements as pack_elements
@@ -47,8 +50,11 @@ if TYPE_CHECKING:
     from quod.r1cs.gadgets.template import Template as Template
 
 __all__ = [
+    "CurvePoint",
     "EdwardsPoints",
+    "MontgomeryPoint",
     "MontgomeryPoints",
+    "SubgroupPoint",
     "Template",
     "assert_at_most",
     "assert_bits",
@@ -90,6 +96,7 @@ _HOME = {
     "is_at_most": "quod.r1cs.gadgets.comparison",
     "is_less": "quod.r1cs.gadgets.comparison",
     "assert_eddsa": "quod.r1cs.gadgets.eddsa",
+    "CurvePoint": "quod.r1cs.gadgets.edwards",
     "EdwardsPoints": "quod.r1cs.gadgets.edwards",
     "exclusive_or": "quod.r1cs.gadgets.logic",
     "exclusive_or_of_three": "quod.r1cs.gadgets.logic",
@@ -106,6 +113,8 @@ _HOME = {
     "mimc7_hash": "quod.r1cs.gadgets.mimc",
     "mimc_feistel": "quod.r1cs.gadgets.mimc",
     "mimc_sponge": "quod.r1cs.gadgets.mimc",
+    "SubgroupPoint": "quod.r1cs.gadgets.edwards",
+    "MontgomeryPoint": "quod.r1cs.gadgets.montgomery",
     "MontgomeryPoints": "quod.r1cs.gadgets.montgomery",
     "assert_bits": "quod.r1cs.gadgets.packing",
     "pack_elements": "quod.r1cs.gadgets.packing",

@@ -58,6 +58,8 @@ def either_alone(system: ConstraintSystem, left: Boolean, right: Boolean) -> Boo
     b = right.bit if isinstance(right, Not) else right
     answer = system.wire()
     system.enforce(a.scaled(2), b, a + b - answer)
+    if system.at_most(a) == 1 and system.at_most(b) == 1:
+        system.declare_at_most(answer, 1)
     return answer if isinstance(left, Not) == isinstance(right, Not) else Not(answer)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.errors import InputError
 from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
@@ -15,28 +16,47 @@ hide_frames_of(__file__)
 def is_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> Signal:
     """1 where left < right, else 0; size + 2 constraints.
 
-    That both are below 2**size is for the caller to have shown (`system.bits`).
+    InputError unless both are shown to be below 2**size, by `system.bits(x, size)` as a rule.
     """
-    size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 3)
-    difference = signal_of(system, left) - signal_of(system, right) + (1 << size)
-    return 1 - system.bits(difference, size + 1)[size]
+    return _is_less(system, *_operands(system, left, right, size), size)
 
 
 def is_at_most(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> Signal:
     """1 where left <= right, else 0; as `is_less`."""
-    return 1 - is_less(system, right, left, size)
+    first, second = _operands(system, left, right, size)
+    return 1 - _is_less(system, second, first, size)
 
 
 def assert_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> None:
     """left < right; size + 1 constraints, with both below 2**size as for `is_less`."""
-    size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 3)
-    system.bits(signal_of(system, right) - signal_of(system, left) - 1, size)
+    first, second = _operands(system, left, right, size)
+    system.bits(second - first - 1, size)
 
 
 def assert_at_most(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> None:
     """left <= right; as `assert_less`."""
+    first, second = _operands(system, left, right, size)
+    system.bits(second - first, size)
+
+
+def _is_less(system: ConstraintSystem, left: Signal, right: Signal, size: int) -> Signal:
+    return 1 - system.bits(left - right + (1 << size), size + 1)[size]
+
+
+def _operands(
+    system: ConstraintSystem, left: Operand, right: Operand, size: int
+) -> tuple[Signal, Signal]:
+    """Two signals; InputError for one that is not shown to be below 2**size."""
     size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 3)
-    system.bits(signal_of(system, right) - signal_of(system, left), size)
+    first, second = signal_of(system, left), signal_of(system, right)
+    for name, signal in (("left", first), ("right", second)):
+        most = system.at_most(signal)
+        if most is None or most >= 1 << size:
+            raise InputError(
+                f"the {name} of a comparison is not shown to be below 2**{size}; call "
+                f"system.bits(..., {size}) first, or declare_at_most if other constraints show it"
+            )
+    return first, second
 
 
 def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most: int) -> None:
@@ -44,7 +64,7 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
 
     From the top: where the constant has zeros behind a run of ones, and all ones so far are ones of
     the bits too, the bits have zeros. A constraint a run of zeros, and one a bit of the runs of
-    ones but for the last. That bits are bits is for the caller to have shown.
+    ones but for the last. InputError for what is not shown to be a bit.
     """
     given = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)

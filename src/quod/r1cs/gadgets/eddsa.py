@@ -25,11 +25,10 @@ def assert_eddsa(
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
     edwards, order = points.edwards, BABY_JUBJUB.fr
-    key, commitment = edwards.point(public_key), edwards.point(r8)
     content, scalar = signal_of(system, message), signal_of(system, s)
     with system.namespace("points"):
-        edwards.assert_on_curve(key)
-        edwards.assert_on_curve(commitment)
+        key = edwards.assert_on_curve(public_key)
+        commitment = edwards.assert_on_curve(r8)
         eightfold = edwards.assert_not_small_order(key)
     with system.namespace("S"):
         bits = system.bits(scalar, order.bits)

@@ -1,12 +1,14 @@
 """Points of a twisted Edwards curve in a circuit over the field of its coordinates.
 
-The law is complete, so that every function takes every pair of points of the curve; that inputs are
-on it is shown by `assert_on_curve`. The native law is `quod.curve.edwards_group`.
+The law is complete, so that every function takes every pair of points of the curve. Off the curve
+its divisors may be 0, so that functions take a `CurvePoint`, which `assert_on_curve` gives, and
+refuse two signals of which nothing is shown. The native law is `quod.curve.edwards_group`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from quod.curve.edwards_affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.edwards_curve import EdwardsCurve
@@ -20,7 +22,29 @@ from quod.validation import instance
 hide_frames_of(__file__)
 
 PointSignals = tuple[Signal, Signal]
-"""The coordinates x and y; numbers where a function takes one."""
+"""Two coordinates, of which nothing is shown."""
+
+
+class CurvePoint(NamedTuple):
+    """The coordinates of a point that is shown to be on the curve.
+
+    Functions of `EdwardsPoints` give it. ``CurvePoint(x, y)`` says that other constraints show it,
+    and is unsound where they do not.
+    """
+
+    x: Signal
+    y: Signal
+
+
+class SubgroupPoint(CurvePoint):
+    """A point that is shown to have the prime order. `assert_not_small_order` gives one;
+    ``SubgroupPoint(x, y)`` says that other constraints show it."""
+
+    __slots__ = ()
+
+
+Point = CurvePoint | EdwardsPair
+"""A point of the curve: signals that are shown to be one, or two numbers, which are checked."""
 
 _WINDOW = 2
 
@@ -28,7 +52,8 @@ _WINDOW = 2
 class EdwardsPoints:
     """The points of a curve, ``EDWARDS["baby_jubjub"]`` over BN254, in one system.
 
-    MismatchError for a system over another field; InputError for what is no pair of signals or int.
+    MismatchError for a system over another field; InputError for what is no pair of signals or int,
+    for signals that are not shown to be a point of the curve, and for numbers that are none.
     """
 
     def __init__(self, system: ConstraintSystem, curve: EdwardsCurve) -> None:
@@ -37,38 +62,47 @@ class EdwardsPoints:
         self._a = curve.a % curve.fq.value
 
     @property
-    def neutral(self) -> PointSignals:
+    def neutral(self) -> CurvePoint:
         """(0, 1)."""
-        return self.system.zero, self.system.one
+        return CurvePoint(self.system.zero, self.system.one)
 
-    def point(self, given: Sequence[Operand]) -> PointSignals:
-        """Two signals or numbers as a point."""
-        x, y = signals(self.system, "a point", given, 2)
-        return x, y
+    def point(self, given: Point) -> CurvePoint:
+        """A point of the curve; InputError for signals that are not shown to be one."""
+        x, y = self._coordinates(given)
+        if isinstance(given, CurvePoint):
+            return given
+        if (u := x.constant) is None or (v := y.constant) is None:
+            raise InputError(
+                f"a point is not shown to be on {self.curve.name}; take what assert_on_curve "
+                "gives, or CurvePoint(x, y) if other constraints show it"
+            )
+        return self.constant((u, v))
 
-    def constant(self, point: EdwardsPair) -> PointSignals:
+    def constant(self, point: EdwardsPair) -> CurvePoint:
         """A point that is known; InputError for one that is off the curve."""
         x, y = edwards_pair("the point", self.curve, point)
-        return self.system.constant(x), self.system.constant(y)
+        return CurvePoint(self.system.constant(x), self.system.constant(y))
 
-    def private(self, name: str) -> PointSignals:
+    def private(self, name: str) -> CurvePoint:
         """A private input of two numbers, which are shown to be a point of the curve."""
-        x, y = self.system.private(name, 2)
-        self.assert_on_curve((x, y))
-        return x, y
+        return self.assert_on_curve(self.system.private(name, 2))
 
-    def assert_on_curve(self, given: Sequence[Operand]) -> None:
-        """a*x^2 + y^2 = 1 + d*x^2*y^2; 3 constraints."""
-        x, y = self.point(given)
+    def assert_on_curve(self, given: Sequence[Operand]) -> CurvePoint:
+        """The point with two coordinates, shown to be on the curve; 3 constraints.
+
+        a*x^2 + y^2 = 1 + d*x^2*y^2.
+        """
+        x, y = self._coordinates(given)
         xx, yy = self.system.multiply(x, x), self.system.multiply(y, y)
         self.system.enforce(xx * self.curve.d, yy, xx * self._a + yy - 1)
+        return CurvePoint(x, y)
 
     def assert_equal(self, left: Sequence[Operand], right: Sequence[Operand]) -> None:
         """Two points are the same; 2 constraints."""
-        for one, other in zip(self.point(left), self.point(right), strict=True):
+        for one, other in zip(self._coordinates(left), self._coordinates(right), strict=True):
             self.system.assert_equal(one, other)
 
-    def assert_not_small_order(self, given: Sequence[Operand]) -> PointSignals:
+    def assert_not_small_order(self, given: Point) -> SubgroupPoint:
         """The cofactor times the point, whose x is shown not to be 0; 16 constraints for 8.
 
         The point then has a multiple of the prime order. The cofactor is a power of two.
@@ -76,15 +110,15 @@ class EdwardsPoints:
         point = self.point(given)
         for _ in range(self.curve.cofactor.bit_length() - 1):
             point = self.double(point)
-        self.system.assert_nonzero(point[0])
-        return point
+        self.system.assert_nonzero(point.x)
+        return SubgroupPoint(*point)
 
-    def negate(self, given: Sequence[Operand]) -> PointSignals:
+    def negate(self, given: Point) -> CurvePoint:
         """-point; no constraint."""
         x, y = self.point(given)
-        return -x, y
+        return CurvePoint(-x, y)
 
-    def add(self, left: Sequence[Operand], right: Sequence[Operand]) -> PointSignals:
+    def add(self, left: Point, right: Point) -> CurvePoint:
         """left + right; 6 constraints."""
         system, (x1, y1), (x2, y2) = self.system, self.point(left), self.point(right)
         first, second = system.multiply(x1, y2), system.multiply(y1, x2)
@@ -92,7 +126,7 @@ class EdwardsPoints:
         # cross = y1*y2 - a*x1*x2 + second - a*first
         return self._quotients(first + second, cross - second + first * self._a, first, second)
 
-    def double(self, given: Sequence[Operand]) -> PointSignals:
+    def double(self, given: Point) -> CurvePoint:
         """2 * point; 5 constraints."""
         system, (x, y) = self.system, self.point(given)
         product = system.multiply(x, y)
@@ -101,35 +135,38 @@ class EdwardsPoints:
             2 * product, cross - product + product * self._a, product, product
         )  # fmt: skip
 
-    def _quotients(self, x: Signal, y: Signal, first: Signal, second: Signal) -> PointSignals:
+    def _coordinates(self, given: Sequence[Operand]) -> PointSignals:
+        """Two signals or numbers."""
+        x, y = signals(self.system, "a point", given, 2)
+        return x, y
+
+    def _quotients(self, x: Signal, y: Signal, first: Signal, second: Signal) -> CurvePoint:
         """x/(1 + d*first*second) and y/(1 - d*first*second), whose divisors are never 0."""
         system = self.system
         product = system.multiply(first * self.curve.d, second)
-        return system.divide(x, 1 + product), system.divide(y, 1 - product)
+        return CurvePoint(system.divide(x, 1 + product), system.divide(y, 1 - product))
 
-    def select(
-        self, bit: Operand, chosen: Sequence[Operand], other: Sequence[Operand]
-    ) -> PointSignals:
+    def select(self, bit: Operand, chosen: Point, other: Point) -> CurvePoint:
         """`chosen` where the bit is 1, else `other`; 2 constraints, none of constants."""
         selector = signal_of(self.system, bit)
         x, y = (
             self.system.select(selector, one, zero)
             for one, zero in zip(self.point(chosen), self.point(other), strict=True)
         )
-        return x, y
+        return CurvePoint(x, y)
 
-    def multiply(self, bits: Sequence[Operand], given: Sequence[Operand]) -> PointSignals:
+    def multiply(self, bits: Sequence[Operand], given: Point) -> CurvePoint:
         """The multiple of any point of the curve by a number, its bits least first.
 
-        Two bits at a time from the top; 23 constraints for them. That bits are bits is for the
-        caller to have shown. `MontgomeryPoints.multiply` takes 8 a bit where the point is known
-        not to be of small order.
+        Two bits at a time from the top; 23 constraints for them. InputError for what is not shown
+        to be a bit. `MontgomeryPoints.multiply` takes 8 a bit, of points that are not of small
+        order.
         """
         point, selectors = self.point(given), bit_signals(self.system, "the bits", bits, least=1)
         twice = self.double(point)
         thrice, (zero_x, zero_y) = self.add(twice, point), self.neutral
         selectors += [self.system.zero] * (len(selectors) % _WINDOW)
-        result: PointSignals | None = None
+        result: CurvePoint | None = None
         for at in reversed(range(0, len(selectors), _WINDOW)):
             low, high = selectors[at : at + _WINDOW]
             both = self.system.multiply(low, high)
@@ -144,14 +181,16 @@ class EdwardsPoints:
                     (zero_y, (point[1], twice[1], thrice[1])),
                 )
             )  # fmt: skip
+            # One of four points of the curve, as both selectors are bits.
+            chosen = CurvePoint(x, y)
             if result is None:
-                result = x, y
+                result = chosen
             else:
-                result = self.add(self.double(self.double(result)), (x, y))
+                result = self.add(self.double(self.double(result)), chosen)
         assert result is not None
         return result
 
-    def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> PointSignals:
+    def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> CurvePoint:
         """The multiple of a constant point by a number, its bits least first: any point, any bits.
 
         9 constraints for three bits; `MontgomeryPoints.multiply_fixed` takes 6.
@@ -161,7 +200,7 @@ class EdwardsPoints:
             bit_signals(self.system, "the bits", bits, least=1),
         )
         base = edwards_pair("the base", self.curve, base)
-        result: PointSignals | None = None
+        result: CurvePoint | None = None
         for at in range(0, len(selectors), 3):
             own = selectors[at : at + 3]
             table = [(0, 1)]
@@ -169,7 +208,8 @@ class EdwardsPoints:
                 table.append(group.add(table[-1], base))
             base = table.pop()
             x, y = look_up(self.system, own, [[p[0] for p in table], [p[1] for p in table]])
-            result = (x, y) if result is None else self.add(result, (x, y))
+            chosen = CurvePoint(x, y)
+            result = chosen if result is None else self.add(result, chosen)
         assert result is not None
         return result
 

@@ -1,23 +1,45 @@
 """Points of an Edwards curve in Montgomery form in a circuit: fewer constraints, and exceptions.
 
-A sum has no answer for points of one u, nor a double for a point of order two. What is here sums
-points that cannot be such, for points of the prime order or a multiple of it: partial sums are odd
-multiples of less than 2**k, and what is added is 2**k times an odd one, far below the order.
+A sum has no answer for points of one u, nor a double for a point of order two: the constraints then
+leave a quotient of 0 and 0 open. Functions show that it is none of these, unless an argument says
+that the caller's constraints do. `multiply` and `multiply_fixed` sum points that cannot be such,
+for points whose order is the prime one or a multiple of it: partial sums are odd multiples of less
+than 2**k, and what is added is 2**k times an odd one, far below the order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from quod.curve.edwards_affine import EdwardsPair, edwards_group
 from quod.curve.edwards_curve import EdwardsCurve
-from quod.r1cs.gadgets.edwards import EdwardsPoints, PointSignals, check_order
+from quod.errors import InputError
+from quod.r1cs.gadgets.edwards import (
+    CurvePoint,
+    EdwardsPoints,
+    Point,
+    SubgroupPoint,
+    check_order,
+)
 from quod.r1cs.gadgets.lookup import look_up
-from quod.r1cs.gadgets.signals import bit_signals
+from quod.r1cs.gadgets.signals import bit_signals, signals
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
+from quod.validation import flag
 
 hide_frames_of(__file__)
+
+
+class MontgomeryPoint(NamedTuple):
+    """The coordinates u and v of a point that is shown to be on the curve and not at infinity.
+
+    Functions of `MontgomeryPoints` give it. ``MontgomeryPoint(u, v)`` says that other constraints
+    show it, and is unsound where they do not.
+    """
+
+    u: Signal
+    v: Signal
 
 
 class MontgomeryPoints:
@@ -32,71 +54,109 @@ class MontgomeryPoints:
         # Signed digits of as many bits add up to less than half the order.
         self._most = curve.fr.bits - 2
 
-    def from_edwards(self, given: Sequence[Operand]) -> PointSignals:
-        """u = (1 + y)/(1 - y), v = u/x; 2 constraints.
+    def point(self, given: MontgomeryPoint) -> MontgomeryPoint:
+        """A point of this system; InputError for what is no `MontgomeryPoint`."""
+        if not isinstance(given, MontgomeryPoint):
+            raise InputError(
+                f"a point is not shown to be on {self.curve.name}; take what from_edwards gives, "
+                "or MontgomeryPoint(u, v) if other constraints show it"
+            )
+        return MontgomeryPoint(*signals(self.system, "a point", given, 2))
 
-        For points with x other than 0, which is for the caller to have shown.
+    def from_edwards(self, given: Point) -> MontgomeryPoint:
+        """u = (1 + y)/(1 - y), v = u/x; 2 constraints of a `SubgroupPoint`.
+
+        Of another point it shows that x is not 0, which is a constraint more: the points (0, 1) and
+        (0, -1) have no such v.
         """
-        x, y = self.edwards.point(given)
-        u = self.system.divide(1 + y, 1 - y)
-        return u, self.system.divide(u, x)
+        point = self.edwards.point(given)
+        if not isinstance(point, SubgroupPoint):
+            self.system.assert_nonzero(point.x)
+        return self._form_of(point)
 
-    def to_edwards(self, given: Sequence[Operand]) -> PointSignals:
-        """x = u/v, y = (u - 1)/(u + 1); 2 constraints. For points with v other than 0."""
-        u, v = self.edwards.point(given)
-        return self.system.divide(u, v), self.system.divide(u - 1, u + 1)
+    def _form_of(self, point: CurvePoint) -> MontgomeryPoint:
+        """The form of a point whose x is not 0."""
+        u = self.system.divide(1 + point.y, 1 - point.y)
+        return MontgomeryPoint(u, self.system.divide(u, point.x))
 
-    def add(self, left: Sequence[Operand], right: Sequence[Operand]) -> PointSignals:
-        """left + right of points whose u differ, which is for the caller to know; 3 constraints."""
-        (u1, v1), (u2, v2) = self.edwards.point(left), self.edwards.point(right)
-        return self._on_line(self.system.divide(v2 - v1, u2 - u1), (u1, v1), u2)
+    def to_edwards(self, given: MontgomeryPoint, *, nonzero: bool = False) -> CurvePoint:
+        """x = u/v, y = (u - 1)/(u + 1); 3 constraints, of which one shows that v is not 0.
 
-    def double(self, given: Sequence[Operand]) -> PointSignals:
-        """2 * point, of a point whose v is not 0; 4 constraints."""
-        u, v = self.edwards.point(given)
+        With `nonzero` the caller's constraints show that, and there are 2: (0, 0), the point of
+        order two, would leave x open.
+        """
+        u, v = self.point(given)
+        if not flag("nonzero", nonzero):
+            self.system.assert_nonzero(v)
+        return CurvePoint(self.system.divide(u, v), self.system.divide(u - 1, u + 1))
+
+    def add(
+        self, left: MontgomeryPoint, right: MontgomeryPoint, *, distinct: bool = False
+    ) -> MontgomeryPoint:
+        """left + right; 4 constraints, of which one shows that the two u differ.
+
+        With `distinct` the caller's constraints show that, and there are 3: equal points would
+        leave the sum open.
+        """
+        first, (u2, v2) = self.point(left), self.point(right)
+        if not flag("distinct", distinct):
+            self.system.assert_nonzero(u2 - first.u)
+        return self._on_line(self.system.divide(v2 - first.v, u2 - first.u), first, u2)
+
+    def double(self, given: MontgomeryPoint) -> MontgomeryPoint:
+        """2 * point; 4 constraints, which no point of order two satisfies."""
+        u, v = point = self.point(given)
         rise = 3 * self.system.multiply(u, u) + 2 * self.form.a * u + 1
-        return self._on_line(self.system.divide(rise, v * (2 * self.form.b)), (u, v), u)
+        return self._on_line(self.system.divide(rise, v * (2 * self.form.b)), point, u)
 
-    def _on_line(self, slope: Signal, first: PointSignals, other: Signal) -> PointSignals:
+    def _on_line(self, slope: Signal, first: MontgomeryPoint, other: Signal) -> MontgomeryPoint:
         """The negative of the third point on a line through two."""
         u1, v1 = first
         u, v = self.system.wire(), self.system.wire()
         self.system.enforce(slope * self.form.b, slope, u + u1 + other + self.form.a)
         self.system.enforce(slope, u1 - u, v + v1)
-        return u, v
+        return MontgomeryPoint(u, v)
 
-    def multiply(self, bits: Sequence[Operand], given: Sequence[Operand]) -> PointSignals:
+    def multiply(
+        self, bits: Sequence[Operand], given: Point, *, not_small_order: bool = False
+    ) -> CurvePoint:
         """In Edwards form, the multiple of a point by a number, its bits least first.
 
         8 constraints a bit and 12, and of bits beyond the length of the order less two about 12
-        each. That bits are bits, and that the point is on the curve and not of small order
-        (`EdwardsPoints.assert_not_small_order`), is for the caller to have shown.
+        each. InputError for what is not shown to be a bit. Of a point that is no `SubgroupPoint`
+        it shows that the order is not small, with 16 constraints for the cofactor 8, unless
+        `not_small_order` says that the caller's constraints do
+        (`EdwardsPoints.assert_not_small_order`): points of small order would leave the multiple
+        open.
         """
         system, edwards = self.system, self.edwards
         point, selectors = edwards.point(given), bit_signals(system, "the bits", bits, least=1)
+        if not flag("not_small_order", not_small_order) and not isinstance(point, SubgroupPoint):
+            edwards.assert_not_small_order(point)
         low, high = selectors[: self._most], selectors[self._most :]
-        base = self.from_edwards(point)
+        base = self._form_of(point)
         # Of an odd number digit i is 1 or -1, as bit i + 1 says; the last one is 1.
-        total: PointSignals | None = None
+        total: MontgomeryPoint | None = None
         for bit in [*low[1:], system.one]:
             base = base if total is None else self.double(base)
-            signed = base[0], system.multiply(2 * bit - 1, base[1])
-            total = signed if total is None else self.add(total, signed)
+            signed = MontgomeryPoint(base.u, system.multiply(2 * bit - 1, base.v))
+            total = signed if total is None else self.add(total, signed, distinct=True)
         assert total is not None
         result = edwards.add(
-            self.to_edwards(total), edwards.select(low[0], edwards.neutral, edwards.negate(point))
+            self.to_edwards(total, nonzero=True),
+            edwards.select(low[0], edwards.neutral, edwards.negate(point)),
         )
         if high:
-            above = self.to_edwards(self.double(base))
+            above = self.to_edwards(self.double(base), nonzero=True)
             result = edwards.add(result, edwards.multiply(high, above))
         return result
 
-    def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> PointSignals:
+    def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> CurvePoint:
         """In Edwards form, the multiple of a constant point of the prime order by a number.
 
         6 constraints for three bits; those beyond the length of the order less two as
-        `EdwardsPoints.multiply_fixed`. That bits are bits is for the caller to have shown.
-        InputError for a point of another order.
+        `EdwardsPoints.multiply_fixed`. InputError for what is not shown to be a bit, and for a
+        point of another order.
         """
         system, edwards, group = self.system, self.edwards, edwards_group(self.curve)
         base = check_order(edwards, base)
@@ -104,7 +164,8 @@ class MontgomeryPoints:
         low, high = selectors[: self._most], selectors[self._most :]
         # As in `multiply`, three digits at a time: an odd number from -7 to 7.
         digits = [*low[1:], system.one]
-        window, total = base, None
+        total: MontgomeryPoint | None = None
+        window = base
         for at in range(0, len(digits), 3):
             own = digits[at : at + 3]
             points = [
@@ -112,11 +173,14 @@ class MontgomeryPoints:
                 for number in range(1 << len(own))
             ]
             u, v = look_up(system, own, [[p[0] for p in points], [p[1] for p in points]])
-            total = (u, v) if total is None else self.add(total, (u, v))
+            chosen = MontgomeryPoint(u, v)
+            total = chosen if total is None else self.add(total, chosen, distinct=True)
             window = group.multiply(1 << len(own), window)
         assert total is not None
         minus = edwards.constant(group.negate(base))
-        result = edwards.add(self.to_edwards(total), edwards.select(low[0], edwards.neutral, minus))
+        result = edwards.add(
+            self.to_edwards(total, nonzero=True), edwards.select(low[0], edwards.neutral, minus)
+        )
         if high:
             result = edwards.add(result, edwards.multiply_fixed(high, window))
         return result

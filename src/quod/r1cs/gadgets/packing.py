@@ -14,7 +14,7 @@ hide_frames_of(__file__)
 
 def assert_bits(system: ConstraintSystem, bits: Sequence[Operand]) -> None:
     """Each is 0 or 1; one constraint each."""
-    for bit in bit_signals(system_over(system), "the bits", bits):
+    for bit in signals(system_over(system), "the bits", bits):
         system.boolean(bit)
 
 

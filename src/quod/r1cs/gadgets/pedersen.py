@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from quod.curve.edwards_affine import edwards_group
 from quod.curve.named.baby_jubjub import BABY_JUBJUB
-from quod.r1cs.gadgets.edwards import PointSignals
+from quod.r1cs.gadgets.edwards import CurvePoint
 from quod.r1cs.gadgets.lookup import look_up
-from quod.r1cs.gadgets.montgomery import MontgomeryPoints
+from quod.r1cs.gadgets.montgomery import MontgomeryPoint, MontgomeryPoints
 from quod.r1cs.gadgets.signals import bit_signals
 from quod.r1cs.native.pedersen import SEGMENT, SHIFT, WINDOW, pedersen_generator
 from quod.r1cs.signal import hide_frames_of
@@ -21,10 +21,10 @@ from quod.r1cs.system import ConstraintSystem, Operand
 hide_frames_of(__file__)
 
 
-def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> PointSignals:
+def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePoint:
     """The point that is the hash of bits; `quod.r1cs.native.pedersen_point` natively.
 
-    That bits are bits is for the caller to have shown.
+    InputError for what is not shown to be a bit.
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
     message = bit_signals(system, "the bits", bits, least=1)
@@ -40,11 +40,11 @@ def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> PointSi
                 multiples.append(group.add(multiples[-1], base))
             forms = [BABY_JUBJUB.to_montgomery(point) or (0, 0) for point in multiples]
             u, v = look_up(system, digit, [[p[0] for p in forms], [p[1] for p in forms]])
-            signed = u, system.multiply(v, 1 - 2 * sign)
-            total = signed if total is None else points.add(total, signed)
+            signed = MontgomeryPoint(u, system.multiply(v, 1 - 2 * sign))
+            total = signed if total is None else points.add(total, signed, distinct=True)
             base = group.multiply(1 << SHIFT, base)
         assert total is not None
-        part = points.to_edwards(total)
+        part = points.to_edwards(total, nonzero=True)
         result = part if result is None else points.edwards.add(result, part)
     assert result is not None
     return result

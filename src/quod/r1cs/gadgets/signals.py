@@ -5,7 +5,7 @@ from __future__ import annotations
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
 from quod.r1cs.signal import Signal, signal_of
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.system import NOT_A_BIT, ConstraintSystem
 from quod.validation import in_order, instance, shown
 
 
@@ -34,10 +34,16 @@ def signals(
 def bit_signals(
     system: ConstraintSystem, name: str, given: object, count: int | None = None, *, least: int = 0
 ) -> list[Signal]:
-    """The same of what are to be bits, which is for the caller to have shown of those that are not
-    constant; InputError for constants that are none."""
+    """Signals or numbers that are bits, as `signals`.
+
+    InputError for a signal that is not shown to be a bit (`ConstraintSystem.at_most`), and for a
+    constant that is none.
+    """
     found = signals(system, name, given, count, least=least)
     for signal in found:
-        if (number := signal.constant) not in (None, 0, 1):
-            raise InputError(f"{name} have {shown(number)}, which is no bit")
+        most = system.at_most(signal)
+        if most is None or most > 1:
+            if (number := signal.constant) is not None:
+                raise InputError(f"{name} have {shown(number)}, which is no bit")
+            raise InputError(f"{name} have a signal that {NOT_A_BIT}")
     return found
