@@ -35,7 +35,7 @@ from quod.kernel import (
     types,
 )  # fmt: skip
 from quod.kernel.interpreter import interpret
-from quod.kernel.registry import emit
+from quod.kernel.registry import RegisteredKernel, emit, emit_kernel
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 
@@ -240,9 +240,32 @@ def test_doubles_in_wgsl_name_a_line() -> None:
 def test_kernels_for_other_targets() -> None:
     with pytest.raises(KernelError) as caught:
         emit("msm.accumulate[bn254.g1]", "wgsl")
-    assert str(caught.value) == (
+    assert str(caught.value).startswith(
         "the kernel msm.accumulate[bn254.g1] is not written for the machine of wgsl; take the "
-        "target llvm"
+        "target llvm: "
+    )
+
+
+def test_subgroups_in_texts_for_processors() -> None:
+    @kernel
+    def total(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
+        y[k.global_id()] = k.subgroup_sum(x[k.global_id()])
+
+    for definition in (total, kernel(workgroup=64)(total.function)):
+        assert "define" in emit_kernel(RegisteredKernel("total", definition), "llvm")
+
+
+def test_a_modulus_without_a_value() -> None:
+    @kernel
+    def one(k: Builder, y: Pointer[U32], *, modulus: Modulus) -> None:
+        y[0] = k.constant(modulus.bits, types.u32)
+
+    with pytest.raises(KernelError) as caught:
+        emit_kernel(RegisteredKernel("one", one), "ptx")
+    assert str(caught.value) == (
+        "the kernel one has static parameters without a value: modulus; write a default in its "
+        'signature (modulus: Modulus = MODULI["bn254.fr"]), or give the value in Python: '
+        'kernel.emit(modulus=MODULI["bn254.fr"])'
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -24,6 +25,22 @@ from quod.names import nearest
 
 if TYPE_CHECKING:
     from quod.kernel.launcher import KernelUsage
+
+
+def _advice(name: str, annotation: Any) -> str:
+    """How a static parameter gets a value, by its annotation."""
+    type_ = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "int")
+    value = "4"
+    if type_.rpartition(".")[2] == "Modulus":
+        value = 'MODULI["bn254.fr"]'
+    elif type_ not in ("int", "_empty"):
+        value = f"{type_}(...)"
+    type_ = "int" if type_ == "_empty" else type_
+    return (
+        f"write a default in its signature ({name}: {type_} = {value}), or give the value in "
+        f"Python: kernel.emit({name}={value})"
+    )
+
 
 Emitter = Callable[[Kernel, Machine], str]
 
@@ -48,8 +65,7 @@ class RegisteredKernel:
         if missing:
             raise KernelError(
                 f"the kernel {self.name} has static parameters without a value: "
-                f"{', '.join(missing)}; write a default in its signature ({missing[0]}: int = 4), "
-                f"or give the value in Python: kernel.emit({missing[0]}=4)"
+                f"{', '.join(missing)}; {_advice(missing[0], known[missing[0]].annotation)}"
             )
         if unknown := sorted(set(self.static) - set(known)):
             raise KernelError(f"the kernel {self.name} has no static parameter {unknown[0]}")
@@ -163,7 +179,7 @@ def emit_kernel(found: RegisteredKernel, target: str = "ir", machine: Machine | 
         if machine is not None and is_written_for(found, target):
             raise
         others = [other for other in _TARGETS if other != target and is_written_for(found, other)]
-        hint = f"take the target {' or '.join(others)}" if others else str(error)
+        hint = f"take the target {' or '.join(others)}: {error}" if others else str(error)
         raise KernelError(
             f"the kernel {name} is not written for the machine of {target}; {hint}"
         ) from error
@@ -174,13 +190,22 @@ def _default_machine(target: str) -> Machine:
     _emitter(target)
     if target in default_machines:
         return default_machines[target]()
-    return Machine("llvm" if target == "ir" else target, 8, frozenset({Capability.U64}))
+    machine = Machine("llvm" if target == "ir" else target, 8, frozenset({Capability.U64}))
+    if target == "llvm":
+        features = machine.features | {Capability.SUBGROUPS}
+        return replace(machine, features=features, subgroup_size=machine.workgroup_size)
+    return machine
 
 
 def _machine_of(kernel: RegisteredKernel, target: str) -> Machine:
     """The target's machine, with workgroups of the kernel's own size if it has one."""
     machine, size = _default_machine(target), kernel.definition.workgroup
-    return machine if size is None else replace(machine, workgroup_size=size)
+    if size is None:
+        return machine
+    if machine.has(Capability.SUBGROUPS) and machine.target == "llvm":
+        # A processor's subgroups are parts of its workgroups.
+        machine = replace(machine, subgroup_size=math.gcd(size, 32))
+    return replace(machine, workgroup_size=size)
 
 
 def is_written_for(kernel: RegisteredKernel, target: str) -> bool:

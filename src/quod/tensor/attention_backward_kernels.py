@@ -15,10 +15,12 @@ from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.accesses import Values
 from quod.tensor.attention_backward_cores import of_keys, of_queries
+from quod.tensor.attention_backward_plain import Operands, corrected_keys, corrected_queries
 from quod.tensor.attention_cores import Copied, store
 from quod.tensor.attention_kernel import AttentionForm, Sequence, part_of
+from quod.tensor.attention_plain import PlainSums, flat, in_blocks
 from quod.tensor.attention_plan import CoreTilePlan, TilePlan
-from quod.tensor.attention_tiles import Grid, Lines, Tile
+from quod.tensor.attention_tiles import Grid, Lines, Mask, Tile
 from quod.tensor.flat import TYPES
 from quod.tensor.plan import RowPlan
 from quod.tensor.row_kernels import row_kernel
@@ -82,11 +84,15 @@ def _attention_backward_queries(
             Copied(part_of(k, x, head // shared_by, keys, size), size, stop)
             for x in (keys_, values)
         ]
-        row, found = of_queries(
+        row, dq_sums = of_queries(
             k, element, plan, rows_, lines, first, sequence.seen, of_rows.of, factor
         )
+        if form.causal:
+            operands = Operands([each.pointer for each in (*rows_, *lines)], of_rows.of, factor)
+            plain = PlainSums(k, element, size, k.lane_id())
+            dq_sums = in_blocks(corrected_queries(k, plain, flat(dq_sums), row, sequence, operands))
         made = Copied(part_of(k, dq, head, queries, size), size, queries)
-        store(k, element, plan, made, row, found, [scale] * 2)
+        store(k, element, plan, made, row, dq_sums, [scale] * 2)
         return
     tile = Tile(k, element, plan, size)
     rooms, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
@@ -113,7 +119,8 @@ def _attention_backward_queries(
                 for *row, product in zip(weights, slopes, products, strict=True)
             ]
         )
-        loop.next(tile.add(loop.carried, of_keys, loop.index))
+        mask = sequence.mask(tile, loop.index, first, seen)
+        loop.next(tile.add(loop.carried, of_keys, loop.index, mask=mask))
     target = Lines(part_of(k, dq, head, queries, size), queries)
     tile.store(target, first, loop.results, [scale] * plan.rows)
 
@@ -140,10 +147,21 @@ def _attention_backward_keys(
         rows_ = [Copied(part_of(k, x, head, keys, size), size, there) for x in (keys_, values)]
         lines_ = shared_by * queries
         lines = [Copied(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
+        of_lines = NumbersOfRows(k, numbers, head, (rows, lines_)).of
         row, *found = of_keys(
-            k, element, plan, rows_, lines, first, sequence.seen,
-            NumbersOfRows(k, numbers, head, (rows, lines_)).of, factor, (begin, queries),
+            k, element, plan, rows_, lines, first, sequence.seen, of_lines, factor,
+            (begin, queries),
         )  # fmt: skip
+        if form.causal or form.lengths:
+            operands = Operands([each.pointer for each in (*lines, *rows_)], of_lines, factor)
+            plain = PlainSums(k, element, size, k.lane_id())
+            found = [
+                in_blocks(each)
+                for each in corrected_keys(
+                    k, plain, (flat(found[0]), flat(found[1])), (row, keys), shared_by, sequence,
+                    operands,
+                )
+            ]  # fmt: skip
         for target, sums_, by in zip((dk, dv), found, (scale, k.constant(1.0, f32)), strict=True):
             made = Copied(part_of(k, target, head, keys, size), size, keys)
             store(k, element, plan, made, row, sums_, [by] * 2)
@@ -174,7 +192,17 @@ def _attention_backward_keys(
             logs, products = zip(*pairs, strict=True)
             weights = _weights(k, logits, seen, factor, [logs] * plan.rows)
             tile.weigh(weights)
-            value_sums = tile.add(value_sums, of_gradient, loop.index)
+            mask = None
+            if form.causal or form.lengths:
+                begin_of_tile = loop.index
+                all_rows = first + tile.rows <= sequence.seen(begin_of_tile)
+                all_lines = begin_of_tile + tile.columns <= queries
+
+                def inside(row: int, line: Value, begin: Value = begin_of_tile) -> Value:
+                    return places[row] < sequence.seen(begin + line)
+
+                mask = Mask(~(all_rows & all_lines), inside)
+            value_sums = tile.add(value_sums, of_gradient, loop.index, mask=mask)
             k.barrier()
             tile.weigh(
                 [
@@ -185,7 +213,7 @@ def _attention_backward_keys(
                     for row in zip(weights, slopes, strict=True)
                 ]
             )
-            loop.next((tile.add(key_sums, of_q, loop.index), value_sums))
+            loop.next((tile.add(key_sums, of_q, loop.index, mask=mask), value_sums))
         group.next(loop.results)
     one = k.constant(1.0, f32)
     for target, found, by in zip((dk, dv), group.results, (scale, one), strict=True):

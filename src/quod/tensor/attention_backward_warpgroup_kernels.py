@@ -21,10 +21,13 @@ from quod.kernel.builder_tiles import TiledArray
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.attention_backward_kernels import NumbersOfRows
+from quod.tensor.attention_backward_plain import Operands, corrected_keys, corrected_queries
 from quod.tensor.attention_backward_warpgroups import Pair, Span, of_keys, of_queries
 from quod.tensor.attention_kernel import AttentionForm, Sequence, part_of
+from quod.tensor.attention_plain import PlainSums
 from quod.tensor.attention_plan import WarpgroupGradientPlan
 from quod.tensor.attention_warpgroups import HeadOf, store_rows
+from quod.tensor.quads import lane_of
 
 
 def _heads(
@@ -66,7 +69,16 @@ def _attention_backward_queries_tiles(
     row, sums = of_queries(
         k, element, plan, of_q, of_kv, first, queries, sequence.seen, of_rows.of, factor
     )  # fmt: skip
-    target = part_of(k, dq, head, queries, k.constant(plan.size, u32))
+    size = k.constant(plan.size, u32)
+    if form.causal:
+        heads_of_q = [part_of(k, memory, head, queries, size) for memory in (q, gradient)]
+        heads_of_keys = [
+            part_of(k, memory, head // shared_by, keys, size) for memory in (keys_, values)
+        ]
+        operands = Operands([*heads_of_q, *heads_of_keys], of_rows.of, factor)
+        plain = PlainSums(k, element, size, lane_of(k))
+        sums = tuple(corrected_queries(k, plain, sums, row, sequence, operands))
+    target = part_of(k, dq, head, queries, size)
     store_rows(k, element, target, (row, queries), sums, [scale] * 2)
 
 
@@ -95,7 +107,18 @@ def _attention_backward_keys_tiles(
         k, element, plan, of_kv, of_q, first, span, sequence.seen if form.causal else None, of_row,
         factor,
     )  # fmt: skip
-    for memory, sums, by in zip((dk, dv), found, (scale, k.constant(1.0, f32)), strict=True):
+    # Lines beyond the queries are zeros, which make NaN of a key's infinity.
+    operands = Operands(
+        [
+            *(part_of(k, memory, shared, queries, size) for memory in (q, gradient)),
+            *(part_of(k, memory, head, keys, size) for memory in (keys_, values)),
+        ],
+        NumbersOfRows(k, numbers, shared, (heads * queries, queries)).of, factor,
+    )  # fmt: skip
+    plain = PlainSums(k, element, size, lane_of(k))
+    pairs = found[0], found[1]
+    corrected = corrected_keys(k, plain, pairs, (row, keys), shared_by, sequence, operands)
+    for memory, sums, by in zip((dk, dv), corrected, (scale, k.constant(1.0, f32)), strict=True):
         target = part_of(k, memory, head, keys, size)
         store_rows(k, element, target, (row, keys), sums, [by] * 2)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from functools import reduce
 
-from quod.kernel import Builder, Value, f16, u32
+from quod.kernel import Builder, Value, f16, f32, u32
 from quod.tensor.attention_decode_ahead import Ahead, Wanted
 from quod.tensor.attention_decode_lines import Share, both
 from quod.tensor.attention_decode_plan import CORE_KEYS, CORE_LINE, DecodePlan
@@ -24,6 +24,9 @@ _ROWS = 8
 """Rows, keys or elements of a matrix that an instance has one of, or one more of 8 further."""
 _WORDS = 4
 """Of an access."""
+_MINUS = 64
+"""Stands for minus infinity where elements that are not finite are counted; infinities are ones, of
+which a product has 16 at most."""
 
 
 class StepsOfCores(Steps):
@@ -107,7 +110,7 @@ class StepsOfCores(Steps):
         places = self._weighed_keys(self._first(first))
         there = [self._ring.key(place)[1] for place in places]
         products = [self._products(of_keys) for of_keys in keys]
-        tops, totals, scales, weighed = [], [], [], []
+        tops, totals, scales, weighed, counted = [], [], [], [], []
         for half, (top, total) in enumerate(zip(*found[:2], strict=True)):
             # The products with four keys: two of each block of eight.
             own = [block[2 * half + at] for block in products for at in range(2)]
@@ -124,8 +127,59 @@ class StepsOfCores(Steps):
             weights = [self._power(*each, tops[-1]) for each in zip(logits, inside, strict=True)]
             totals.append(reduce(operator.add, weights, total * scales[-1]))
             weighed.append(weights)
-        sums = self._added(found[2], scales, weighed, values)
-        return tops, totals, sums
+            counted.append(inside)
+        if span is None or span.seen is None:
+            return tops, totals, self._added(found[2], scales, weighed, values)
+        return tops, totals, self._masked_sums(found[2], scales, weighed, values, counted)
+
+    def _masked_sums(
+        self, sums: list[list[Value]], scales: list[Value], weighed: list[list[Value]],
+        values: list[list[Values]], counted: list[list[Value | None]],
+    ) -> list[list[Value]]:  # fmt: skip
+        """Sums with values added where rows do not see all keys.
+
+        A weight of 0 does not mask what is no finite number. So sums are of finite elements, and
+        products of their own count the others that a row sees. Only the last keys of a sequence
+        are masked, which are few."""
+        k, zero, infinity = self._k, self._zero, self._k.constant(float("inf"), f32)
+        one = k.constant(1.0, f32)
+        parts = [[[self._parts(word) for word in line] for line in lines] for lines in values]
+        finite, others = (
+            [[tuple(word[at] for word in line) for line in lines] for lines in parts]
+            for at in range(2)
+        )
+        seen = [
+            [one if inside is None else k.select(inside, one, zero) for inside in row]
+            for row in counted
+        ]
+        none = [[zero] * len(row) for row in sums]
+        counts = self._added(none, [one] * len(scales), seen, others)
+        made = self._added(sums, scales, weighed, finite)
+
+        def corrected(value: Value, count: Value) -> Value:
+            number = count.cast(u32)
+            above = k.select((number & (_MINUS - 1)) != 0, infinity, zero)
+            return value + above - k.select(number >= _MINUS, infinity, zero)
+
+        return [
+            [corrected(*each) for each in zip(*rows, strict=True)]
+            for rows in zip(made, counts, strict=True)
+        ]
+
+    def _parts(self, word: Value) -> Values:
+        """The finite elements of a word, and numbers of the type for the others: 1 for infinity,
+        `_MINUS` for minus infinity, and both together for NaN."""
+        k, half = self._k, self._share.accesses.element is f16
+        exponent = 0x7C00 if half else 0x7F80
+        plus, minus, both_ = (0x3C00, 0x5400, 0x5410) if half else (0x3F80, 0x4280, 0x4282)
+        none, parts = k.constant(0, u32), []
+        for shift in (0, 16):
+            bits = word >> shift & 0xFFFF
+            finite = (bits & exponent) != exponent
+            sign = k.select((bits & 0x8000) != 0, k.constant(minus, u32), plus)
+            other = k.select((bits & (0x7FFF ^ exponent)) != 0, k.constant(both_, u32), sign)
+            parts.append((k.select(finite, bits, none), k.select(finite, none, other)))
+        return tuple(low | (high << 16) for low, high in zip(*parts, strict=True))
 
     def _products(self, keys: list[Values]) -> Values:
         """Of rows with eight keys."""

@@ -214,11 +214,16 @@ class StepsOfSubgroups(_StepsOfLines):
             scale = k.exp2(top - tops[-1], normal=True)
             weights = [self._power(*each, tops[-1]) for each in zip(logits, seen, strict=True)]
             totals.append(reduce(operator.add, weights, total * scale))
+            differ = span is not None and span.seen is not None
             made = []
             for number, sum_ in enumerate(own):
                 sum_ = sum_ * scale
-                for weight, value in zip(weights, values, strict=True):
-                    sum_ = k.fma(weight, value[number], sum_)
+                for weight, value, inside in zip(weights, values, seen, strict=True):
+                    with_key = k.fma(weight, value[number], sum_)
+                    # A weight of 0 would not do where the value is NaN.
+                    if differ and inside is not None:
+                        with_key = k.select(inside, with_key, sum_)
+                    sum_ = with_key
                 made.append(sum_)
             sums.append(made)
         return tops, totals, sums
@@ -276,14 +281,35 @@ class StepsOfVectors(_StepsOfLines):
         sums = [
             [value * scale for value in row] for row, scale in zip(found[2], scales, strict=True)
         ]
-        with k.range(zero, count, carry=sums) as loop:
+        by_all = count
+        if span.seen is not None:
+            by_all = k.minimum(k.maximum(span.by_all, first) - first, count)
+        sums = self._added(first, (zero, by_all), sums, None)
+        if span.seen is not None:
+            sums = self._added(first, (by_all, count), sums, span)
+        return tops, totals, sums
+
+    def _added(
+        self, first: Value, keys: tuple[Value, Value], sums: Grid, span: Span | None
+    ) -> Grid:  # fmt: skip
+        """Sums with the values of keys added, by their weights; with a span a key changes nothing
+        in rows that do not see it, even if its value is NaN."""
+        k, share = self._k, self._share
+        with k.range(*keys, carry=sums) as loop:
             line, there = share.key(first + loop.index)
             values = share.value(share.at(self._values, line), there)
             made = []
             for row, sums_ in enumerate(loop.carried):
-                weight = self._weights[loop.index + row * lanes]
-                made.append(
-                    [k.fma(weight, value, sum_) for value, sum_ in zip(values, sums_, strict=True)]
-                )
+                weight = self._weights[loop.index + row * self._lanes]
+                added = [
+                    k.fma(weight, value, sum_) for value, sum_ in zip(values, sums_, strict=True)
+                ]
+                if span is not None:
+                    inside = span.inside(k, first + loop.index, row)
+                    added = [
+                        k.select(inside, new, old) for new, old in zip(added, sums_, strict=True)
+                    ]
+                made.append(added)
             loop.next(made)
-        return tops, totals, loop.results
+        results: Grid = loop.results
+        return results

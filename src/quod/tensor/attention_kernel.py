@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
 from functools import reduce
 
 from quod.frozen import frozen
@@ -24,8 +25,9 @@ from quod.kernel.registry import register
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
 from quod.tensor.attention_cores import Attention, Copied, store
+from quod.tensor.attention_plain import PlainSums, RowPairs, flat, in_blocks
 from quod.tensor.attention_plan import CoreTilePlan, TilePlan
-from quod.tensor.attention_tiles import Lines, Tile
+from quod.tensor.attention_tiles import Lines, Mask, Tile
 from quod.tensor.flat import TYPES
 from quod.tensor.powers import LEAST
 
@@ -54,6 +56,11 @@ class Sequence:
         if lengths is not None:
             self.keys = k.minimum(k.uniform(lengths[batch]), self.keys)
 
+    @property
+    def causal(self) -> bool:
+        """Whether queries of the sequence see different keys."""
+        return self._form.causal
+
     def seen(self, query: Value) -> Value:
         """How many keys a query sees: the last one all, one that there is not none."""
         if not self._form.causal:
@@ -62,6 +69,15 @@ class Sequence:
         after = query + 1 + self.keys
         before = self.queries
         return self._k.select(after > before, self._k.minimum(after - before, self.keys), 0)
+
+    def mask(
+        self, tile: Tile, key: Value, first: Value, seen: list[Value]
+    ) -> Mask | None:  # fmt: skip
+        """The mask of the keys from `key` on, of own rows that see so many; None where all queries
+        see the same keys. `first` is the workgroup's first query, which sees fewest."""
+        if not self._form.causal:
+            return None
+        return Mask(key + tile.columns > self.seen(first), lambda row, line: key + line < seen[row])
 
     def first_that_sees(self, key: Value) -> Value:
         """The first query that sees a key; where none does, how many there are."""
@@ -165,7 +181,8 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
             for row, total, scale in zip(weights, totals, scales, strict=True)
         ]
         tile.weigh(weights)
-        loop.next((tops, totals, tile.add(sums, of_values, loop.index, scales)))
+        mask = sequence.mask(tile, loop.index, first, seen)
+        loop.next((tops, totals, tile.add(sums, of_values, loop.index, scales, mask=mask)))
     tops, totals, sums = loop.results
     k.barrier()
     totals = tile.combined(totals, operator.add)
@@ -197,11 +214,18 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
     ).run()  # fmt: skip
     target = Copied(work.out(), work.size, sequence.queries)
     logs = None if work.log_sums is None else work.log_sums()
-    for number, sums in enumerate(found.sums):
+    for number, blocks in enumerate(found.sums):
         totals = found.totals[number]
         row = first + k.subgroup_id() * plan.rows + (number * 16 + (k.lane_id() >> 2))
+        if sequence.causal:
+            sums = corrected_sums(
+                k, PlainSums(k, element, work.size, k.lane_id()), flat(blocks), row,
+                (found.tops[number], totals), work.factor, sequence,
+                (work.q, work.keys, work.values),
+            )  # fmt: skip
+            blocks = in_blocks(sums)
         store(
-            k, element, plan, target, row, sums, [inverse_of(k, total) for total in totals]
+            k, element, plan, target, row, blocks, [inverse_of(k, total) for total in totals]
         )  # fmt: skip
         if logs is None:
             continue
@@ -209,6 +233,31 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
             log, own = log_sum(k, found.tops[number][half], total), row + 8 * half
             with k.if_((own < sequence.queries) & ((k.lane_id() & 3) == 0)):
                 logs[own] = log
+
+
+def corrected_sums(
+    k: Builder, plain: PlainSums, sums: SequenceOf[Value], row: Value,
+    found: tuple[SequenceOf[Value], SequenceOf[Value]], factor: Value, sequence: Sequence,
+    heads: tuple[Value, Value, Value],
+) -> list[Value]:  # fmt: skip
+    """Sums of values of query `row` and the one 8 further, without keys that they do not see.
+
+    `found` are the greatest products, times the factor, and the totals of weights; where a total is
+    NaN so are the sums. `heads` are of queries, keys and values.
+    """
+    q, keys, values = heads
+
+    def pairs(half: int) -> RowPairs:
+        query, top, total = row + 8 * half, found[0][half], found[1][half]
+
+        def pair(key: Value) -> tuple[Value, Value]:
+            logit = plain.product(plain.line(q, query), plain.line(keys, key))
+            return k.exp2(k.fma(logit, factor, -top)), plain.line(values, key)
+
+        there = (query < sequence.queries) & (total == total)
+        return RowPairs(there, sequence.seen(query), pair)
+
+    return plain.corrected(sums, [pairs(half) for half in range(2)])
 
 
 def _kernel(element: Type, *, lengths: bool, sums: bool) -> KernelDefinition:

@@ -27,6 +27,18 @@ _STEP = 4
 
 
 @frozen(eq=False)
+class Mask:
+    """The pairs of own rows and lines that count, where the tile is at the mask's `edge`.
+
+    `inside(row, line)` says whether an own row, by its number, sees a line, counted from the first
+    of those that are taken together.
+    """
+
+    edge: Value
+    inside: Callable[[int, Value], Value]
+
+
+@frozen(eq=False)
 class Lines:
     """A matrix of a head: where it is, and how many lines there are, one at least."""
 
@@ -178,11 +190,13 @@ class Tile:
             self._put_rows(self._weights, self.column(number), [row[number] for row in weights])
 
     def add(
-        self, sums: Sums, lines: Lines, first: Value, scales: Sequence[Value] | None = None
-    ) -> Sums:
+        self, sums: Sums, lines: Lines, first: Value, scales: Sequence[Value] | None = None, *,
+        mask: Mask | None = None,
+    ) -> Sums:  # fmt: skip
         """Adds the lines from `first` on, as `weigh` weighs them, to sums that are scaled before.
 
-        Between `weigh` and this there is no barrier: it begins with one.
+        Between `weigh` and this there is no barrier: it begins with one. With a mask a line changes
+        nothing in rows that do not see it; a weight of 0 would not do, as 0 * NaN is NaN.
         """
         k, plan = self._k, self._plan
         if not plan.held:
@@ -191,21 +205,35 @@ class Tile:
             k.barrier()
             with k.range(k.constant(0, u32), plan.size, plan.panel) as panels:
                 own = sums.load(panels.index)
-                sums.put(panels.index, self._summed(own, panels.index, scales))
+                sums.put(panels.index, self._summed(own, panels.index, scales, mask))
             return sums
         made = []
         for number, start in enumerate(range(0, plan.size, plan.chunk)):
             k.barrier()
             self._fill(lines, first, start)
             k.barrier()
-            made.append(self._summed(sums.panels[number], k.constant(0, u32), scales))
+            made.append(self._summed(sums.panels[number], k.constant(0, u32), scales, mask))
         return Sums(k, self, plan, None, made)
 
-    def _summed(self, sums: Values, start: Value, scales: Sequence[Value] | None) -> Values:
-        k, plan = self._k, self._plan
-        width = plan.panel // plan.across
+    def _summed(
+        self, sums: Values, start: Value, scales: Sequence[Value] | None, mask: Mask | None
+    ) -> Values:
+        width = self._plan.panel // self._plan.across
         if scales is not None:
             sums = tuple(value * scales[at // width] for at, value in enumerate(sums))
+        if mask is None:
+            return self._with_lines(sums, start, None)
+        with self._k.if_(mask.edge) as branch:
+            branch.give(self._with_lines(sums, start, mask))
+        with branch.otherwise():
+            branch.give(self._with_lines(sums, start, None))
+        results: Values = branch.results
+        return results
+
+    def _with_lines(self, sums: Values, start: Value, mask: Mask | None) -> Values:
+        """Sums with all lines added; those that a row does not see change nothing."""
+        k, plan = self._k, self._plan
+        width = plan.panel // plan.across
         step = 1 if self._vectors else _STEP
         with k.range(k.constant(0, u32), self.columns, step, carry=sums) as loop:
             found = loop.carried
@@ -213,7 +241,14 @@ class Tile:
                 line = loop.index + number
                 own = self._of_rows(self._weights, line)
                 at = line * self._pitch + start + self._beside * width
-                found = _added(k, own, k.load(self._room, at, width), found)
+                added = _added(k, own, k.load(self._room, at, width), found)
+                if mask is not None:
+                    seen = [mask.inside(row, line) for row in range(plan.rows)]
+                    added = tuple(
+                        k.select(seen[at // width], new, old)
+                        for at, (new, old) in enumerate(zip(added, found, strict=True))
+                    )
+                found = added
             loop.next(found)
         results: Values = loop.results
         return results

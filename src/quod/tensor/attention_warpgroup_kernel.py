@@ -18,7 +18,15 @@ from quod.kernel import (
 from quod.kernel.builder_tiles import TiledArray
 from quod.kernel.types import Type
 from quod.kernel.value import ParameterType
-from quod.tensor.attention_kernel import AttentionForm, Sequence, inverse_of, log_sum, part_of
+from quod.tensor.attention_kernel import (
+    AttentionForm,
+    Sequence,
+    corrected_sums,
+    inverse_of,
+    log_sum,
+    part_of,
+)
+from quod.tensor.attention_plain import PlainSums
 from quod.tensor.attention_plan import RolePlan, WarpgroupPlan
 from quod.tensor.attention_roles import RoleAttention
 from quod.tensor.attention_warpgroups import Found, HeadOf, WarpgroupAttention
@@ -60,6 +68,19 @@ def _attention(
     )  # fmt: skip
 
     def finish(found: Found) -> None:
+        if form.causal:
+            heads_ = [
+                part_of(k, memory, which, lines, size)
+                for memory, which, lines in (
+                    (q, head, queries), (keys_, head // shared_by, keys),
+                    (values, head // shared_by, keys),
+                )
+            ]  # fmt: skip
+            sums = corrected_sums(
+                k, PlainSums(k, element, size, lane_of(k)), found.sums, work.row,
+                (found.tops, found.totals), factor, sequence, (heads_[0], heads_[1], heads_[2]),
+            )  # fmt: skip
+            found = Found(found.tops, found.totals, sums)
         inverses = [inverse_of(k, total) for total in found.totals]
         work.store(part_of(k, out, head, queries, size), queries, found, inverses)
         if form.sums:
