@@ -113,7 +113,7 @@ def _wtns(data: bytes) -> None:
 
 def _r1cs(data: bytes) -> None:
     system = R1cs.of(Iden3File.parse(memoryview(data), "r1cs", "r1cs", 1))
-    assert len(system.wire_labels) == system.wires
+    assert len(system.wire_labels) in (0, system.wires)
     assert all(matrix.rows == system.constraints for matrix in system.matrices)
 
 
@@ -129,7 +129,9 @@ def _contributions(data: bytes) -> None:
 
 def _gguf(data: bytes) -> None:
     found = Gguf.parse(memoryview(data), "model")
-    assert all(tensor.array().nbytes == len(tensor.data) for tensor in found.tensors.values())
+    for tensor in found.tensors.values():
+        if tensor.type.is_known:
+            assert tensor.array().nbytes == len(tensor.data)
     describe_bytes(memoryview(data), "model")
 
 
