@@ -152,13 +152,19 @@ class Iden3File:
     kind: str
     version: int
     sections: dict[int, Section]
-    data: Bytes
+    contents: Bytes
     identity: FileIdentity | None = None
 
     @property
     def size(self) -> int:
         """Bytes of the whole file."""
-        return len(self.data)
+        return len(self.contents)
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of the whole file, of a container that is mapped or read."""
+        assert isinstance(self.contents, memoryview), "a view is for checks of headers"
+        return self.contents
 
     @classmethod
     def open(
@@ -287,7 +293,7 @@ class Iden3File:
             raise InputError(
                 "is missing; the file is incomplete, make it again", path=self.path, section=label
             )
-        return SectionReader(self.path, label, self.data, found.offset, found.length)
+        return SectionReader(self.path, label, self.contents, found.offset, found.length)
 
 
 def write_iden3(
