@@ -201,10 +201,10 @@ def test_a_lack_of_memory_is_an_error_that_names_the_file(
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(source.np, "empty", full)
+    monkeypatch.setattr("quod.formats.source.np.empty", full)
     with pytest.raises(InputError, match=r"witness\.wtns: needs more memory than there is"):
         Witness.open(DATA / "bn254" / "witness.wtns")
-    monkeypatch.setattr(source.io, "BytesIO", full)
+    monkeypatch.setattr("quod.formats.source.io.BytesIO", full)
     with pytest.raises(InputError, match=r"proof\.json: needs more memory than there is"):
         read_proof(DATA / "bn254" / "proof.json", curve="bn254")
 

@@ -25,7 +25,7 @@ from quod.formats.iden3 import (
 )
 from quod.formats.source import FileView, Path, read_file
 from quod.frozen import frozen
-from quod.validation import file_path, plain_array
+from quod.validation import check_function, file_path, plain_array
 
 KIND = "wtns"
 VERSION = 2
@@ -94,6 +94,9 @@ class Witness:
         wanted. Raises `InputError` for a damaged container, an unknown prime, a count that does not
         fit the data, a value that is not below the prime, and a first value that is not 1.
         """
+
+        if check is not None:
+            check_function("the check of a witness", check)
 
         def look(file: Iden3File) -> None:
             header = WitnessHeader.of(file)
