@@ -39,6 +39,7 @@ from quod.formats.iden3 import (
     Words,
 )
 from quod.formats.source import FileIdentity, Path
+from quod.formats.zkey_lengths import HEADER_POINTS, check_lengths, lists_of_points
 from quod.frozen import frozen
 from quod.validation import flag, instance, plain_array, whole_number
 
@@ -221,10 +222,12 @@ class Zkey:
             shape = (*count, 2, words) if group == 1 else (*count, 2, 2, words)
             arrays[name] = source.words(*shape, what=name)
 
-        for name, group in _HEADER_POINTS:
+        for name, group in HEADER_POINTS:
             points(section, name, group=group)
         section.finish()
-        for identifier, name, count, group in _lists_of_points(header):
+        for identifier, name, count, group in lists_of_points(
+            header.variables, header.public, header.domain_size
+        ):
             section = file.section(identifier, name)
             points(section, name, count, group=group)
             section.finish()
@@ -335,24 +338,6 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
     return ZkeyHeader(PROTOCOLS[number], curve, variables, public, domain_size), section
 
 
-_HEADER_POINTS = (
-    ("alpha_g1", 1), ("beta_g1", 1), ("beta_g2", 2), ("gamma_g2", 2), ("delta_g1", 1),
-    ("delta_g2", 2),
-)  # fmt: skip
-
-
-def _lists_of_points(header: ZkeyHeader) -> tuple[tuple[int, str, int, int], ...]:
-    """The sections of points: number, name, count of points, and 1 or 2 for G1 or G2."""
-    return (
-        (3, "ic", header.public + 1, 1),
-        (5, "a", header.variables, 1),
-        (6, "b_g1", header.variables, 1),
-        (7, "b_g2", header.variables, 2),
-        (8, "c", header.variables - header.public - 1, 1),
-        (9, "h", header.domain_size, 1),
-    )
-
-
 def _read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
     """As `read_zkey_header`, of a key of Groth16 whose sizes fit together; InputError otherwise."""
     header, section = read_zkey_header(file)
@@ -369,21 +354,10 @@ def _read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
 
 
 def _check_lengths(file: Iden3File) -> None:
-    """InputError for a key with sections that are not as long as its header says."""
     header, section = _read_groth16_header(file)
-    size = 2 * header.curve.fq.bytes
-    for name, group in _HEADER_POINTS:
-        section.skip(size * group, name)
-    section.finish()
-    for identifier, name, count, group in _lists_of_points(header):
-        section = file.section(identifier, name)
-        section.skip(count * size * group, name)
-        section.finish()
-    section = file.section(4, "coefficients")
-    count = section.u32("the count of coefficients")
+    counts = (header.variables, header.public, header.domain_size)
     entry = coefficient_dtype(header.curve.fr.words).itemsize
-    section.skip(count * entry, f"the list of {count} coefficients")
-    section.finish()
+    check_lengths(file, section, counts, 2 * header.curve.fq.bytes, entry)
 
 
 def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:
