@@ -136,13 +136,13 @@ class TestAsking:
         ("words", "code", "message"),
         [
             (["submit", "membership"], 3, "give one of wtns, path and inputs, not 0"),
-            (["submit", "membership", "--wtns", "none"], 3, "none: cannot be read"),
+            (["submit", "membership", "--wtns", "none"], 3, "none: does not exist"),
             (["submit", "membership", "--inputs", WITNESS], 3, "is no JSON"),
             (["submit", "none", "--wtns", WITNESS], 10, "no key none:latest"),
             (["wait", "1-none"], 10, "no such job"),
             (["status", "--server", "unix:/nowhere"], 11, "the server does not answer"),
             (["status", "--server", "nowhere"], 3, "unix:PATH or HOST:PORT"),
-            (["status", "--token-file", "none"], 3, "none: cannot be read"),
+            (["status", "--token-file", "none"], 3, "none: does not exist"),
             (["status", "--certificate", "none"], 3, "none: cannot be read"),
         ],
     )
@@ -240,7 +240,7 @@ class TestServing:
             (["--data", "d", "--add-key", "x"], 3, "--add-key takes NAME=PATH"),
             (["--data", "d", "--keys", "none"], 3, "is no repository of keys"),
             (["--data", "d", "--grpc", "unix:" + "x" * 200, "--check"], 3, "has 107 bytes at most"),
-            (["--config", "none"], 3, "none: the configuration cannot be read"),
+            (["--config", "none"], 3, "none: does not exist"),
         ],
     )
     def test_refusals(

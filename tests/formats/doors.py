@@ -29,7 +29,8 @@ def calls() -> Iterator[Call]:
     yield from _json()
     yield "coefficient_dtype", formats.coefficient_dtype, {"words": 8}, {}
     yield (
-        "Gguf.open", formats.Gguf.open, {"path": EXAMPLE, "owned": False}, {"owned": ("true",)},
+        "Gguf.open", formats.Gguf.open, {"path": EXAMPLE, "owned": False, "most_bytes": None},
+        {"owned": ("true",), "most_bytes": (*OPTIONAL, "huge")},
     )  # fmt: skip
     yield (
         "write_gguf", formats.write_gguf, {"path": os.devnull, "metadata": {}, "tensors": {}},

@@ -173,7 +173,9 @@ DIMENSIONS = 24 + 8 + 1 + 4
     [
         (b"GGML" + bytes(60), ["is not a GGUF file", "offset 0"]),
         (b"GGUF", ["the version needs 4 bytes", "offset 4"]),
-        (gguf_file([], version=2), ["version 2", "offset 4"]),
+        (gguf_file([], version=1), ["version 1 of GGUF, whose counts", "offset 4"]),
+        (gguf_file([], version=4), ["version 4", "reads versions 2 and 3", "offset 4"]),
+        (gguf_file([], version=2 << 24), ["big-endian", "offset 4"]),
         (gguf_file([], version=3 << 24), ["big-endian", "offset 4"]),
         (gguf_file([], counts=(2**63, 0)), [f"{2**63} tensors", "too short", "offset 8"]),
         (gguf_file([], counts=(0, 2**64 - 1)), ["pairs of metadata", "too short", "offset 16"]),
@@ -229,7 +231,6 @@ DIMENSIONS = 24 + 8 + 1 + 4
             gguf_file([], [tensor(dimensions=(0, 2**62), kind=0)], ROOM),
             ["'w'", "product overflows", f"offset {DIMENSIONS}"],
         ),
-        (gguf_file([], [tensor(kind=4)], ROOM), ["'w'", "the type 4", f"offset {DIMENSIONS + 8}"]),
         (
             gguf_file([], [tensor(dimensions=(128, 2))], ROOM),
             ["'w'", "128 values are no whole blocks of Q4_K", f"offset {DIMENSIONS + 16}"],
@@ -287,7 +288,8 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
         try:
             found = parsed(bytes(changed))
             for tensor_ in found.tensors.values():
-                assert tensor_.array().nbytes == len(tensor_.data)
+                if tensor_.type.is_known:
+                    assert tensor_.array().nbytes == len(tensor_.data)
             for value in found.metadata.values():
                 assert np.asarray(value).dtype != object
         except InputError:
@@ -316,6 +318,39 @@ def test_inspect(tmp_path: Path) -> None:
     assert found["tensors"]["weights"] == {
         "type": "Q4_K", "shape": "2 x 256", "bytes": 288, "offset": found["data_offset"] + 128,
     }  # fmt: skip
+
+
+def test_version_2_is_read_as_version_3(tmp_path: Path) -> None:
+    data = gguf_file(PAIRS, TENSORS, DATA, alignment=64, version=2)
+    second, third = parsed(data), parsed(sound())
+    assert (second.version, third.version) == (2, 3)
+    assert list(second.metadata) == list(third.metadata)
+    for name, tensor_ in third.tensors.items():
+        assert np.array_equal(second.tensors[name].array(), tensor_.array())
+    (tmp_path / "m.gguf").write_bytes(data)
+    assert describe(tmp_path / "m.gguf")["version"] == 2
+    assert Gguf.open(tmp_path / "m.gguf", owned=True).version == 2
+
+
+@pytest.mark.parametrize("kind", [4, 40, 41, 2**32 - 1])
+def test_a_tensor_of_an_unknown_type_is_listed(kind: int, tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(
+        gguf_file([], [tensor(b"new", (48, 2), kind, 0), tensor(b"old", (4,), 0, 96)], ROOM)
+    )
+    found = Gguf.open(path)
+    assert np.array_equal(found.tensors["old"].array(), np.zeros(4, np.float32))
+    new = found.tensors["new"]
+    assert (new.type.name, new.type.is_known, new.shape) == (f"type {kind}", False, (2, 48))
+    with pytest.raises(InputError, match=f"tensor 'new' has type {kind} of GGUF, which Quod"):
+        new.array()
+    row: Any = describe(path)
+    assert row["tensors"]["new"]["type"] == f"type {kind}"
+    assert row["tensors"]["new"]["bytes"] is None
+    assert row["bytes_by_type"] == {"F32": 16}
+    path.write_bytes(gguf_file([], [tensor(b"new", (48, 2), kind, 1 << 20)], ROOM))
+    with pytest.raises(InputError, match="run past the end"):
+        Gguf.open(path)
 
 
 F32 = np.zeros(4, np.float32)

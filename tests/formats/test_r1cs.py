@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import json
 import struct
 import time
 from pathlib import Path
@@ -12,6 +14,9 @@ from hypothesis import strategies as st
 from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import R1cs, SparseMatrix, describe, write_r1cs
+from quod.formats.r1cs_text import r1cs_to_json
+from quod.formats.sym import wire_names
+from quod.r1cs.gadgets.template import Template
 from tests.formats.tiny import (
     DATA,
     ROWS_A,
@@ -164,7 +169,7 @@ def header(**changes: int) -> bytes:
     ("changes", "parts"),
     [
         ({1: header(prime=FR.value - 2)}, ["section 1 (header)", "compile the circuit with"]),
-        ({1: header(prime=CURVES["bn254"].fq.value)}, ["the prime grumpkin is not"]),
+        ({1: header(prime=CURVES["bn254"].fr.value + 2)}, ["is none that Quod knows", "grumpkin"]),
         ({1: header(wires=2)}, ["2 wires cannot hold the constant 1, 1 outputs and 1 public"]),
         ({1: header(inputs=2**32 - 1)}, ["5 wires cannot hold"]),
         ({1: header(wires=6)}, ["section 3 (labels)", "40 bytes are not the labels of 6 wires"]),
@@ -173,7 +178,7 @@ def header(**changes: int) -> bytes:
         ({1: header() + b"\0"}, ["section 1 (header)", "1 bytes more"]),
         ({1: None}, ["section 1 (header)", "is missing"]),
         ({2: None}, ["section 2 (constraints)", "is missing"]),
-        ({3: None}, ["section 3 (labels)", "is missing"]),
+        ({3: bytes(8)}, ["section 3 (labels)", "8 bytes are not the labels of 5 wires"]),
         ({4: struct.pack("<I", 1) + b"gate\0"}, ["section 4 (custom gates)", "custom_templates"]),
         ({5: struct.pack("<I", 1)}, ["section 5 (custom gates)", "Groth16 does not have"]),
     ],
@@ -182,6 +187,26 @@ def test_damaged_system(tmp_path: Path, changes: dict[int, bytes | None], parts:
     with pytest.raises(InputError) as error:
         opened(tmp_path, replaced(BN254, changes))
     refused(error, str(tmp_path / "c.r1cs"), *parts)
+
+
+@pytest.mark.parametrize("labels", [None, b""])
+def test_a_system_without_labels(tmp_path: Path, labels: bytes | None) -> None:
+    system = opened(tmp_path, replaced(BN254, {3: labels}))
+    assert not system.has_labels
+    assert system.wire_labels.shape == (0,)
+    whole = opened(tmp_path, BN254)
+    assert whole.has_labels
+    for bare, same in zip(system.matrices, whole.matrices, strict=True):
+        assert (bare.value == same.value).all()
+    # Without labels a wire has the name of the first signal that the file has for it.
+    symbols = tmp_path / "c.sym"
+    symbols.write_text("7,1,0,main.out\n8,-1,0,main.gone\n9,2,0,main.a\n10,2,0,main.alias\n")
+    assert wire_names(symbols, system) == {1: "main.out", 2: "main.a"}
+    with pytest.raises(InputError, match="has no labels of wires"):
+        Template(system, lambda inputs: [])
+    file = io.BytesIO()
+    r1cs_to_json(system, file)
+    assert json.loads(file.getvalue())["map"] == []
 
 
 def test_private_inputs_without_a_wire(tmp_path: Path) -> None:

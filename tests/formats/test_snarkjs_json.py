@@ -129,6 +129,47 @@ def test_files_that_name_no_protocol(tmp_path: Path) -> None:
         read_verification_key(stored(tmp_path, changed(KEY, "protocol", ...)))
 
 
+OLD_NAMES = {"vk_alpha_1": "vk_alfa_1", "vk_alphabeta_12": "vk_alfabeta_12"}
+
+
+def old_form(document: dict[str, Any]) -> dict[str, Any]:
+    """A key or a proof as snarkjs 0.1 wrote it."""
+    old = {OLD_NAMES.get(name, name): value for name, value in document.items()}
+    return {**{name: old[name] for name in old if name != "curve"}, "protocol": "groth"}
+
+
+def test_keys_and_proofs_of_the_first_snarkjs() -> None:
+    key = parse_verification_key(json.dumps(old_form(KEY)))
+    assert key == parse_verification_key(json.dumps(KEY))
+    assert key.alphabeta is not None
+    for curve in (None, "bn254"):
+        assert parse_proof(json.dumps(old_form(PROOF)), curve=curve) == parse_proof(
+            json.dumps(PROOF)
+        )
+    # What is written is of today's form.
+    assert json.loads(verification_key_to_json(key)) == KEY
+    # Some of its successors named the curve already.
+    named = old_form(KEY) | {"curve": "bn128"}
+    assert parse_verification_key(json.dumps(named)) == key
+
+
+@pytest.mark.parametrize(
+    ("document", "part"),
+    [
+        (old_form(KEY) | {"vk_alpha_1": KEY["vk_alpha_1"]}, '"vk_alfa_1" stands beside'),
+        (old_form(KEY) | {"vk_alfa_1": ["1", "2"]}, "vk_alfa_1 must have 3 elements"),
+        (old_form(KEY) | {"vk_alfabeta_12": [[]]}, "vk_alfabeta_12 must have 2 elements"),
+        (old_form(KEY) | {"curve": "goldilocks"}, '"curve" must be one of'),
+        ({**KEY, "protocol": "original"}, '"protocol" must be "groth16", not "original"'),
+        (changed(KEY, "curve", ...), '"curve" is missing'),
+    ],
+)
+def test_old_forms_are_read_as_strictly(document: dict[str, Any], part: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse_verification_key(json.dumps(document))
+    refused(error, part)
+
+
 def test_text_and_bytes_are_read_as_files_are() -> None:
     folder = DATA / "bn254"
     for name, parse, read in (

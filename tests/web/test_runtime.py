@@ -371,6 +371,26 @@ def test_an_insecure_key_may_be_allowed(node: Node, proof: dict[str, Any]) -> No
     assert found[1] == ["ok", False]
 
 
+def test_keys_and_proofs_of_the_first_snarkjs(node: Node, proof: dict[str, Any]) -> None:
+    key = {name: value for name, value in proof["key"].items() if name != "curve"}
+    old = {**key, "protocol": "groth", "vk_alfa_1": key["vk_alpha_1"]}
+    del old["vk_alpha_1"]
+    made = {**proof["proof"], "protocol": "groth"}
+    del made["curve"]
+    found = node(
+        """
+        const { key, publics, proof, twice } = given;
+        return [await tried(() => verify.verify(key, publics, proof, { allowInsecure: true })),
+                await tried(() => verify.verify(twice, publics, proof))];
+        """,
+        key=old, proof=made, publics=proof["publics"],
+        twice={**old, "vk_alpha_1": old["vk_alfa_1"]},
+    )  # fmt: skip
+    assert found[0] == ["ok", True]
+    assert found[1][0] == "InputError"
+    assert "vk_alfa_1 stands beside vk_alpha_1" in found[1][1]
+
+
 def test_a_test_key_of_quod_is_known(node: Node, tmp_path: Path) -> None:
     from quod.groth16 import ProvingKey, generate_key
     from tests.groth16.circuits import recurrence

@@ -44,7 +44,7 @@ from quod.field.moduli import MOST_BITS, NAMED, Modulus
 from quod.formats.circuit6 import MAGIC, Circuit6
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer
 from quod.formats.output import write_atomically
-from quod.formats.source import Path, map_file
+from quod.formats.source import FileView, Path, map_file
 from quod.validation import file_path, instance, shown
 
 KIND = "qcir"
@@ -60,7 +60,13 @@ def read_circuit(path: Path) -> LayeredCircuit:
 
     InputError with section and offset for whatever is wrong with it.
     """
-    return parse_circuit(map_file(path), file_path(path))
+    name = file_path(path)
+
+    def check(view: FileView) -> None:
+        if bytes(view[: len(MAGIC)]) != MAGIC:
+            Iden3File.parse(view, name, KIND, VERSION)
+
+    return parse_circuit(map_file(path, check), name)
 
 
 def parse_circuit(data: memoryview | bytes, name: str) -> LayeredCircuit:

@@ -34,6 +34,8 @@ Certificate = Annotated[Path | None, _CERTIFICATE]
 Job = Annotated[str, _JOB]
 Files = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="One for each partition.")]
 
+_MOST_TOKEN_BYTES = 1 << 12
+
 NOWHERE = "unix:quod-data/grpc.sock"
 
 
@@ -45,16 +47,11 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> C
         raise ServiceError(f"this needs {error.name}: {installation('client')}") from None
     token = os.environ.get("QUOD_TOKEN") or None
     if token_file is not None:
-        token = read(token_file).decode(errors="replace").strip()
+        from quod.formats.source import read_small
+
+        content = read_small(token_file, limit=_MOST_TOKEN_BYTES, what="a token")
+        token = content.decode(errors="replace").strip()
     return Client(server, token=token, certificate=certificate)
-
-
-def read(path: Path) -> bytes:
-    """A file of the client's."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read ({os.strerror(error.errno or 0)})", path=path) from None
 
 
 def submit(
@@ -84,7 +81,7 @@ def submit(
 
         request = ProofRequest(
             key,
-            [read(one) for one in wtns] if wtns else None,
+            [_witness(one) for one in wtns] if wtns else None,
             path or None,
             [_inputs(one) for one in inputs] if inputs else None,
             idempotency_key,
@@ -164,9 +161,17 @@ def cancel(
     note(f"The job {job} is {found.state.name}.", quiet=quiet)
 
 
+def _witness(path: Path) -> bytes:
+    from quod.formats.wtns import witness_bytes
+
+    return witness_bytes(path)
+
+
 def _inputs(path: Path) -> Any:
+    from quod.formats.strict_json import CIRCUIT_INPUT, read_json
+
     try:
-        return shallow_json.load(read(path))
+        return shallow_json.load(read_json(path, CIRCUIT_INPUT))
     except ValueError:
         raise InputError("is no JSON", path=path) from None
 

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.errors import InputError
 from quod.formats.circuit6_fields import MODULUS_BYTES, Circuit6Field, read_field
 from quod.formats.circuit6_gates import (
     KINDS,
@@ -31,7 +32,7 @@ from quod.formats.circuit6_gates import (
 )
 from quod.formats.iden3 import SectionReader
 from quod.formats.output import write_atomically
-from quod.formats.source import Path, map_file
+from quod.formats.source import Bytes, Path, map_file
 from quod.frozen import frozen
 from quod.validation import file_path, instance
 
@@ -88,7 +89,8 @@ class Circuit6:
     @classmethod
     def open(cls, path: Path) -> Circuit6:
         """Read a circuit; InputError with section and offset for whatever is wrong with it."""
-        return cls.parse(map_file(path), file_path(path))
+        name = file_path(path)
+        return cls.parse(map_file(path, lambda view: check_magic(view, name)), name)
 
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Circuit6:
@@ -131,23 +133,29 @@ class Circuit6:
         return sum(totals[number] for number in self.layers)
 
 
+def check_magic(data: Bytes, name: str) -> None:
+    """InputError for a file that is no circuit of Expander."""
+    magic = bytes(data[: len(MAGIC)])
+    if magic != MAGIC:
+        raise InputError(
+            f"is not a circuit of Expander (it begins with {magic!r}, not {MAGIC!r}); "
+            "check that the right file was given, or compile it with a current compiler",
+            path=name, section="header", offset=0,
+        )  # fmt: skip
+
+
 class _Reading:
     """Reads one file from front to back."""
 
     def __init__(self, data: memoryview, name: str) -> None:
         self._reader = SectionReader(name, "header", data, 0, len(data))
-        self._name, self._size = name, len(data)
+        self._data, self._name = data, name
         # Where the offsets of each child begin, by the number of its segment, for messages.
         self._places: list[list[int]] = []
 
     def circuit(self) -> Circuit6:
         reader = self._reader
-        magic = bytes(reader.rest()[: len(MAGIC)])
-        if magic != MAGIC:
-            reader.fail(
-                f"is not a circuit of Expander (it begins with {magic!r}, not {MAGIC!r}); "
-                "check that the right file was given, or compile it with a current compiler"
-            )
+        check_magic(self._data, self._name)
         reader.take(len(MAGIC), "the letters of the format")
         self._field = read_field(reader)
         # What many segments lack, they share.
@@ -180,7 +188,7 @@ class _Reading:
                 )
         return Circuit6(
             self._name, self._field, self._public, outputs, zeros, tuple(segments), layers,
-            self._size,
+            len(self._data),
         )  # fmt: skip
 
     def _count(self, what: str, least: int) -> int:

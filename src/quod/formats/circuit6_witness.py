@@ -21,11 +21,47 @@ from quod.formats.circuit6_fields import (
 )
 from quod.formats.iden3 import SectionReader, Words
 from quod.formats.output import write_atomically
-from quod.formats.source import Path, read_file
+from quod.formats.source import Bytes, Path, read_file
 from quod.frozen import frozen
 from quod.validation import file_path, instance, plain_array
 
 _HEADER_BYTES = 3 * 8 + MODULUS_BYTES
+
+
+@frozen
+class Circuit6WitnessHeader:
+    """The header of a file of witnesses: their count, and how many inputs each of them has."""
+
+    field: Circuit6Field
+    witnesses: int
+    private: int
+    public: int
+
+    @property
+    def values(self) -> int:
+        """The number of elements in the file."""
+        return self.witnesses * (self.private + self.public)
+
+    @classmethod
+    def read(cls, data: Bytes, name: str) -> Circuit6WitnessHeader:
+        """The header, once the file is as long as it says; InputError otherwise."""
+        reader = SectionReader(name, "header", data, 0, len(data))
+        count = reader.u64("the count of witnesses")
+        private = reader.u64("the count of private inputs")
+        public = reader.u64("the count of public inputs")
+        field = read_field(reader)
+        if not count or not private:
+            reader.fail("there is no input; make the witness again", 0 if not count else 8)
+        reader.label = "values"
+        header = cls(field, count, private, public)
+        needed = header.values * field.element_bytes
+        if needed != reader.remaining:
+            reader.fail(
+                f"{count} witnesses of {private} private and {public} public inputs of "
+                f"{field.name} take {needed} bytes, and there are {reader.remaining}; "
+                "the file is damaged or truncated, make or copy it again"
+            )
+        return header
 
 
 @frozen(eq=False)
@@ -48,41 +84,29 @@ class Circuit6Witness:
     @classmethod
     def open(cls, path: Path) -> Circuit6Witness:
         """Read witnesses; InputError with section and offset for whatever is wrong with them."""
-        return cls.parse(read_file(path), file_path(path))
+        name = file_path(path)
+        return cls.parse(read_file(path, lambda view: Circuit6WitnessHeader.read(view, name)), name)
 
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Circuit6Witness:
         """As `open`, for bytes in memory; `name` says in errors where they come from."""
-        reader = SectionReader(name, "header", data, 0, len(data))
-        count = reader.u64("the count of witnesses")
-        private = reader.u64("the count of private inputs")
-        public = reader.u64("the count of public inputs")
-        field = read_field(reader)
-        if not count or not private:
-            reader.fail("there is no input; make the witness again", 0 if not count else 8)
-        reader.label = "values"
-        needed = count * (private + public) * field.element_bytes
-        if needed != reader.remaining:
-            reader.fail(
-                f"{count} witnesses of {private} private and {public} public inputs of "
-                f"{field.name} take {needed} bytes, and there are {reader.remaining}; "
-                "the file is damaged or truncated, make or copy it again"
-            )
-        start, total = reader.offset, count * (private + public)
-        words = field.words_of(reader.take(needed, "the values"), total)
+        header = Circuit6WitnessHeader.read(data, name)
+        field, length = header.field, header.private + header.public
+        start = _HEADER_BYTES
+        words = field.words_of(data[start:], header.values)
         wrong = field.first_wrong(words)
         if wrong is not None:
-            witness, place = divmod(wrong, private + public)
-            reader.fail(
+            witness, place = divmod(wrong, length)
+            raise InputError(
                 f"value {place} of witness {witness} is not below the prime of {field.name}; "
                 "make the witness again",
-                start + wrong * field.element_bytes,
-            )
-        values = words.reshape(count, private + public, field.words)
-        return cls(name, field, values[:, :private], values[:, private:], len(data))
+                path=name, section="values", offset=start + wrong * field.element_bytes,
+            )  # fmt: skip
+        values = words.reshape(header.witnesses, length, field.words)
+        return cls(name, field, values[:, : header.private], values[:, header.private :], len(data))
 
 
-def is_circuit6_witness(data: memoryview) -> bool:
+def is_circuit6_witness(data: Bytes) -> bool:
     """Whether the file has the prime of a field where witnesses have it: they have no letters."""
     if len(data) < _HEADER_BYTES:
         return False

@@ -1,4 +1,8 @@
-"""Which curve a file is for, told from the primes and names that it states."""
+"""The curve or field that a file is over, found by the primes and names that it states.
+
+circom compiles for primes of curves without a pairing, too: witnesses and constraint systems over
+them are read and written, and no proof of Groth16 is made of them.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,16 @@ from quod.field.moduli import BN254_FQ, GOLDILOCKS, PALLAS_FQ, PALLAS_FR, Modulu
 from quod.formats.iden3 import SectionReader, Words
 from quod.validation import shown
 
-# Other primes that circom compiles for, by its names for them, so that an error can name them.
-_OTHER_SCALAR_PRIMES = {
-    GOLDILOCKS.value: "goldilocks",
-    2**256 - 2**224 + 2**192 + 2**96 - 1: "secq256r1",
-    BN254_FQ.value: "grumpkin",
-    PALLAS_FQ.value: "pallas",
-    PALLAS_FR.value: "vesta",
+_P256_FQ = Modulus.known("secq256r1", 2**256 - 2**224 + 2**192 + 2**96 - 1)
+
+OTHER_FIELDS: dict[str, Modulus] = {
+    "goldilocks": GOLDILOCKS,
+    "grumpkin": BN254_FQ,
+    "pallas": PALLAS_FQ,
+    "vesta": PALLAS_FR,
+    "secq256r1": _P256_FQ,
 }
+"""The primes of circom (`--prime`) that are of no curve with a pairing, by circom's names."""
 
 
 def supported_curves() -> str:
@@ -48,29 +54,65 @@ def curve_of_json_name(name: str) -> PairingCurve | None:
     return None
 
 
-def name_of_unknown_prime(prime: int) -> str:
-    """How an error names a scalar prime that belongs to no known curve."""
-    return _OTHER_SCALAR_PRIMES.get(prime, f"0x{prime:x}")
+def pairing_curve(name: str, path: str) -> PairingCurve:
+    """The curve of a constraint system at `path` that is to be proved.
+
+    InputError for a field of no curve with a pairing.
+    """
+    if name in OTHER_FIELDS:
+        raise InputError(
+            f"is over {name}, which has no pairing, and Groth16 needs one; compile the circuit "
+            f"with --prime for one of {supported_curves()}",
+            path=path,
+        )
+    return curve_named(name)
 
 
-def read_scalar_curve(header: SectionReader) -> PairingCurve:
-    """Read the prime with which the headers of wtns and r1cs files begin, and find its curve."""
+def field_named(name: object) -> Modulus:
+    """The field of a witness or a constraint system by the name of its curve, or circom's name.
+
+    InputError for anything else.
+    """
+    if isinstance(name, str) and name in OTHER_FIELDS:
+        return OTHER_FIELDS[name]
+    if not isinstance(name, str) or name not in CURVES:
+        known = ", ".join([*CURVES, *OTHER_FIELDS])
+        raise InputError(f"the curve must be one of {known}, not {shown(name)}")
+    return CURVES[name].fr
+
+
+def field_of_prime(prime: int) -> tuple[str, Modulus] | None:
+    """The field of a prime that circom compiles for, with its name, or None."""
+    names = (*CURVES, *OTHER_FIELDS)
+    fields = ((name, field_named(name)) for name in names)
+    return next(((name, field) for name, field in fields if field.value == prime), None)
+
+
+def field_rows(name: str) -> dict[str, object]:
+    """The rows about the field of a file in a table of what it is."""
+    return {"curve": None, "prime": name} if name in OTHER_FIELDS else {"curve": name}
+
+
+def read_field(header: SectionReader) -> tuple[str, Modulus]:
+    """Read the prime that headers of wtns and r1cs files begin with; the field and its name."""
     start = header.offset
     prime = header.modulus("the prime")
-    curve = curve_of_scalar_prime(prime)
-    if curve is None:
+    known = field_of_prime(prime)
+    if known is None:
         header.fail(
-            f"the prime {name_of_unknown_prime(prime)} is not the scalar field of a curve that "
-            f"Quod knows ({supported_curves()}); compile the circuit with --prime for one of them",
+            f"the prime 0x{prime:x} is none that Quod knows "
+            f"({', '.join([*CURVES, *OTHER_FIELDS])}); compile the circuit with --prime for one of "
+            "them",
             start,
         )
-    if header.offset - start != 4 + curve.fr.bytes:
+    name, field = known
+    if header.offset - start != 4 + field.bytes:
         header.fail(
-            f"the prime of {curve.name} takes {curve.fr.bytes} bytes, "
+            f"the prime of {name} takes {field.bytes} bytes, "
             f"not {header.offset - start - 4}; make the file again",
             start,
         )
-    return curve
+    return known
 
 
 def first_at_or_above(words: Words, modulus: Modulus) -> int | None:

@@ -1,4 +1,4 @@
-"""Model files of llama.cpp (`.gguf`), version 3, read: metadata by key, and named tensors.
+"""Model files of llama.cpp (`.gguf`), versions 2 and 3, read: metadata by key, and named tensors.
 
 All integers are little-endian: the letters GGUF, u32 version, u64 count of tensors, u64 count of
 pairs. A pair is a key (u64 length and UTF-8), u32 type and its value: of types 0 to 6 and 10 to 12
@@ -6,7 +6,8 @@ a number (u8 i8 u16 i16 u32 i32 f32, u64 i64 f64), 7 a byte 0 or 1, 8 text as a 
 u32 type, u64 count and the values. A tensor is its name, u32 n, n times a u64 dimension, the one
 that lies contiguous first, u32 type, and the u64 offset of its data from where the data of all
 begin: at the next multiple of `general.alignment` (32 if it is not there), of which each offset is
-one too. Specification: ggml, docs/gguf.md.
+one too. Versions 2 and 3 are the same but for big-endian files, which only version 3 allows and
+Quod does not read; version 1 has counts and lengths of 32 bits. Specification: ggml, docs/gguf.md.
 
 The file is mapped: opening it reads what precedes the data, and no tensor before it is asked for.
 """
@@ -29,14 +30,24 @@ from quod.formats.gguf_metadata import (
     MetadataValue,
     read_string,
 )
-from quod.formats.gguf_types import BY_NUMBER, GgufType
+from quod.formats.gguf_types import BY_NUMBER, GgufType, unknown_type
 from quod.formats.iden3 import SectionReader
-from quod.formats.source import FileIdentity, Path, map_identified, read_file
+from quod.formats.source import (
+    Bytes,
+    FileIdentity,
+    FileView,
+    Path,
+    check_length,
+    map_identified,
+    read_file,
+)
 from quod.frozen import frozen
-from quod.validation import file_path, flag, shown
+from quod.validation import file_path, flag, shown, whole_number_or_none
 
 MAGIC = "GGUF"
 VERSION = 3
+"""That files are written in; these are read:"""
+VERSIONS = (2, 3)
 ALIGNMENT = "general.alignment"
 DEFAULT_ALIGNMENT = 32
 
@@ -54,7 +65,9 @@ _DAMAGED = "the file is damaged, make or copy it again"
 class GgufTensor:
     """A tensor: its `shape` as NumPy says it, the dimension that lies contiguous last.
 
-    `offset` is where in the file its data begin, `data` these bytes, of which none is read yet.
+    `offset` is where in the file its data begin, `data` these bytes, of which none is read yet. A
+    tensor of a type that Quod does not know (`type.is_known`) has no data here, as its length is
+    not known either: `array` refuses it.
     """
 
     name: str
@@ -63,9 +76,21 @@ class GgufTensor:
     offset: int
     data: memoryview
 
+    def require_known(self) -> None:
+        """InputError for a tensor of a type that Quod does not know."""
+        if not self.type.is_known:
+            raise InputError(
+                f"tensor {shown(self.name)} has {self.type.name} of GGUF, which Quod does not "
+                "know; convert the model to another type"
+            )
+
     def array(self) -> NDArray[Any]:
         """The data as a read-only view: of numbers shape `shape`, of BF16 the upper halves of f32
-        as uint16, of blocks uint8 of shape (*shape[:-1], bytes of a row)."""
+        as uint16, of blocks uint8 of shape (*shape[:-1], bytes of a row).
+
+        InputError for a type that Quod does not know.
+        """
+        self.require_known()
         if self.type.dtype is not None:
             return np.frombuffer(self.data, self.type.dtype).reshape(self.shape)
         row = self.shape[-1] // self.type.elements * self.type.bytes
@@ -77,7 +102,8 @@ class Gguf:
     """A checked file. `metadata` is in the file's order, as are `tensors`, by their names.
 
     Values are described in `quod.formats.gguf_metadata`. `data_offset` is where the data begin.
-    `identity` tells whether a mapped file has changed since, None where it was read.
+    `identity` tells whether a mapped file has changed since, None where it was read. `version` is
+    that of the format.
     """
 
     path: str
@@ -87,32 +113,34 @@ class Gguf:
     data_offset: int
     size: int
     identity: FileIdentity | None = None
+    version: int = VERSION
 
     @classmethod
-    def open(cls, path: Path, *, owned: bool = False) -> Gguf:
-        """Map a file, or with `owned` read it into memory of its own.
+    def open(cls, path: Path, *, owned: bool = False, most_bytes: int | None = None) -> Gguf:
+        """Map a file, or with `owned` read it into memory of its own; of at most `most_bytes`.
 
         Raises `InputError`, with section, key and offset, for another version, counts, lengths and
-        dimensions that the file is too short for, keys and names that occur twice, types that there
-        are not, truth values that are neither 0 nor 1, arrays of arrays, rows that are no whole
-        blocks, data beyond the end, that overlap or are not aligned, and more than MOST_PAIRS
-        pairs, MOST_TENSORS tensors or MOST_STRINGS texts in arrays.
+        dimensions that the file is too short for, keys and names that occur twice, types of values
+        that there are not, truth values that are neither 0 nor 1, arrays of arrays, rows that are
+        no whole blocks, data beyond the end, that overlap or are not aligned, and more than
+        MOST_PAIRS pairs, MOST_TENSORS tensors or MOST_STRINGS texts in arrays.
         """
+        name, most = file_path(path), whole_number_or_none("most_bytes", most_bytes, 1)
+
+        def check(view: FileView) -> None:
+            _start(view, name)
+            if most is not None:
+                check_length(len(view), most, "the model", name)
+
         if flag("owned", owned):
-            return cls.parse(read_file(path), file_path(path))
-        data, identity = map_identified(path)
-        return cls.parse(data, file_path(path), identity)
+            return cls.parse(read_file(path, check), name)
+        data, identity = map_identified(path, check)
+        return cls.parse(data, name, identity)
 
     @classmethod
     def parse(cls, data: memoryview, name: str, identity: FileIdentity | None = None) -> Gguf:
         """As `open`, for bytes in memory; `name` says in errors where they come from."""
-        reader = SectionReader(name, "header", data, 0, len(data))
-        _check_kind(reader)
-        start = reader.offset
-        tensors = reader.u64("the count of tensors")
-        _check_count(reader, tensors, "tensors", MOST_TENSORS, _LEAST_TENSOR_BYTES, start)
-        pairs = reader.u64("the count of pairs")
-        _check_count(reader, pairs, "pairs of metadata", MOST_PAIRS, _LEAST_PAIR_BYTES, start + 8)
+        reader, version, tensors, pairs = _start(data, name)
         metadata = MetadataReader(reader, data).read(pairs)
         alignment = _alignment(metadata, reader)
         reader.label = "tensors"
@@ -123,8 +151,20 @@ class Gguf:
         placed = described.placed(data, begin)
         return cls(
             name, MappingProxyType(metadata), MappingProxyType(placed), alignment, begin, len(data),
-            identity,
+            identity, version,
         )  # fmt: skip
+
+
+def _start(data: Bytes, name: str) -> tuple[SectionReader, int, int, int]:
+    """A reader of what follows the counts, the version, and the counts of tensors and of pairs."""
+    reader = SectionReader(name, "header", data, 0, len(data))
+    version = _version(reader)
+    start = reader.offset
+    tensors = reader.u64("the count of tensors")
+    _check_count(reader, tensors, "tensors", MOST_TENSORS, _LEAST_TENSOR_BYTES, start)
+    pairs = reader.u64("the count of pairs")
+    _check_count(reader, pairs, "pairs of metadata", MOST_PAIRS, _LEAST_PAIR_BYTES, start + 8)
+    return reader, version, tensors, pairs
 
 
 def aligned(offset: int, alignment: int) -> int:
@@ -137,24 +177,27 @@ def is_alignment(value: object) -> bool:
     return isinstance(value, np.uint32) and int(value).bit_count() == 1
 
 
-def _check_kind(reader: SectionReader) -> None:
-    magic = bytes(reader.rest()[:4])
+def _version(reader: SectionReader) -> int:
+    """Read the magic number and the version, which must be one that Quod reads."""
+    magic = bytes(reader.take(min(4, reader.remaining), "the magic number"))
     if magic != MAGIC.encode():
         reader.fail(
             f"is not a GGUF file (it begins with {magic!r}, not {MAGIC.encode()!r}); check that "
-            "the right file was given"
+            "the right file was given",
+            0,
         )
-    reader.take(4, "the magic number")
     start = reader.offset
     version = reader.u32("the version")
-    if version == VERSION << 24:
+    if version.to_bytes(4, "big")[0] and not version & 0xFFFFFF:
         reader.fail("is big-endian, and Quod reads little-endian GGUF files; convert it", start)
-    if version != VERSION:
+    if version not in VERSIONS:
+        why = ", whose counts and lengths have 32 bits," if version == 1 else ""
         reader.fail(
-            f"has version {version} of GGUF and Quod reads version {VERSION}; make it again with "
-            "a current tool",
+            f"has version {version} of GGUF{why} and Quod reads versions 2 and 3; make it again "
+            "with a current tool",
             start,
         )
+    return version
 
 
 def _check_count(
@@ -215,9 +258,7 @@ class _Tensors:
     def _type(self, shape: tuple[int, ...]) -> GgufType:
         start = self._reader.offset
         number = self._reader.u32("the type")
-        found = BY_NUMBER.get(number)
-        if found is None:
-            self._reader.fail(f"has the type {number}, which Quod does not know", start)
+        found = BY_NUMBER.get(number) or unknown_type(number)
         if (shape[-1] if shape else 1) % found.elements:
             self._reader.fail(
                 f"rows of {shape[-1] if shape else 1} values are no whole blocks of {found.name}, "
@@ -230,6 +271,7 @@ class _Tensors:
         """All of them with their data, which begin at `begin`."""
         placed = {}
         for name, (kind, shape, place, offset) in self._found.items():
+            # Of an unknown type not even the length is known.
             length = prod(shape) // kind.elements * kind.bytes
             start = begin + offset
             if start + length > len(data):

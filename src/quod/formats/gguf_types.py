@@ -18,7 +18,7 @@ class GgufType:
     """A type of tensors: its `number` in files, and blocks of `elements` values in `bytes` bytes.
 
     `dtype` is what NumPy has for a value, None for blocks; of BF16 it is the upper half of an f32
-    as uint16.
+    as uint16. A type that Quod does not know has 0 bytes.
     """
 
     name: str
@@ -26,6 +26,16 @@ class GgufType:
     elements: int
     bytes: int
     dtype: np.dtype[Any] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether Quod knows how long the type's values are."""
+        return self.bytes > 0
+
+
+def unknown_type(number: int) -> GgufType:
+    """A type that is not in the table, as those of later versions of ggml."""
+    return GgufType(f"type {number}", number, 1, 0)
 
 
 def _plain(name: str, number: int, dtype: str) -> GgufType:

@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from quod.errors import InputError
 from quod.formats.output import write_atomically
-from quod.formats.source import FileIdentity, Path, map_identified, read_file
+from quod.formats.source import (
+    Bytes,
+    FileIdentity,
+    FileView,
+    Path,
+    map_identified,
+    read_file,
+)
 from quod.frozen import frozen
 from quod.validation import file_path, flag
 
@@ -41,7 +48,7 @@ class SectionReader:
     `label` is how errors name the section: its number and what it holds.
     """
 
-    def __init__(self, path: str, label: str, data: memoryview, start: int, length: int) -> None:
+    def __init__(self, path: str, label: str, data: Bytes, start: int, length: int) -> None:
         self.path = path
         self.label = label
         self.length = length
@@ -66,17 +73,21 @@ class SectionReader:
 
     def take(self, length: int, what: str) -> memoryview:
         """The next `length` bytes, which hold `what`."""
+        start = self._position
+        self.skip(length, what)
+        return self._data[start : self._position]
+
+    def skip(self, length: int, what: str) -> None:
+        """Pass over the next `length` bytes, which hold `what`: they are there, and not read."""
         if length > self.remaining:
             self.fail(
                 f"{what} needs {length} bytes and {self.remaining} are left in the section; "
                 "the file is damaged, make or copy it again"
             )
-        taken = self._data[self._position : self._position + length]
         self._position += length
-        return taken
 
     def rest(self) -> memoryview:
-        """What is not yet read, without reading it."""
+        """The bytes that are not yet taken; taking goes on before them."""
         return self._data[self._position : self._end]
 
     def u32(self, what: str) -> int:
@@ -134,45 +145,67 @@ class Iden3File:
     """An open container: which sections it has and where.
 
     Its bytes are a read-only map, which `identity` belongs to; or, if that is None, memory that
-    nobody else writes to.
+    nobody else writes to, or a view of a file that is not read yet, for checks of its headers.
     """
 
     path: str
     kind: str
     version: int
     sections: dict[int, Section]
-    data: memoryview
+    contents: Bytes
     identity: FileIdentity | None = None
 
     @property
     def size(self) -> int:
         """Bytes of the whole file."""
-        return len(self.data)
+        return len(self.contents)
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of the whole file, of a container that is mapped or read."""
+        assert isinstance(self.contents, memoryview), "a view is for checks of headers"
+        return self.contents
 
     @classmethod
-    def open(cls, path: Path, kind: str, version: int, *, owned: bool = False) -> Iden3File:
+    def open(
+        cls,
+        path: Path,
+        kind: str,
+        version: int,
+        *,
+        owned: bool = False,
+        check: Callable[[Iden3File], object] | None = None,
+    ) -> Iden3File:
         """Map `path`, or with `owned` read it into memory of its own, and find its sections.
 
-        `kind` is the four letters the file must begin with. Raises `InputError` for another kind
+        `kind` is the four letters the file must begin with. The sections are found before the file
+        is mapped or read; then `check`, if there is one, sees the container, whose headers it may
+        read, and raises for a file that is not to be read. Raises `InputError` for another kind
         or version, a truncated file, bytes after the last section, a length that points past the
         end, a section that occurs twice, and more sections than any format has.
         """
         name = file_path(path)
+
+        def look(view: FileView) -> None:
+            file = cls.parse(view, name, kind, version)
+            if check is not None:
+                check(file)
+
         if flag("owned", owned):
-            return cls.parse(read_file(path), name, kind, version)
-        data, identity = map_identified(path)
+            return cls.parse(read_file(path, look), name, kind, version)
+        data, identity = map_identified(path, look)
         return cls.parse(data, name, kind, version, identity)
 
     @classmethod
     def parse(
         cls,
-        data: memoryview,
+        data: Bytes,
         path: str,
         kind: str,
         version: int,
         identity: FileIdentity | None = None,
     ) -> Iden3File:
-        """As `open`, for bytes already in memory; `path` is only for the messages."""
+        """As `open`, for bytes already in memory or a view; `path` is only for the messages."""
 
         def fail(message: str, offset: int, section: str | None = None) -> NoReturn:
             raise InputError(message, path=path, section=section, offset=offset)
@@ -260,7 +293,7 @@ class Iden3File:
             raise InputError(
                 "is missing; the file is incomplete, make it again", path=self.path, section=label
             )
-        return SectionReader(self.path, label, self.data, found.offset, found.length)
+        return SectionReader(self.path, label, self.contents, found.offset, found.length)
 
 
 def write_iden3(

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.formats import bellman, gguf, ptau, r1cs, wtns, zkey
+from quod.formats.curves import field_rows
 from quod.formats.gguf_metadata import shown_metadata
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import (
@@ -18,13 +21,15 @@ from quod.formats.snarkjs_json import (
     parse_public,
     parse_verification_key,
 )
-from quod.formats.source import Path, is_pipe, map_file
+from quod.formats.source import Path, check_length, is_pipe, map_file
 from quod.formats.strict_json import ANY, parse_json, read_json
 from quod.validation import file_path
 
 _OTHER_PROTOCOLS = [name for name in zkey.PROTOCOLS.values() if name != PROTOCOL]
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
 
+# Values of a witness that are looked at together.
+_STEP = 1 << 16
 # Bytes in which a document's first bracket is looked for.
 _LEADING_SPACE = 64
 
@@ -93,13 +98,18 @@ def _zkey(file: Iden3File) -> dict[str, object]:
 
 def _wtns(file: Iden3File) -> dict[str, object]:
     witness = wtns.Witness.of(file)
-    small = (witness.values[:, 1:] == 0).all(axis=1)
+    bits = small = 0
+    for start in range(0, len(witness), _STEP):
+        values = witness.values[start : start + _STEP]
+        has_one_word = (values[:, 1:] == 0).all(axis=1)
+        small += int(np.count_nonzero(has_one_word))
+        bits += int(np.count_nonzero(has_one_word & (values[:, 0] < 2)))
     return {
         "kind": "witness (wtns)",
-        "curve": witness.curve,
+        **field_rows(witness.curve),
         "values": len(witness),
-        "zeros_and_ones": int((small & (witness.values[:, 0] < 2)).sum()),
-        "below_2**32": int(small.sum()),
+        "zeros_and_ones": bits,
+        "below_2**32": small,
     }
 
 
@@ -107,7 +117,7 @@ def _r1cs(file: Iden3File) -> dict[str, object]:
     system = r1cs.R1cs.of(file)
     return {
         "kind": "constraint system (r1cs)",
-        "curve": system.curve,
+        **field_rows(system.curve),
         "constraints": system.constraints,
         "wires": system.wires,
         "public_outputs": system.public_outputs,
@@ -145,10 +155,12 @@ def _gguf(file: gguf.Gguf) -> dict[str, object]:
     by_type: dict[str, int] = {}
     tensors = file.tensors.values()
     for tensor in tensors:
+        if not tensor.type.is_known:
+            continue
         by_type[tensor.type.name] = by_type.get(tensor.type.name, 0) + len(tensor.data)
     return {
         "kind": "model (gguf)",
-        "version": gguf.VERSION,
+        "version": file.version,
         "alignment": file.alignment,
         "data_offset": file.data_offset,
         "parameters": sum(prod(tensor.shape) for tensor in tensors),
@@ -158,7 +170,7 @@ def _gguf(file: gguf.Gguf) -> dict[str, object]:
             tensor.name: {
                 "type": tensor.type.name,
                 "shape": " x ".join(map(str, tensor.shape)) or "1",
-                "bytes": len(tensor.data),
+                "bytes": len(tensor.data) if tensor.type.is_known else None,
                 "offset": tensor.offset,
             }
             for tensor in tensors
@@ -188,8 +200,9 @@ _BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
 
 def _json(data: memoryview, path: str) -> dict[str, object]:
     try:
-        # No more is copied than decides.
-        content = bytes(data[: ANY.most_bytes + 1])
+        # Of a long file no more than this is looked at.
+        content = bytes(data[: ANY.most_bytes if len(data) <= ANY.most_bytes else _LEADING_SPACE])
+        check_length(len(data), ANY.most_bytes, ANY.what, path)
         document: Any = parse_json(content, path, ANY)
     except InputError as error:
         if content[:_LEADING_SPACE].lstrip()[:1] in (b"{", b"["):

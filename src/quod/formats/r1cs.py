@@ -3,7 +3,8 @@
 Section 1: u32 length of the prime, the prime, u32 wires, public outputs, public inputs, private
 inputs, u64 labels, u32 constraints. Section 2: for each constraint the linear combinations A, B
 and C with A(w) * B(w) = C(w), each a u32 count and that many terms of u32 wire and a little-endian
-coefficient below the prime. Section 3: the u64 label of each wire. Sections 4 and 5: custom gates,
+coefficient below the prime. Section 3: the u64 label of each wire; it may be empty or missing, as
+in files of other compilers. Sections 4 and 5: custom gates,
 which only PLONK has. Wire 0 is the constant 1; then follow public outputs, public inputs, private
 inputs and inner wires. circom counts every private input that the circuit declares, and gives those
 that no constraint uses no wire: there may be more of them than wires. Specification:
@@ -19,10 +20,9 @@ from typing import BinaryIO, Final, Literal, NotRequired, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
+from quod.formats.curves import field_named, first_at_or_above, read_field
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, Words, iden3_writer, little_u32
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
@@ -66,9 +66,10 @@ class SparseMatrix:
 class R1cs:
     """An open constraint system: its header, checked; its matrices, read when first asked for.
 
-    `curve` is Quod's name of the curve whose scalar field the system is over. `wires` counts the
-    constant 1 as well; `private_inputs` those that the circuit declares, not all of which need have
-    a wire. `size` is the length of the file in bytes.
+    `curve` is Quod's name of the curve whose scalar field the system is over, or of a prime of no
+    curve with a pairing circom's name. `wires` counts the constant 1 as well; `private_inputs`
+    those that the circuit declares, not all of which need have a wire. `size` is the length of the
+    file in bytes.
     """
 
     path: str
@@ -85,7 +86,7 @@ class R1cs:
     @property
     def fr(self) -> Modulus:
         """The field of the coefficients."""
-        return CURVES[self.curve].fr
+        return field_named(self.curve)
 
     @property
     def public(self) -> int:
@@ -106,7 +107,7 @@ class R1cs:
         """As `open`, for an open container."""
         _refuse_custom_gates(file)
         header = file.section(1, "header")
-        curve = read_scalar_curve(header)
+        curve, _ = read_field(header)
         start = header.offset
         wires = header.u32("the count of wires")
         outputs = header.u32("the count of public outputs")
@@ -128,15 +129,16 @@ class R1cs:
                 f"{section.length} bytes cannot hold {constraints} constraints; "
                 "the file is damaged, compile the circuit again"
             )
-        section = file.section(3, "labels")
-        if section.length != 8 * wires:
-            section.fail(
-                f"{section.length} bytes are not the labels of {wires} wires; "
-                "the file is damaged, compile the circuit again"
-            )
+        if 3 in file.sections:
+            section = file.section(3, "labels")
+            if section.length not in (0, 8 * wires):
+                section.fail(
+                    f"{section.length} bytes are not the labels of {wires} wires; "
+                    "the file is damaged, compile the circuit again"
+                )
         return cls(
             path=file.path,
-            curve=curve.name,
+            curve=curve,
             wires=wires,
             public_outputs=outputs,
             public_inputs=inputs,
@@ -167,9 +169,19 @@ class R1cs:
         """The matrix of the products."""
         return self.matrices[2]
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the file has labels of wires, which only names of signals need."""
+        return 3 in self._file.sections and self._file.sections[3].length > 0
+
     @cached_property
     def wire_labels(self) -> NDArray[np.uint64]:
-        """The label of each wire, (wires,) uint64: the line of circom's .sym file it stands for."""
+        """The label of each wire, (wires,) uint64: the line of circom's .sym file it stands for.
+
+        Of shape (0,) in a file without labels.
+        """
+        if not self.has_labels:
+            return np.empty(0, np.uint64)
         section = self._file.section(3, "labels")
         return np.frombuffer(section.take(8 * self.wires, "the labels"), dtype="<u8")
 
@@ -314,7 +326,7 @@ def write_r1cs(path: Path, **system: Unpack[System]) -> None:
 
 def r1cs_writer(**system: Unpack[System]) -> Callable[[BinaryIO], None]:
     """What writes a constraint system to an open file; see `write_r1cs`."""
-    fr = curve_named(system["curve"]).fr
+    fr = field_named(system["curve"])
     a, b, c = system["a"], system["b"], system["c"]
     counts = {name: system[name] for name in _COUNTS}
     wires, public_outputs, public_inputs, private_inputs = (

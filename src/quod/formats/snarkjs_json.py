@@ -7,8 +7,9 @@ integers, affine, and infinity is None.
 Reading is strict: a key that is missing or occurs twice, a number that is not a canonical decimal
 string below its modulus, a list of another length, NaN and any other z are errors. Keys beyond
 those needed are ignored; in a proof "protocol" and "curve" may be missing, as other provers leave
-them out. What reading takes is bounded, see `quod.formats.strict_json`. Writing gives byte for byte
-what snarkjs writes.
+them out. snarkjs before 0.3 called the protocol "groth", knew no curve but bn128, which it did not
+name, and spelt "alpha" as "alfa" in the names of a key: both forms are read. What reading takes is
+bounded, see `quod.formats.strict_json`. Writing gives byte for byte what snarkjs writes.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ Fq12 = tuple[tuple[Fq2, Fq2, Fq2], tuple[Fq2, Fq2, Fq2]]
 T = TypeVar("T")
 
 PROTOCOL = "groth16"
+_OLD_PROTOCOL = "groth"
+_OLD_CURVE = "bn254"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest modulus has 116 digits; int() is not asked to read more than this.
@@ -100,6 +103,13 @@ class _Reader:
         if key not in document:
             self.fail(f'"{key}"', "is missing; check that this is the right file")
         return document[key]
+
+    def either(self, document: dict[str, Any], key: str, old: str) -> tuple[str, Any]:
+        """The value of a key or of its older name, and which of the two there is."""
+        if key in document and old in document:
+            self.fail(f'"{old}"', f'stands beside "{key}", which is the same; keep one')
+        name = old if old in document else key
+        return name, self.get(document, name)
 
     def sequence(self, value: Any, key: str, length: int | None = None) -> list[Any]:
         if not isinstance(value, list):
@@ -157,11 +167,15 @@ class _Reader:
         if "protocol" not in value and kind is not PROOF:
             self.fail('"protocol"', f'is missing; a key of snarkjs has "protocol": "{PROTOCOL}"')
         protocol = value.get("protocol", PROTOCOL)
-        if protocol != PROTOCOL:
+        if protocol not in (PROTOCOL, _OLD_PROTOCOL):
             self.fail('"protocol"', f'must be "{PROTOCOL}", not {shown(protocol)}')
         return value
 
-    def curve(self, name: Any) -> PairingCurve:
+    def curve(self, document: dict[str, Any]) -> PairingCurve:
+        """The curve that a document names, or has by its old protocol."""
+        if "curve" not in document and document.get("protocol") == _OLD_PROTOCOL:
+            return curve_named(_OLD_CURVE)
+        name = self.get(document, "curve")
         curve = curve_of_json_name(name) if isinstance(name, str) else None
         if curve is None:
             self.fail('"curve"', f"must be one of {supported_curves()}, not {shown(name)}")
@@ -240,9 +254,11 @@ def _each(
 def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
     document = reader.document(value, PROOF)
     if "curve" in document:
-        found = reader.curve(document["curve"])
+        found = reader.curve(document)
     elif curve is not None:
         found = curve_named(curve)
+    elif document.get("protocol") == _OLD_PROTOCOL:
+        found = curve_named(_OLD_CURVE)
     else:
         reader.fail('"curve"', 'is missing; add it, for example "curve": "bn128"')
     if curve is not None and found.name != curve:
@@ -278,7 +294,7 @@ def parse_verification_key(
     """The key in the text of a verification_key.json. Raises `InputError`."""
     reader = _Reader(name)
     document = reader.document(parse_json(data, name, VERIFICATION_KEY), VERIFICATION_KEY)
-    curve = reader.curve(reader.get(document, "curve"))
+    curve = reader.curve(document)
     public = reader.get(document, "nPublic")
     if type(public) is not int or public < 0:
         reader.fail('"nPublic"', f"must be a count, not {shown(public)}")
@@ -286,21 +302,22 @@ def parse_verification_key(
     if len(ic) != public + 1:
         reader.fail("IC", f"must have nPublic + 1 = {public + 1} points, not {len(ic)}")
     fq = curve.fq
-    alphabeta = document.get("vk_alphabeta_12")
+    alpha = reader.either(document, "vk_alpha_1", "vk_alfa_1")
+    alphabeta: tuple[str, Any] = "vk_alphabeta_12", None
+    if "vk_alphabeta_12" in document or "vk_alfabeta_12" in document:
+        alphabeta = reader.either(document, "vk_alphabeta_12", "vk_alfabeta_12")
     return VerifyingKeyJson(
         curve.name,
-        reader.g1(reader.get(document, "vk_alpha_1"), "vk_alpha_1", fq),
+        reader.g1(alpha[1], alpha[0], fq),
         reader.g2(reader.get(document, "vk_beta_2"), "vk_beta_2", fq),
         reader.g2(reader.get(document, "vk_gamma_2"), "vk_gamma_2", fq),
         reader.g2(reader.get(document, "vk_delta_2"), "vk_delta_2", fq),
         tuple(reader.g1(point, f"IC[{i}]", fq) for i, point in enumerate(ic)),
-        None if alphabeta is None else _fq12(reader, alphabeta, fq),
+        None if alphabeta[1] is None else _fq12(reader, *alphabeta, fq),
     )
 
 
-def _fq12(reader: _Reader, value: Any, fq: Modulus) -> Fq12:
-    key = "vk_alphabeta_12"
-
+def _fq12(reader: _Reader, key: str, value: Any, fq: Modulus) -> Fq12:
     def fq6(value: Any, key: str) -> tuple[Fq2, Fq2, Fq2]:
         c0, c1, c2 = reader.sequence(value, key, 3)
         return (

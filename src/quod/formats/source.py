@@ -1,8 +1,12 @@
 """How the bytes of a file get into memory: mapped, read as a whole, or read within a limit.
 
-Small inputs (JSON, symbols, WebAssembly) may be regular files or pipes, such as ``<(...)`` and
-/dev/stdin, and have a limit that is checked before anything is read. Large ones are regular files.
-A device without an end, such as /dev/zero, and a folder are refused everywhere.
+Every reader of a file goes through one of these functions, and none of them reads a file before it
+is clear that it may be the right one. Small inputs (JSON, symbols, WebAssembly) may be regular
+files or pipes, such as ``<(...)`` and /dev/stdin, and have a limit that is checked before anything
+is read. Large ones are regular files: a check sees a `FileView` of one, which reads only what the
+check asks for (magic, header, lengths of sections), before memory for all of it is taken.
+A device without an end, such as /dev/zero, and a folder are refused everywhere. A lack of memory is
+an `InputError` that names the file.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import mmap
 import os
 import stat
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -27,6 +31,8 @@ Path = str | os.PathLike[str]
 
 _PIECE = 1 << 20
 _BEGIN = 96
+# Headers are shorter, so that one read serves the checks of most files.
+_WINDOW = 1 << 12
 
 
 @frozen
@@ -63,57 +69,125 @@ class FileIdentity:
         )
 
 
-def map_file(path: Path) -> memoryview:
-    """The bytes of a regular file as a read-only map; raises `InputError` if that fails."""
-    return map_identified(path)[0]
+class FileView:
+    """The bytes of an open regular file by slices, each read when it is asked for.
+
+    It stands in for the `memoryview` of the whole file where a parser looks at the beginning, at
+    headers and at lengths. `size` is that of the file when it was opened; with `offset` the bytes
+    are a part of the file that begins there. Reading moves the place in the file.
+    """
+
+    def __init__(self, path: str, file: BinaryIO, size: int, offset: int = 0) -> None:
+        self._path, self._file, self._size, self._offset = path, file, size, offset
+        self._start, self._window = 0, b""
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, key: slice) -> memoryview:
+        start, stop, step = key.indices(self._size)
+        if step != 1:
+            raise ValueError("a view of a file has slices of step 1")
+        length = max(stop - start, 0)
+        if not self._start <= start <= start + length <= self._start + len(self._window):
+            self._start = start
+            self._window = self._read(start, max(length, min(_WINDOW, self._size - start)))
+        at = start - self._start
+        return memoryview(self._window)[at : at + length]
+
+    def _read(self, start: int, length: int) -> bytes:
+        self._file.seek(self._offset + start)
+        data = b""
+        while len(data) < length:
+            piece = self._file.read(length - len(data))
+            if not piece:
+                raise _shrank(self._path)
+            data += piece
+        return data
 
 
-def map_identified(path: Path) -> tuple[memoryview, FileIdentity]:
+Bytes = memoryview | FileView
+"""The bytes of a file, in memory or not."""
+Check = Callable[[FileView], object]
+"""Raises `InputError` for a file that is not to be read."""
+
+
+def map_file(path: Path, check: Check | None = None) -> memoryview:
+    """The bytes of a regular file as a read-only map; raises `InputError` if that fails.
+
+    `check` sees the file before it is mapped, and raises for one that is not to be read.
+    """
+    return map_identified(path, check)[0]
+
+
+def map_identified(path: Path, check: Check | None = None) -> tuple[memoryview, FileIdentity]:
     """As `map_file`, with what tells whether the file has changed since."""
     with opened_file(path) as (file, status):
+        if check is not None:
+            check(FileView(file_path(path), file, status.st_size))
         data = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
         return memoryview(data), FileIdentity.of(os.fspath(path), status)
 
 
-def read_file(path: Path) -> memoryview:
-    """The bytes of a regular file of any size in memory of their own, read-only.
+def read_file(path: Path, check: Check) -> memoryview:
+    """The bytes of a regular file in memory of their own, read-only.
 
-    Whatever happens to the file afterwards, they stay. Raises `InputError`.
+    `check` sees the file before memory is taken and anything but its beginning is read: it raises
+    for another kind of file, one that is too long, and a header that does not fit the length.
+    Whoever parses the result checks it again, for the file may have changed meanwhile. Whatever
+    happens to the file afterwards, the bytes stay. Raises `InputError`.
     """
     with opened_file(path) as (file, status):
+        check(FileView(file_path(path), file, status.st_size))
         content = np.empty(status.st_size, dtype=np.uint8).data
+        file.seek(0)
         done = 0
         while done < len(content):
             count = file.readinto(content[done:])  # type: ignore[attr-defined]
             if not count:
-                raise InputError("shrank while it was read; copy it again", path=os.fspath(path))
+                raise _shrank(os.fspath(path))
             done += count
         return content.toreadonly()
 
 
-def read_small(path: Path, *, limit: int, what: str) -> bytes:
+def check_length(length: int, limit: int, what: str, name: str) -> None:
+    """InputError for more bytes than `what`, the type of a file, may have; `name` is the file."""
+    if length > limit:
+        raise InputError(
+            f"is longer than {what} may be ({limit:,} bytes); check that the right file was given",
+            path=name,
+        )
+
+
+def _shrank(path: str) -> InputError:
+    return InputError("shrank while it was read; copy it again", path=path)
+
+
+def read_small(
+    path: Path, *, limit: int, what: str, begins: bytes = b"", empty: bool = False
+) -> bytes:
     """The bytes of a file or pipe, at most `limit` of them; `what` it is, for the message.
 
     Raises `InputError`: for a longer file before any of it is read, for a pipe as soon as more
-    comes, and for devices, folders and files that are empty.
+    comes, for other first bytes than `begins` before more is read, for devices and folders, and for
+    files without a byte unless they may be `empty`.
     """
     name = file_path(path)
-
-    def check(size: int) -> None:
-        if size > limit:
-            raise InputError(
-                f"is longer than {what} may be ({limit:,} bytes); "
-                "check that the right file was given",
-                path=name,
-            )
-
     with _opened(path, pipes=True) as (file, status):
-        check(status.st_size)
+        check_length(status.st_size, limit, what, name)
         content = io.BytesIO()
         while piece := file.read(min(_PIECE, limit + 1 - content.tell())):
             content.write(piece)
-            check(content.tell())
-        if not content.tell():
+            check_length(content.tell(), limit, what, name)
+            start = content.getbuffer()[: len(begins)]
+            if start != begins[: len(start)]:
+                raise InputError(
+                    f"is not {what} (it begins with {bytes(start)!r}, not {begins!r}); check that "
+                    "the right file was given",
+                    path=name, offset=0,
+                )  # fmt: skip
+            del start
+        if not content.tell() and not empty:
             raise InputError("is empty; make or copy the file again", path=name, offset=0)
         return content.getvalue()
 
@@ -186,6 +260,8 @@ def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_resu
         reason = os.strerror(error.errno) if error.errno is not None else str(error)
         advice = "; free some memory" if error.errno == errno.ENOMEM else ""
         raise InputError(f"could not be read ({reason}){advice}", path=name) from error
+    except MemoryError as error:
+        raise InputError("needs more memory than there is; free some", path=name) from error
     except ValueError as error:  # a NUL in the path, or a file that shrank while it was mapped
         raise InputError(f"could not be read ({error})", path=name) from error
 

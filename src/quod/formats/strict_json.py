@@ -111,6 +111,8 @@ def parse_json(
         if _SURROGATE.search(data):
             json.dumps(document, ensure_ascii=False).encode()
         return document
+    except MemoryError as error:
+        raise InputError("needs more memory than there is; free some", path=name) from error
     except UnicodeDecodeError as error:
         raise InputError(
             "is not text in UTF-8; check that this is the right file",

@@ -57,8 +57,9 @@ def no_symbols(line: int, name: str) -> InputError:
 def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> dict[int, str]:
     """The names of wires of a constraint system, of all or those that are wanted.
 
-    Wire 0, the constant 1, has none. Raises `InputError` for a file that is none, `MismatchError`
-    for that of another circuit, as far as it shows.
+    Wire 0, the constant 1, has none. Of several signals on one wire the label of the wire says
+    which names it; in a system without labels it is the first. Raises `InputError` for a file that
+    is none, `MismatchError` for that of another circuit, as far as it shows.
     """
     name = fspath(path)
     wanted = None if wires is None else {wire for wire in wires if wire}
@@ -67,9 +68,11 @@ def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> 
     for row in symbol_rows(read_symbol_file(path), name):
         if row.wire < 0:
             continue
-        if row.wire >= r1cs.wires or row.label > r1cs.labels:
+        if row.wire >= r1cs.wires or (len(labels) and row.label > r1cs.labels):
             raise _of_another(r1cs, name)
-        if (wanted is None or row.wire in wanted) and row.label == labels[row.wire]:
+        if wanted is not None and row.wire not in wanted:
+            continue
+        if row.label == labels[row.wire] if len(labels) else row.wire not in found:
             found[row.wire] = row.name
     if not found and (wanted or (wanted is None and r1cs.wires > 1)):
         raise _of_another(r1cs, name)

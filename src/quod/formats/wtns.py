@@ -8,12 +8,13 @@ constant 1; then follow public outputs, public inputs, private inputs and inner 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import numpy as np
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.formats.curves import curve_named, first_at_or_above, read_scalar_curve
+from quod.formats.curves import field_named, first_at_or_above, read_field
 from quod.formats.iden3 import (
     Buffer,
     Iden3File,
@@ -22,9 +23,9 @@ from quod.formats.iden3 import (
     little_u32,
     write_iden3,
 )
-from quod.formats.source import Path
+from quod.formats.source import FileView, Path, read_file
 from quod.frozen import frozen
-from quod.validation import plain_array
+from quod.validation import check_function, file_path, plain_array
 
 KIND = "wtns"
 VERSION = 2
@@ -32,13 +33,49 @@ VERSION = 2
 _LENGTH_BYTES = 8
 
 
+@frozen
+class WitnessHeader:
+    """The header of a witness file, whose values may not be read yet: how many, in which field.
+
+    `curve` is as in `Witness`.
+    """
+
+    path: str
+    curve: str
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @classmethod
+    def of(cls, file: Iden3File) -> WitnessHeader:
+        """The header of an open container, once its sections are as long as it says.
+
+        Of the values only the first is read, the constant 1. Raises `InputError`.
+        """
+        header = file.section(1, "header")
+        curve, field = read_field(header)
+        count = header.u32("the count of values")
+        header.finish()
+        section = file.section(2, "values")
+        start = section.offset
+        if count == 0:
+            section.fail("has no values, not even the constant 1; make the witness again")
+        section.skip(count * field.bytes, f"the witness of {count} values")
+        section.finish()
+        first = file.section(2, "values").take(field.bytes, "the constant 1")
+        if int.from_bytes(first, "little") != 1:
+            section.fail("value 0 must be the constant 1; make the witness again", start)
+        return cls(file.path, curve, count)
+
+
 @frozen(eq=False)
 class Witness:
     """A checked witness.
 
-    `curve` is Quod's name of the curve whose scalar field the values are in. `values` has shape
-    (n, words): canonical integers below r as 32-bit little-endian words, read-only. `size` is the
-    length of the file in bytes.
+    `curve` is Quod's name of the curve whose scalar field the values are in, or of a prime of no
+    curve with a pairing circom's name. `values` has shape (n, words): canonical integers below the
+    prime as 32-bit little-endian words, read-only. `size` is the length of the file in bytes.
     """
 
     path: str
@@ -50,46 +87,63 @@ class Witness:
         return len(self.values)
 
     @classmethod
-    def open(cls, path: Path) -> Witness:
+    def open(cls, path: Path, *, check: Callable[[WitnessHeader], object] | None = None) -> Witness:
         """Read a witness file into memory and check it.
 
-        Raises `InputError` for a damaged container, an unknown prime, a count that does not fit
-        the data, a value that is not below the prime, and a first value that is not 1.
+        `check` sees the header before the values are read, and raises for a witness that is not
+        wanted. Raises `InputError` for a damaged container, an unknown prime, a count that does not
+        fit the data, a value that is not below the prime, and a first value that is not 1.
         """
-        return cls.of(Iden3File.open(path, KIND, VERSION, owned=True))
+
+        if check is not None:
+            check_function("the check of a witness", check)
+
+        def look(file: Iden3File) -> None:
+            header = WitnessHeader.of(file)
+            if check is not None:
+                check(header)
+
+        return cls.of(Iden3File.open(path, KIND, VERSION, owned=True, check=look))
 
     @classmethod
     def of(cls, file: Iden3File) -> Witness:
         """As `open`, for an open container; values are views of it."""
-        header = file.section(1, "header")
-        curve = read_scalar_curve(header)
-        count = header.u32("the count of values")
-        header.finish()
+        header = WitnessHeader.of(file)
+        field = field_named(header.curve)
         section = file.section(2, "values")
         start = section.offset
-        if count == 0:
-            section.fail("has no values, not even the constant 1; make the witness again")
-        values = section.words(count, curve.fr.words, what=f"the witness of {count} values")
-        section.finish()
-        bad = first_at_or_above(values, curve.fr)
+        values = section.words(len(header), field.words, what="the values")
+        bad = first_at_or_above(values, field)
         if bad is not None:
             section.fail(
-                f"value {bad} is not below the prime of {curve.name}; make the witness again",
-                start + bad * curve.fr.bytes,
+                f"value {bad} is not below the prime of {header.curve}; make the witness again",
+                start + bad * field.bytes,
             )
-        if values[0, 0] != 1 or values[0, 1:].any():
-            section.fail("value 0 must be the constant 1; make the witness again", start)
         # Of a class below, whose witnesses are not of files, it is none.
-        return Witness(file.path, curve.name, values, file.size)
+        return Witness(file.path, header.curve, values, file.size)
+
+
+def witness_bytes(path: Path) -> bytes:
+    """The bytes of a witness file, for a program that checks the values; the header is checked.
+
+    Raises `InputError` for what is no witness file, before the values are read.
+    """
+    name = file_path(path)
+
+    def check(view: FileView) -> None:
+        WitnessHeader.of(Iden3File.parse(view, name, KIND, VERSION))
+
+    return bytes(read_file(path, check))
 
 
 def write_wtns(path: Path, curve: str, values: Words) -> None:
     """Write a witness atomically.
 
-    `values` has shape (n, words): canonical integers below the scalar prime of `curve`, the first
-    of them 1. Raises `InputError` for another shape or value, `OutputError` if writing fails.
+    `values` has shape (n, words): canonical integers below the prime of `curve`, a name as in
+    `Witness`, the first of them 1. Raises `InputError` for another shape or value, `OutputError` if
+    writing fails.
     """
-    fr = curve_named(curve).fr
+    fr = field_named(curve)
     values = plain_array("values", values)
     if values.dtype != np.uint32 or values.ndim != 2 or values.shape[1] != fr.words:
         raise InputError(f"values must be uint32 of shape (n, {fr.words})")
@@ -103,7 +157,7 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
 
 def wtns_head(curve: str, count: int) -> bytes:
     """All of a file that comes before its `count` values."""
-    fr = curve_named(curve).fr
+    fr = field_named(curve)
     file = io.BytesIO()
     iden3_writer(KIND, VERSION, [(1, _header(fr, count)), (2, [])])(file)
     return file.getvalue()[:-_LENGTH_BYTES] + (count * fr.bytes).to_bytes(_LENGTH_BYTES, "little")

@@ -39,6 +39,7 @@ from quod.formats.iden3 import (
     Words,
 )
 from quod.formats.source import FileIdentity, Path
+from quod.formats.zkey_lengths import HEADER_POINTS, check_lengths, lists_of_points
 from quod.frozen import frozen
 from quod.validation import flag, instance, plain_array, whole_number
 
@@ -206,21 +207,12 @@ class Zkey:
         range. Points are checked by `check_points_below_modulus`, and on the curve and in the
         subgroup by the prover's device.
         """
-        return cls.of(Iden3File.open(path, KIND, VERSION, owned=owned))
+        return cls.of(Iden3File.open(path, KIND, VERSION, owned=owned, check=_check_lengths))
 
     @classmethod
     def of(cls, file: Iden3File) -> Zkey:
         """As `open`, for an open container."""
-        header, section = read_zkey_header(file)
-        if header.protocol != "groth16":
-            raise InputError(
-                f"is a {header.protocol.upper()} proving key and Quod proves Groth16; "
-                "make a key with `quod groth16 setup`",
-                path=file.path,
-                section="1 (protocol)",
-                offset=file.sections[1].offset,
-            )
-        _check_sizes(header, section)
+        header, section = _read_groth16_header(file)
         places: dict[str, _Place] = {}
         arrays: dict[str, Words] = {}
         words = header.curve.fq.words
@@ -230,20 +222,11 @@ class Zkey:
             shape = (*count, 2, words) if group == 1 else (*count, 2, 2, words)
             arrays[name] = source.words(*shape, what=name)
 
-        points(section, "alpha_g1", group=1)
-        points(section, "beta_g1", group=1)
-        points(section, "beta_g2", group=2)
-        points(section, "gamma_g2", group=2)
-        points(section, "delta_g1", group=1)
-        points(section, "delta_g2", group=2)
+        for name, group in HEADER_POINTS:
+            points(section, name, group=group)
         section.finish()
-        for identifier, name, count, group in (
-            (3, "ic", header.public + 1, 1),
-            (5, "a", header.variables, 1),
-            (6, "b_g1", header.variables, 1),
-            (7, "b_g2", header.variables, 2),
-            (8, "c", header.variables - header.public - 1, 1),
-            (9, "h", header.domain_size, 1),
+        for identifier, name, count, group in lists_of_points(
+            header.variables, header.public, header.domain_size
         ):
             section = file.section(identifier, name)
             points(section, name, count, group=group)
@@ -353,6 +336,28 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
     public = section.u32("the count of public variables")
     domain_size = section.u32("the domain size")
     return ZkeyHeader(PROTOCOLS[number], curve, variables, public, domain_size), section
+
+
+def _read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
+    """As `read_zkey_header`, of a key of Groth16 whose sizes fit together; InputError otherwise."""
+    header, section = read_zkey_header(file)
+    if header.protocol != "groth16":
+        raise InputError(
+            f"is a {header.protocol.upper()} proving key and Quod proves Groth16; "
+            "make a key with `quod groth16 setup`",
+            path=file.path,
+            section="1 (protocol)",
+            offset=file.sections[1].offset,
+        )
+    _check_sizes(header, section)
+    return header, section
+
+
+def _check_lengths(file: Iden3File) -> None:
+    header, section = _read_groth16_header(file)
+    counts = (header.variables, header.public, header.domain_size)
+    entry = coefficient_dtype(header.curve.fr.words).itemsize
+    check_lengths(file, section, counts, 2 * header.curve.fq.bytes, entry)
 
 
 def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:

@@ -33,6 +33,7 @@ from quod.errors import InputError, MismatchError
 from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness
+from quod.formats.wtns import WitnessHeader
 from quod.frozen import frozen
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
@@ -141,7 +142,8 @@ class Statement:
         """That of a witness, read where it is a file. Raises as `ProvingKey.prove` does."""
         fr = key.zkey.fr
         with or_null(timeline).stage("witness"):
-            read = witness if isinstance(witness, Witness) else Witness.open(witness)
+            fits = functools.partial(_check_fits, key)
+            read = witness if isinstance(witness, Witness) else Witness.open(witness, check=fits)
             values, first = _values(key, read)
             public = words_to_integers(fr, first[1:])
         whole = first if seed is None else read.values
@@ -323,14 +325,9 @@ def _random(fr: Modulus) -> int:
 def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
     """The witness's values, where the key takes them from, and the first of them with the public
     ones, once it is clear that they can be meant for this key."""
-    if witness.curve != key.curve:
-        raise MismatchError(
-            f"the witness is over {witness.curve} and the key ({key.zkey.path}) over {key.curve}; "
-            "use the witness and the key of one circuit",
-            path=witness.path,
-        )
+    _check_fits(key, witness)
     fr, count = key.zkey.fr, key.public + 1
-    if len(witness) == key.variables and _is_beside(witness, key):
+    if _is_beside(witness, key):
         return witness.memory, witness.first(count)
     # The kernels take the values for what a witness file has.
     values: Any = witness.values
@@ -340,13 +337,23 @@ def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
         raise InputError(
             f"the values of a witness are uint32 words of shape (n, {fr.words})", path=witness.path
         )
+    return values, values[:count]
+
+
+def _check_fits(key: KeyInUse, witness: Witness | WitnessHeader) -> None:
+    """MismatchError for a witness of another curve or number of values than a key's."""
+    if witness.curve != key.curve:
+        raise MismatchError(
+            f"the witness is over {witness.curve} and the key ({key.zkey.path}) over {key.curve}; "
+            "use the witness and the key of one circuit",
+            path=witness.path,
+        )
     if len(witness) != key.variables:
         raise MismatchError(
             f"the witness has {len(witness)} values and the key ({key.zkey.path}) is for "
             f"{key.variables}; use the witness and the key of one circuit",
             path=witness.path,
         )
-    return values, values[:count]
 
 
 def _is_beside(witness: object, key: KeyInUse) -> TypeGuard[WitnessInMemory]:

@@ -40,6 +40,7 @@ from quod.field.array import Words, check_seed, from_montgomery, integers_to_wor
 from quod.field.moduli import Modulus
 from quod.field.roots import quotient_coset_shift, root_of_unity
 from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
+from quod.formats.curves import pairing_curve
 from quod.formats.zkey import POINTS
 from quod.frozen import frozen
 from quod.groth16.gpu.matrix import DeviceMatrix
@@ -168,7 +169,7 @@ def make_key(
     check_seed(seed)
     timeline = or_null(timeline)
     chosen = resolve_device(device)
-    curve = CURVES[system.curve]
+    curve = pairing_curve(system.curve, system.path)
     fr = curve.fr
     domain_size = 1 << (system.constraints + system.public).bit_length()
     if domain_size > 1 << fr.two_adicity:

@@ -39,6 +39,8 @@ MOST_LAYERS = 9
 MOST_TABLE_BITS = 16
 
 _MOST_SUM = 1 << 31
+# Weights of the largest layers, and as much again for the rest of a file.
+_MOST_BYTES = 2 * MOST_LAYERS * MOST_WIDTH**2
 _ARCHITECTURE = "general.architecture"
 _KIND = "quod-perceptron"
 _PARTS = ("weight", "bias", "multiplier")
@@ -122,7 +124,7 @@ class Perceptron:
     @classmethod
     def open(cls, path: Path) -> Perceptron:
         """Reads a GGUF file; InputError names the tensor that is missing or of another type."""
-        file = Gguf.open(path, owned=True)
+        file = Gguf.open(path, owned=True, most_bytes=_MOST_BYTES)
         kind = file.metadata.get(_ARCHITECTURE)
         if not isinstance(kind, str) or kind != _KIND:
             raise InputError(f"{file.path}: {_ARCHITECTURE} is not {_KIND}")

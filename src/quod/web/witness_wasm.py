@@ -52,7 +52,7 @@ class Calculator:
 
 def read_calculator(path: str | PathLike[str]) -> Calculator:
     """Reads a .wasm file that circom 2 has written; `InputError` for another."""
-    content = read_small(path, limit=_MOST_BYTES, what="a witness calculator")
+    content = read_small(path, limit=_MOST_BYTES, what="a witness calculator", begins=_MAGIC)
     return parse_calculator(content, name=fspath(path))
 
 

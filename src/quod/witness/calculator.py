@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 
-from quod.curve.parameters import PairingCurve
 from quod.errors import InputError, MismatchError, ServiceError
 from quod.extras import installation
-from quod.formats.curves import curve_named, curve_of_scalar_prime, name_of_unknown_prime
+from quod.field.moduli import Modulus
+from quod.formats.curves import field_named, field_of_prime
 from quod.formats.iden3 import Iden3File
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import shown
@@ -45,14 +45,15 @@ _LATER = ("getInputSignalSize", "getInputSize")
 
 def read_wasm(path: Path) -> bytes:
     """The bytes of a calculator's file or pipe, at most 256 MB."""
-    return read_small(path, limit=_MOST_BYTES, what="a witness calculator")
+    return read_small(path, limit=_MOST_BYTES, what="a witness calculator", begins=b"\0asm")
 
 
 class WitnessCalculator:
     """A calculator that circom 2.0.3 or later has compiled (`circom --wasm`).
 
-    `curve` is Quod's name of the curve whose scalar field it computes in, `variables` how many
-    values a witness has, `inputs` how many numbers it takes. Compiled code is kept in the user's
+    `curve` is Quod's name of the curve whose scalar field it computes in, or of a prime of no curve
+    with a pairing circom's name (`goldilocks`), `variables` how many values a witness has, `inputs`
+    how many numbers it takes. Compiled code is kept in the user's
     cache. `name` is what errors call it, `limits` what it may take. For any threads, which run at
     the same time. `symbols` is the circuit's .sym file, from which errors take the names of
     missing inputs.
@@ -79,7 +80,8 @@ class WitnessCalculator:
         self._symbols = None if symbols is None else file_path(symbols)
         self._limits = WitnessLimits() if limits is None else limits
         instance("the limits", self._limits, WitnessLimits, "write WitnessLimits(...)")
-        wanted = None if curve is None else curve_named(curve)
+        if curve is not None:
+            field_named(curve)
         self._module = module_of(wasm, name, self._limits)
         self._messages = self._checked()
         first = self._sandbox()
@@ -88,14 +90,13 @@ class WitnessCalculator:
         self.inputs = first.ask("getInputSize") & 0xFFFFFFFF
         if not self.variables:
             raise CalculatorError(f"{name}: says that a witness has no values, not even the 1")
-        found = self._curve(first)
-        self.curve = found.name
-        self._prime = found.fr.value
+        self.curve, field = self._field(first)
+        self._prime = field.value
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
-        if wanted is not None and wanted is not found:
+        if curve is not None and curve != self.curve:
             raise MismatchError(
-                f"was compiled for the field of {found.name}, and the key is one of {wanted.name}; "
+                f"was compiled for the field of {self.curve}, and the key is one of {curve}; "
                 "see circom's --prime",
                 path=name,
             )
@@ -174,15 +175,15 @@ class WitnessCalculator:
             "with a later one"
         )
 
-    def _curve(self, sandbox: Sandbox) -> PairingCurve:
+    def _field(self, sandbox: Sandbox) -> tuple[str, Modulus]:
         if not 1 <= self._words <= _MOST_WORDS:
             raise CalculatorError(f"{self.name}: says that numbers have {self._words} words")
         prime = sandbox.prime(self._words)
-        found = curve_of_scalar_prime(prime)
-        if found is None or found.fr.words != self._words:
+        found = field_of_prime(prime)
+        if found is None or found[1].words != self._words:
             raise CalculatorError(
-                f"{self.name}: computes modulo {name_of_unknown_prime(prime)} in {self._words} "
-                "words, which is the field of no curve that Quod knows; see circom's --prime"
+                f"{self.name}: computes modulo 0x{prime:x} in {self._words} words, which is no "
+                "field that Quod knows; see circom's --prime"
             )
         return found
 

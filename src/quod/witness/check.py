@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from quod.formats import R1cs, SparseMatrix, Witness
 from quod.formats.r1cs_text import Constraint, constraint, constraint_text, signed, wire_name
 from quod.formats.source import Path
 from quod.formats.sym import wire_names
+from quod.formats.wtns import WitnessHeader
 from quod.frozen import frozen
 from quod.validation import file_path, whole_number_or_none
 from quod.witness.kernels import row_sums
@@ -117,16 +119,21 @@ def check_witness(
     for the witness of another circuit.
     """
     system = r1cs if isinstance(r1cs, R1cs) else R1cs.open(r1cs)
-    values = witness if isinstance(witness, Witness) else Witness.open(witness)
+    fits = partial(_check_fits, system)
+    values = witness if isinstance(witness, Witness) else Witness.open(witness, check=fits)
     names = None if symbols is None else file_path(symbols)
     chosen = resolve_device(device)
-    if values.curve != system.curve or len(values) != system.wires:
-        raise MismatchError(
-            f"has {len(values)} values over {values.curve}, and {system.path} takes {system.wires} "
-            f"over {system.curve}; give the witness of this circuit",
-            path=values.path,
-        )
+    fits(values)
     return WitnessCheck(system, values, _failed(chosen, system, values), names)
+
+
+def _check_fits(system: R1cs, witness: Witness | WitnessHeader) -> None:
+    if witness.curve != system.curve or len(witness) != system.wires:
+        raise MismatchError(
+            f"has {len(witness)} values over {witness.curve}, and {system.path} takes "
+            f"{system.wires} over {system.curve}; give the witness of this circuit",
+            path=witness.path,
+        )
 
 
 def _failed(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np.int64]:

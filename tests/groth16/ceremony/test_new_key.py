@@ -25,6 +25,7 @@ from quod.groth16.ceremony import circuit_hash, new_key
 from quod.groth16.ceremony.powers import LagrangePowers
 from quod.groth16.ceremony.wires import WireTerms, wire_points
 from quod.groth16.setup import Secret
+from tests.formats.tiny import replaced
 from tests.groth16.ceremony.circuits import PTAU_SEED, known_powers, mixed
 from tests.groth16.circuits import Circuit
 from tests.reference import circom, groth16
@@ -120,6 +121,22 @@ def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> 
     found = new_key(r1cs, ptau, tmp_path / "ours.zkey")
     assert (tmp_path / "ours.zkey").read_bytes() == (tmp_path / "theirs.zkey").read_bytes()
     assert found.hex()[:8] in done.stdout
+
+
+@pytest.mark.node
+def test_a_circuit_without_labels_has_the_same_key(files: Files, tmp_path: Path) -> None:
+    """As snarkjs makes it of the same file, and of that with labels."""
+    r1cs, ptau = files("bn254")
+    for labels in (None, b""):
+        (tmp_path / "bare.r1cs").write_bytes(replaced(r1cs.read_bytes(), {3: labels}))
+        found = new_key(tmp_path / "bare.r1cs", ptau, tmp_path / "ours.zkey")
+        assert found.hex() == HASHES["bn254"]
+        done = run_program(
+            "snarkjs", "groth16", "setup", "bare.r1cs", ptau, "theirs.zkey", directory=tmp_path
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert found.hex()[:8] in done.stdout
+        assert (tmp_path / "ours.zkey").read_bytes() == (tmp_path / "theirs.zkey").read_bytes()
 
 
 @pytest.mark.node

@@ -157,10 +157,10 @@ def test_variables_and_flags(tmp_path: Path, flags: Any, environment: Any, messa
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
-        with pytest.raises(InputError, match="cannot be read"):
+        with pytest.raises(InputError, match=r"does not exist|but a folder"):
             read_config(path, {}, {})
     (tmp_path / "large").write_bytes(bytes((1 << 20) + 1))
-    with pytest.raises(InputError, match="longer than 1048576 bytes"):
+    with pytest.raises(InputError, match=r"is longer than .* \(1,048,576 bytes\)"):
         read_config(tmp_path / "large", {}, {})
 
 

@@ -103,7 +103,7 @@ def test_certificates_that_are_none(start: Start, tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as told:
         start(listen=listen)
     assert isinstance(told.value.__cause__, InputError)
-    assert "cannot be read" in str(told.value.__cause__)
+    assert "does not exist" in str(told.value.__cause__)
     (tmp_path / "bad").write_text("no certificate")
     bad = {"certificate": tmp_path / "bad", "private_key": tmp_path / "bad"}
     for kind in ("grpc", "http"):

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.load import Load, Outcome, run_load
-from quod.formats.source import read_file
+from quod.formats.wtns import witness_bytes
 from quod.service.client import Client, ProofRequest
 
 
@@ -19,7 +19,7 @@ def cases(
 
     A load has several rows, which are of the same runs.
     """
-    request = ProofRequest(key, wtns=bytes(read_file(witness)))
+    request = ProofRequest(key, wtns=witness_bytes(witness))
 
     def asked() -> ProofRequest:
         return request

@@ -8,9 +8,10 @@ from pathlib import Path
 from quod.cli.bench.harness import Case, Parameter
 from quod.cli.bench.peers import IN_PROCESS
 from quod.errors import InputError
-from quod.formats.source import begins_as_text
+from quod.formats.source import begins_as_text, read_small
 
 ONE_BY_ONE = "one-by-one"
+_MOST_BYTES = 256 << 20
 
 
 def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
@@ -48,7 +49,7 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
         proofs_from_bytes,
     )
 
-    data = proof.read_bytes()
+    data = read_small(proof, limit=_MOST_BYTES, what="a list of proofs")
     single = [data[at : at + PROOF_BYTES] for at in range(0, len(data), PROOF_BYTES)]
     inputs_of = [inputs for _, inputs, _ in claims]
 

@@ -21,9 +21,13 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, canonical, to_integers, to_montgomery
 from quod.field.moduli import Modulus
-from quod.formats.circuit6_witness import Circuit6Witness, is_circuit6_witness
+from quod.formats.circuit6_witness import (
+    Circuit6Witness,
+    Circuit6WitnessHeader,
+    is_circuit6_witness,
+)
 from quod.formats.output import write_atomically
-from quod.formats.source import Path, is_pipe, read_file, read_small
+from quod.formats.source import FileView, Path, check_length, is_pipe, read_file, read_small
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
 from quod.validation import file_path, instance, plain_array, shown_kind, whole_number
@@ -72,10 +76,18 @@ def read_inputs(path: Path, circuit: LayeredCircuit) -> CircuitInputs:
 
     InputError for whatever is wrong with them, MismatchError for those of another circuit.
     """
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     name = file_path(path)
     if is_pipe(path):
         return parse_inputs(memoryview(read_json(path, INPUTS)), name, circuit)
-    return parse_inputs(read_file(path), name, circuit)
+
+    def check(view: FileView) -> None:
+        if is_circuit6_witness(view):
+            _check_witness(Circuit6WitnessHeader.read(view, name), circuit, name)
+        else:
+            check_length(len(view), INPUTS.most_bytes, INPUTS.what, name)
+
+    return parse_inputs(read_file(path, check), name, circuit)
 
 
 def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -> CircuitInputs:
@@ -83,7 +95,7 @@ def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -
     instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     view = memoryview(data)
     if is_circuit6_witness(view):
-        return _of_witness(Circuit6Witness.parse(view, name), circuit)
+        return _of_witness(view, name, circuit)
     document = _document(view, name)
     if not isinstance(document, dict) or "inputs" not in document:
         raise InputError(
@@ -262,21 +274,27 @@ def _number(value: object, field: Modulus) -> int | None:
     return value if type(value) is int and 0 <= value < field.value else None
 
 
-def _of_witness(witness: Circuit6Witness, circuit: LayeredCircuit) -> CircuitInputs:
-    field = circuit.field
-    if witness.field.value != field.value:
+def _check_witness(header: Circuit6WitnessHeader, circuit: LayeredCircuit, name: str) -> None:
+    """MismatchError for the witnesses of another circuit."""
+    if header.field.value != circuit.field.value:
         raise MismatchError(
-            f"the witness is over {witness.field.name} and the circuit over {field.name}",
-            path=witness.path,
+            f"the witness is over {header.field.name} and the circuit over {circuit.field.name}",
+            path=name,
         )
-    for what, found, needed in (
-        ("inputs", witness.private.shape[1], 1 << circuit.log_inputs),
-        ("public inputs", witness.public.shape[1], circuit.public),
+    for what, count, needed in (
+        ("inputs", header.private, 1 << circuit.log_inputs),
+        ("public inputs", header.public, circuit.public),
     ):
-        if found != needed:
+        if count != needed:
             raise MismatchError(
-                f"the witness has {found} {what}, and the circuit {needed}", path=witness.path
+                f"the witness has {count} {what}, and the circuit {needed}", path=name
             )
+
+
+def _of_witness(view: memoryview, name: str, circuit: LayeredCircuit) -> CircuitInputs:
+    field = circuit.field
+    _check_witness(Circuit6WitnessHeader.read(view, name), circuit, name)
+    witness = Circuit6Witness.parse(view, name)
     data = witness.public.astype("<u4").tobytes()
     size = field.bytes
     numbers = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]

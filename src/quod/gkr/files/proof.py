@@ -15,7 +15,7 @@ from typing import BinaryIO
 from quod.errors import InputError, MismatchError
 from quod.formats.iden3 import Buffer, Iden3File, iden3_writer
 from quod.formats.output import write_atomically
-from quod.formats.source import Path, read_file
+from quod.formats.source import Bytes, Path, check_length, read_file
 from quod.frozen import frozen
 from quod.gkr.key import VerifyingKey
 from quod.gkr.security import MOST_LOG_INSTANCES
@@ -27,6 +27,8 @@ KIND = "qgkp"
 VERSION = 2
 
 _DIGEST_BYTES = 32
+# A proof with the commitment `raw` has all inputs in it.
+_MOST_BYTES = 4 << 30
 _KEY = "VerifyingKey.of(circuit, field) gives one"
 _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
@@ -94,12 +96,22 @@ def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[B
 
 def read_proof(path: Path) -> ProofFile:
     """Read a proof; InputError with section and offset for what is none."""
-    return parse_proof(read_file(path), file_path(path))
+    name = file_path(path)
+    return parse_proof(read_file(path, lambda view: _header(view, name)), name)
 
 
 def parse_proof(data: memoryview, name: str) -> ProofFile:
     """As `read_proof`, for bytes in memory; `name` says in errors where they come from."""
+    file, digest, instances, kind = _header(data, name)
+    section = file.section(2, "proof")
+    proof = bytes(section.take(section.length, "the proof"))
+    return ProofFile(name, digest, instances, kind, proof)
+
+
+def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, dict[str, str]]:
+    """The container, the digest of the circuit, the number of instances, and the proof's kind."""
     file = Iden3File.parse(data, name, KIND, VERSION)
+    check_length(len(data), _MOST_BYTES, "a proof of a layered circuit", name)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the circuit's digest"))
     start = header.offset
@@ -112,6 +124,4 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
             "damaged, copy it again",
             start,
         )
-    section = file.section(2, "proof")
-    proof = bytes(section.take(section.length, "the proof"))
-    return ProofFile(name, digest, instances, kind, proof)
+    return file, digest, instances, kind

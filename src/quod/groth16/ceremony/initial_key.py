@@ -24,6 +24,7 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words
 from quod.formats import R1cs, coefficient_dtype
+from quod.formats.curves import pairing_curve
 from quod.formats.iden3 import Buffer, little_u32
 from quod.formats.iden3_stream import PlannedSection, places, write_planned
 from quod.formats.ptau import PowersOfTau
@@ -97,12 +98,12 @@ def open_inputs(
 ) -> tuple[R1cs, LagrangePowers]:
     """A constraint system and the powers for it; raises as `new_key`, before any work."""
     system, powers = R1cs.open(r1cs), PowersOfTau.open(ptau)
+    curve = pairing_curve(system.curve, system.path)
     if system.curve != powers.curve:
         raise MismatchError(
             f"{powers.path}: powers of tau over {powers.curve} cannot serve a circuit over "
             f"{system.curve} ({system.path}); take powers over {system.curve}"
         )
-    curve = CURVES[system.curve]
     power = domain_power(system.constraints, system.public)
     if power > curve.fr.two_adicity:
         raise InputError(

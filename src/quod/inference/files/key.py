@@ -20,7 +20,7 @@ import numpy as np
 
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer, little_u32
 from quod.formats.output import write_atomically
-from quod.formats.source import Path, read_file
+from quod.formats.source import Bytes, Path, check_length, read_file
 from quod.inference.perceptron import MOST_LAYERS, MOST_TABLE_BITS, MOST_WIDTH
 from quod.inference.statement import MAKE_A_KEY, PROTOCOL, ROOT_BYTES, SCHEME, VerifyingKey
 from quod.validation import file_path, instance
@@ -29,6 +29,8 @@ KIND = "qivk"
 VERSION = 1
 
 _DIGEST_BYTES = 32
+# Nearly all of a key is the proof of the weights, which grows as the root of their number.
+_MOST_BYTES = 256 << 20
 _TEXTS = {"protocol": PROTOCOL, "commitment": f"{SCHEME.name} {SCHEME.parameters()}"}
 
 
@@ -69,21 +71,13 @@ def read_verifying_key(path: Path) -> VerifyingKey:
     What is read is whole, and no more is said of it: `verify` refuses a key whose proof of the
     weights is none, and `VerifyingKey.check_weights` does so at once.
     """
-    return parse_verifying_key(read_file(path), file_path(path))
+    name = file_path(path)
+    return parse_verifying_key(read_file(path, lambda view: _header(view, name)), name)
 
 
 def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     """As `read_verifying_key`, for bytes in memory; `name` says in errors where they come from."""
-    file = Iden3File.parse(data, name, KIND, VERSION)
-    file.check_sections(1, 2, 3, 4)
-    header = file.section(1, "header")
-    for what, wanted in _TEXTS.items():
-        start = header.offset
-        if (found := header.text(what)) != wanted:
-            header.fail(f"the {what} is {found!r}, and Quod verifies {wanted!r}", start)
-    count = _number(header, "the number of widths", 3, MOST_LAYERS + 1)
-    widths = tuple(_number(header, "a width", 1, MOST_WIDTH) for _ in range(count))
-    table_bits = _number(header, "the bits of the table", 8, MOST_TABLE_BITS)
+    file, header, widths, table_bits = _header(data, name)
     root = bytes(header.take(ROOT_BYTES, "the root"))
     at = header.offset
     digest = bytes(header.take(_DIGEST_BYTES, "the digest"))
@@ -100,6 +94,22 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     if key.digest != digest:
         header.fail("the key is not of this digest; the file is damaged, copy it again", at)
     return key
+
+
+def _header(data: Bytes, name: str) -> tuple[Iden3File, SectionReader, tuple[int, ...], int]:
+    """The container, its header up to the root, the widths and the bits of the table."""
+    file = Iden3File.parse(data, name, KIND, VERSION)
+    check_length(len(data), _MOST_BYTES, "the verifying key of an inference", name)
+    file.check_sections(1, 2, 3, 4)
+    header = file.section(1, "header")
+    for what, wanted in _TEXTS.items():
+        start = header.offset
+        if (found := header.text(what)) != wanted:
+            header.fail(f"the {what} is {found!r}, and Quod verifies {wanted!r}", start)
+    count = _number(header, "the number of widths", 3, MOST_LAYERS + 1)
+    widths = tuple(_number(header, "a width", 1, MOST_WIDTH) for _ in range(count))
+    table_bits = _number(header, "the bits of the table", 8, MOST_TABLE_BITS)
+    return file, header, widths, table_bits
 
 
 def _number(header: SectionReader, what: str, least: int, most: int) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.formats.iden3 import Buffer, Iden3File, iden3_writer, little_u32
 from quod.formats.output import write_atomically
-from quod.formats.source import Path, read_file
+from quod.formats.source import Bytes, Path, check_length, read_file
 from quod.frozen import frozen
 from quod.inference.perceptron import MOST_WIDTH, Numbers, check_images
 from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits, moved
@@ -30,6 +30,7 @@ VERSION = 1
 _DIGEST_BYTES = 32
 _PROOF = "3 (proof)"
 _MOST_IMAGES = 1 << MOST_VARIABLES
+_MOST_BYTES = 1 << 30
 
 
 @frozen(eq=False)
@@ -91,12 +92,29 @@ def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[B
 
 def read_proof(path: Path) -> ProofFile:
     """Read logits and their proof; InputError with section and offset for what is none."""
-    return parse_proof(read_file(path), file_path(path))
+    name = file_path(path)
+    return parse_proof(read_file(path, lambda view: _header(view, name)), name)
 
 
 def parse_proof(data: memoryview, name: str) -> ProofFile:
     """As `read_proof`, for bytes in memory; `name` says in errors where they come from."""
+    file, digest, images, outputs = _header(data, name)
+    section = file.section(2, "logits")
+    start = section.offset
+    words = section.words(images, outputs, what="the logits").view("<i4").astype(np.int64)
+    section.finish()
+    if (small := np.flatnonzero(words == -(1 << 31))).size:
+        section.fail("a logit is not above -2^31", start + 4 * int(small[0]))
+    section = file.section(3, "proof")
+    start = section.offset
+    proof = section.take(section.length, "the proof")
+    return ProofFile(name, digest, words, bytes(proof), start)
+
+
+def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
+    """The container, the digest of the key, and how many images and logits of each there are."""
     file = Iden3File.parse(data, name, KIND, VERSION)
+    check_length(len(data), _MOST_BYTES, "a proof of inferences", name)
     file.check_sections(1, 2, 3)
     header = file.section(1, "header")
     digest = bytes(header.take(_DIGEST_BYTES, "the key's digest"))
@@ -110,13 +128,4 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
             "copy it again",
             at,
         )
-    section = file.section(2, "logits")
-    start = section.offset
-    words = section.words(images, outputs, what="the logits").view("<i4").astype(np.int64)
-    section.finish()
-    if (small := np.flatnonzero(words == -(1 << 31))).size:
-        section.fail("a logit is not above -2^31", start + 4 * int(small[0]))
-    section = file.section(3, "proof")
-    start = section.offset
-    data = section.take(section.length, "the proof")
-    return ProofFile(name, digest, words, bytes(data), start)
+    return file, digest, images, outputs

@@ -38,6 +38,12 @@ class Template:
         self._calculate = calculate
         self.outputs = r1cs.public_outputs
         self.inputs = r1cs.public_inputs + r1cs.private_inputs
+        if not r1cs.has_labels:
+            raise InputError(
+                "has no labels of wires, which say whether each input has a wire; compile the "
+                "template with circom",
+                path=r1cs.path,
+            )
         # circom numbers all signals: 1, the outputs and inputs of the template, then all others.
         known = 1 + self.outputs + self.inputs
         if sorted(r1cs.wire_labels[:known].tolist()) != list(range(known)):

@@ -40,6 +40,7 @@ _NO_ANSWER: Final = (
 )
 _LARGE: Final = 1 << 20
 _PIECE: Final = 1 << 20
+_MOST_PEM_BYTES: Final = 1 << 20
 _STATES: Final = {number: state for state, number in STATES.items()}
 _RETRY_SECONDS: Final = 1.0
 
@@ -144,9 +145,13 @@ def channel(library: Any, address: object, certificate: object) -> Any:
         path = file_path(certificate)
         try:
             with open(path, "rb") as file:
-                authority = file.read()
+                authority = file.read(_MOST_PEM_BYTES + 1)
         except OSError as error:
             raise InputError(f"cannot be read ({error.strerror})", path=path) from None
+        if len(authority) > _MOST_PEM_BYTES:
+            raise InputError(
+                f"is longer than a certificate may be ({_MOST_PEM_BYTES:,} bytes)", path=path
+            )
     return library.secure_channel(address, grpc.ssl_channel_credentials(authority), _OPTIONS)
 
 

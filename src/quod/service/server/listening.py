@@ -18,6 +18,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from quod.errors import InputError
+from quod.formats.source import read_small
 from quod.frozen import frozen
 from quod.service.errors import StoreInUseError
 from quod.service.protocol.calls import SERVICE
@@ -30,6 +31,7 @@ from quod.service.server.service import ProvingService
 
 _UNIX: Final = "unix:"
 _MOST_PATH: Final = 107
+_MOST_PEM_BYTES: Final = 1 << 20
 _STOP_SECONDS: Final = 5
 _HEALTH: Final = health.SERVICE_NAME
 _KEEPALIVE_MS: Final = 60_000
@@ -207,10 +209,7 @@ def _credentials(listen: Listen) -> grpc.ServerCredentials | None:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read ({os.strerror(error.errno or 0)})", path=path) from None
+    return read_small(path, limit=_MOST_PEM_BYTES, what="a certificate or a private key")
 
 
 def _bind(folder: Path, address: str) -> socket.socket:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from quod.errors import InputError
+from quod.formats.source import read_small
 from quod.service.server.config import Config
 
 PREFIX: Final = "QUOD_SERVE_"
@@ -56,14 +57,7 @@ def read_config(
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise InputError(f"the configuration cannot be read ({why})", path=path) from None
-    if len(text) > _MOST_BYTES:
-        raise InputError(f"is longer than {_MOST_BYTES} bytes: no configuration", path=path)
+    text = read_small(path, limit=_MOST_BYTES, what="the configuration of a server", empty=True)
     try:
         return tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

@@ -7,13 +7,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from quod.errors import InputError
+from quod.errors import InputError, MismatchError
 from quod.formats import Witness
 from quod.formats.iden3 import Iden3File
-from quod.formats.wtns import KIND, VERSION
+from quod.formats.source import Bytes, FileView
+from quod.formats.wtns import KIND, VERSION, WitnessHeader
 from quod.service.payload import PayloadKind, Section, open_witness, read_body, read_header
 from quod.service.queue import Lease
-from quod.service.worker.buffers import Bytes
+from quod.service.worker.buffers import Bytes as HostBytes
 
 # No message names the file that a client gave, nor shows anything of it.
 _NAME = "the witness"
@@ -23,7 +24,7 @@ Calculate = Callable[[str, bytes], bytes]
 
 
 def witness_of(
-    file: BinaryIO, lease: Lease, calculate: Calculate, buffer: Bytes | None = None
+    file: BinaryIO, lease: Lease, calculate: Calculate, buffer: HostBytes | None = None
 ) -> Witness:
     """The witness of a lease, checked, in memory of its own. Raises `InputError`.
 
@@ -37,7 +38,7 @@ def witness_of(
         return _read(found, section, buffer)
 
 
-def _read(file: BinaryIO, section: Section, buffer: Bytes | None) -> Witness:
+def _read(file: BinaryIO, section: Section, buffer: HostBytes | None) -> Witness:
     if buffer is None or len(buffer) < section.length:
         buffer = np.empty(section.length, np.uint8)
     own = buffer[: section.length].data
@@ -48,19 +49,32 @@ def _read(file: BinaryIO, section: Section, buffer: Bytes | None) -> Witness:
 
 
 def _parsed(data: memoryview) -> Witness:
+    return Witness.of(_container(data))
+
+
+def _container(data: Bytes) -> Iden3File:
     if bytes(data[: len(KIND)]) != KIND.encode():
         raise InputError("is not a wtns file", path=_NAME)
-    return Witness.of(Iden3File.parse(data, _NAME, KIND, VERSION))
+    return Iden3File.parse(data, _NAME, KIND, VERSION)
 
 
 def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> tuple[int, int]:
     """A bound on the memory that a witness takes, of a circuit with so many variables.
 
-    And the bytes of its file, 0 if it is to be computed.
+    And the bytes of its file, 0 if it is to be computed. Raises `InputError` for a file that is no
+    witness, and `MismatchError` for one of other than so many values: before any value is read.
     """
     header = read_header(file, lease.partitions)
     whole = variables * element
     if header.kind is PayloadKind.INPUTS:
         return whole + header.sections[lease.partition].length, 0
-    with open_witness(file, header, lease.partition) as (_, section):
+    with open_witness(file, header, lease.partition) as (found, section):
+        view = FileView(_NAME, found, section.length, section.offset)
+        count = len(WitnessHeader.of(_container(view)))
+        if count != variables:
+            raise MismatchError(
+                f"has {count} values and the key is for {variables}; use the witness and the key "
+                "of one circuit",
+                path=_NAME,
+            )
         return max(whole, section.length), section.length

@@ -7,6 +7,9 @@ import { checkKeys, checkText, LIMITS } from "./files.js";
 /** @typedef {import("./field.js").Fq2} Fq2 */
 /** @typedef {import("./field.js").Fq12} Fq12 */
 
+// snarkjs before 0.3 has written the second.
+const PROTOCOLS = ["groth16", "groth"];
+
 /**
  * Whether the product of e(p, q) over all pairs is 1, the optimal ate pairing (Vercauteren, IEEE
  * Trans. Inf. Theory 56, 2010). Points are on the curve and of order r; a pair with infinity is 1.
@@ -181,8 +184,9 @@ export function parseStrict(text, what, limit = LIMITS.key) {
 export function verify(key, publicSignals, proof, { allowInsecure = false } = {}) {
   for (const [of, name] of [[key, "key"], [proof, "proof"]])
     if (typeof of !== "object" || of === null || Array.isArray(of)) throw new InputError(`the ${name} is no object`);
+  key = currentForm(key);
   // rapidsnark leaves out the curve of a proof, and some versions the protocol.
-  if (key.protocol !== "groth16" || (proof.protocol !== undefined && proof.protocol !== "groth16"))
+  if (!PROTOCOLS.includes(key.protocol) || (proof.protocol !== undefined && !PROTOCOLS.includes(proof.protocol)))
     throw new InputError("the key or the proof is not one of Groth16: its protocol is not groth16");
   const curve = curveOf(key.curve);
   if (proof.curve !== undefined && curveOf(proof.curve) !== curve)
@@ -232,6 +236,22 @@ export function verify(key, publicSignals, proof, { allowInsecure = false } = {}
   const weak = allowInsecure ? "" : weakness(curve, alpha, [beta, gamma, delta]);
   if (weak) throw new InsecureKeyError(`anyone can forge proofs for this key: ${weak}; make a key by a ceremony`);
   return pairingProductIsOne(curve, [[curve.g1.neg(a), b], [alpha, beta], [sum, gamma], [c, delta]]);
+}
+
+/**
+ * A verifying key in the form that snarkjs writes now. Before 0.3 it called the protocol groth, named no
+ * curve, as it knew bn128 alone, and spelt alpha as alfa.
+ * @param {any} key
+ * @returns {any}
+ */
+function currentForm(key) {
+  const found = { ...(key.protocol === "groth" ? { curve: "bn128" } : {}), ...key };
+  for (const [old, name] of [["vk_alfa_1", "vk_alpha_1"], ["vk_alfabeta_12", "vk_alphabeta_12"]]) {
+    if (!(old in key)) continue;
+    if (name in key) throw new InputError(`${old} stands beside ${name}, which is the same; keep one`);
+    found[name] = key[old];
+  }
+  return found;
 }
 
 /**
