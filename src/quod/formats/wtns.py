@@ -84,7 +84,7 @@ class Witness:
 
 
 def write_wtns(path: Path, curve: str, values: Words) -> None:
-    """Write a witness atomically.
+    """Write a witness atomically, to a file of mode 0600.
 
     `values` has shape (n, words): canonical integers below the scalar prime of `curve`, the first
     of them 1. Raises `InputError` for another shape or value, `OutputError` if writing fails.
@@ -98,7 +98,8 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     bad = first_at_or_above(values, fr)
     if bad is not None:
         raise InputError(f"value {bad} is not below the prime of {curve}")
-    write_iden3(path, KIND, VERSION, [(1, _header(fr, len(values))), (2, [values])])
+    sections = [(1, _header(fr, len(values))), (2, [values])]
+    write_iden3(path, KIND, VERSION, sections, private=True)
 
 
 def wtns_head(curve: str, count: int) -> bytes:
