@@ -212,12 +212,12 @@ def test_a_secret_of_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(
             Secret, "drawn", classmethod(lambda cls, *_, n=number: Secret.of_public(fr, n))
         )
-        contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")
+        contribute(tmp_path / "0.ptau", tmp_path / "1.ptau", replace=True)
         with pytest.raises(VerificationError, match=message):
             verify(tmp_path / "1.ptau")
     root = pow(5, (fr.value - 1) >> 2, fr.value)
     monkeypatch.setattr(Secret, "drawn", classmethod(lambda cls, *_: Secret.of_public(fr, root)))
-    contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")
+    contribute(tmp_path / "0.ptau", tmp_path / "1.ptau", replace=True)
     with pytest.raises(VerificationError, match=r"tau\*\*\(2\*\*2\) is 1"):
         verify(tmp_path / "1.ptau")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from quod.cli.options import Device, Quiet, check_outputs
+from quod.cli.options import Device, Force, Quiet, check_outputs
 from quod.cli.terminal import one_line, show
 
 if TYPE_CHECKING:
@@ -84,15 +84,19 @@ def add_contributing(
         name: Name = "",
         entropy: Entropy = "",
         device: Device = "cpu",
+        force: Force = False,
         quiet: Quiet = False,
     ) -> None:
         """Contribute secrets that are forgotten at once; shows the hash to tell the world.
 
         Interrupted, it leaves nothing; begun again, it takes new secrets.
         """
-        with _followed(source, out, quiet=quiet) as timeline:
+        with _followed(source, out, force=force, quiet=quiet) as timeline:
             run = steps()[0]
-            receipt = run(source, out, name=name, text=entropy, device=device, timeline=timeline)
+            receipt = run(
+                source, out, name=name, text=entropy, device=device, timeline=timeline,
+                replace=force,
+            )  # fmt: skip
         show_receipt(receipt, out, quiet)
 
     @app.command()
@@ -103,21 +107,24 @@ def add_contributing(
         exponent: Exponent,
         name: Name = "",
         device: Device = "cpu",
+        force: Force = False,
         quiet: Quiet = False,
     ) -> None:
         """Contribute what follows from a value that nobody could know before."""
         from quod.ceremony.beacon import Beacon
 
         own = Beacon.from_hex(value, exponent)
-        with _followed(source, out, quiet=quiet) as timeline:
+        with _followed(source, out, force=force, quiet=quiet) as timeline:
             run = steps()[1]
-            receipt = run(source, out, own, name=name, device=device, timeline=timeline)
+            receipt = run(
+                source, out, own, name=name, device=device, timeline=timeline, replace=force
+            )
         show_receipt(receipt, out, quiet)
 
 
 @contextmanager
-def _followed(source: Path, out: Path, *, quiet: bool) -> Iterator[Timeline]:
-    check_outputs([out], [source])
+def _followed(source: Path, out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
+    check_outputs([out], [source], exclusive=[] if force else [out])
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:

@@ -17,7 +17,7 @@ from quod.cli.contributing import (
     in_words,
     show_contributions,
 )
-from quod.cli.options import AsJson, Device, Quiet, Resume, check_outputs
+from quod.cli.options import AsJson, Device, Force, Quiet, Resume, check_outputs
 from quod.cli.terminal import note, show, show_beside, show_json
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ def new(
     power: Annotated[int, typer.Argument(metavar="POWER", help="2**POWER is the largest domain.")],
     out: Target,
     resume: Resume = True,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Begin a ceremony: write powers of 1, and show the hash that the first contributor signs."""
-    check_outputs([out], [])
+    check_outputs([out], [], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
 
     expect(out)
@@ -61,7 +62,7 @@ def new(
         name = curve if known is None else known.name
         challenge = new_powers(
             curve_named(name).name, power, out, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet),
+            report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
     show_beside(out, f"First challenge: {in_words(challenge)}")
     note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
@@ -74,11 +75,12 @@ def prepare(
     ],
     device: Device = "cpu",
     resume: Resume = True,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Add what the second phase takes: the powers in Lagrange bases of all domains."""
     ptau, out = _two_files(files)
-    check_outputs([out], [ptau])
+    check_outputs([out], [ptau], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
 
     expect(out)
@@ -88,7 +90,7 @@ def prepare(
     with followed_timeline(quiet=quiet) as timeline:
         run(
             ptau, out, device=device, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet),
+            report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
     note(f"Wrote {out}.", quiet=quiet)
 
@@ -100,6 +102,7 @@ def truncate(
         list[int] | None,
         typer.Option("--power", metavar="POWER", help="Only this one; may be repeated."),
     ] = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the smaller powers to files of their own, beside PTAU: a_01.ptau of a.ptau ..."""
@@ -112,10 +115,11 @@ def truncate(
     wanted = [check_smaller_power(file, power) for power in powers or range(1, file.power)]
     stem = ptau.name.removesuffix(".ptau")
     targets = {power: ptau.with_name(f"{stem}_{power:02d}.ptau") for power in wanted}
-    check_outputs(list(targets.values()), [ptau])
+    outputs = list(targets.values())
+    check_outputs(outputs, [ptau], exclusive=[] if force else outputs)
     with followed_timeline(quiet=quiet) as timeline:
         for power, target in targets.items():
-            run(ptau, target, power, timeline=timeline)
+            run(ptau, target, power, timeline=timeline, replace=force)
     for target in targets.values():
         show(str(target))
 
@@ -124,15 +128,16 @@ def truncate(
 def challenge(
     ptau: Source,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the challenge goes.")],
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the challenge that other programs contribute to."""
-    check_outputs([out], [ptau])
+    check_outputs([out], [ptau], exclusive=[] if force else [out])
     from quod.ceremony.exchange import export_challenge
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        digest = export_challenge(ptau, out, timeline=timeline)
+        digest = export_challenge(ptau, out, timeline=timeline, replace=force)
     show_beside(out, f"Challenge: {in_words(digest)}")
 
 
@@ -143,15 +148,18 @@ def response(
     out: Target,
     name: Name = "",
     device: Device = "cpu",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Add the contribution that another program made of a challenge."""
-    check_outputs([out], [ptau, file])
+    check_outputs([out], [ptau, file], exclusive=[] if force else [out])
     from quod.ceremony.exchange import import_response
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        receipt = import_response(ptau, file, out, name=name, device=device, timeline=timeline)
+        receipt = import_response(
+            ptau, file, out, name=name, device=device, timeline=timeline, replace=force
+        )
     _show_receipt(receipt, out, quiet)
 
 

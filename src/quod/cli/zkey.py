@@ -21,6 +21,7 @@ from quod.cli.contributing import (
 from quod.cli.options import (
     AsJson,
     Device,
+    Force,
     InsecureTestKey,
     Quiet,
     Resume,
@@ -127,15 +128,18 @@ def import_bellman(
     out: Target,
     name: Name = "",
     device: Device = "cpu",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a key of MPC parameters that were exported from ZKEY and contributed to."""
-    check_outputs([out], [zkey, parameters])
+    check_outputs([out], [zkey, parameters], exclusive=[] if force else [out])
     from quod.cli.progress import followed_timeline
     from quod.groth16.ceremony import import_bellman as run
 
     with followed_timeline(quiet=quiet) as timeline:
-        receipt = run(zkey, parameters, out, name=name, device=device, timeline=timeline)
+        receipt = run(
+            zkey, parameters, out, name=name, device=device, timeline=timeline, replace=force
+        )
     _show_receipt(receipt, out, quiet)
 
 
@@ -161,15 +165,16 @@ def bellman(
     zkey: _Zkey,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the MPC parameters go.")],
     device: Device = "cpu",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a key for bellman's tools to contribute to, as `snarkjs` does: MPC parameters."""
-    check_outputs([out], [zkey])
+    check_outputs([out], [zkey], exclusive=[] if force else [out])
     from quod.cli.progress import followed_timeline
     from quod.groth16.ceremony import export_bellman
 
     with followed_timeline(quiet=quiet) as timeline:
-        export_bellman(zkey, out, device=device, timeline=timeline)
+        export_bellman(zkey, out, device=device, timeline=timeline, replace=force)
     note(f"Wrote {out}.", quiet=quiet)
 
 

@@ -268,7 +268,7 @@ def test_a_file_whose_powers_come_last(
     assert new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "c.zkey").hex() == HASHES["bn254"]
     monkeypatch.setattr(circuit_hash, "CHUNK", 16)
     with pytest.raises(InputError, match="ends after section 2"):
-        new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "c.zkey")
+        new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "d.zkey")
 
 
 def test_a_power_that_is_what_lies_behind_the_powers(

@@ -54,12 +54,14 @@ def contribute(
     text: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> KeyReceipt:
     """Write the key `source` with a contribution of a secret that nobody learns to `target`.
 
     The secret comes from the system; `text` is mixed in. It is overwritten before this returns or
     raises, and nothing of it is written. InputError for a key that is damaged, has points outside
-    their groups or no transcript; OutputError if the result cannot be written.
+    their groups or no transcript; OutputError if the result cannot be written, and for a target
+    that exists, unless `replace` says that it may be lost.
     """
     details = Details(name)
     with no_core_dumps():
@@ -67,8 +69,9 @@ def contribute(
         with Secret.drawn(key.curve.fr, text) as secret:
             first = random_g1(key.curve)
             return key.extend(
-                resolve_device(device), target, secret, first, details, or_null(timeline)
-            )
+                resolve_device(device), target, secret, first, details, or_null(timeline),
+                replace=replace,
+            )  # fmt: skip
 
 
 def add_beacon(
@@ -79,6 +82,7 @@ def add_beacon(
     name: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> KeyReceipt:
     """As `contribute`, with a secret that follows from a public value; see `Beacon`."""
     timeline = or_null(timeline)
@@ -87,7 +91,8 @@ def add_beacon(
     key = ContributedKey(source)
     stream = beacon.followed_stream(timeline)
     secret, first = beacon_secret(key.curve, stream)
-    return key.extend(resolve_device(device), target, secret, first, details, timeline)
+    chosen = resolve_device(device)
+    return key.extend(chosen, target, secret, first, details, timeline, replace=replace)
 
 
 class ContributedKey:
@@ -109,6 +114,8 @@ class ContributedKey:
         first: G1Point,
         details: Details,
         timeline: Timeline,
+        *,
+        replace: bool,
     ) -> KeyReceipt:
         """Writes the key with one contribution more, whose public key begins with `first`."""
         zkey, curve = self.zkey, self.curve
@@ -130,7 +137,8 @@ class ContributedKey:
                     lambda: self._divided(device, name, points, inverse, timeline),
                 )
 
-            self.write(target, deltas, divided(8, "c"), divided(9, "h"), after)
+            c, h = divided(8, "c"), divided(9, "h")
+            self.write(target, deltas, c, h, after, replace=replace)
         return KeyReceipt(
             len(after.contributions), after.circuit_hash, added.hash(curve)
         )  # fmt: skip
@@ -142,6 +150,8 @@ class ContributedKey:
         c: PlannedSection,
         h: PlannedSection,
         after: Ceremony,
+        *,
+        replace: bool,
     ) -> None:
         """Writes the key with other deltas, in G1 and G2, points and contributions."""
         sections = [
@@ -157,7 +167,7 @@ class ContributedKey:
             write_planned(file, KIND, VERSION, sections)
             self.zkey.check_unchanged()
 
-        write_atomically(target, write)
+        write_atomically(target, write, replace=replace)
 
     def plain(self, degree: int) -> Point:
         """Its delta in G1 or G2."""

@@ -53,13 +53,18 @@ NAMES = {"l": "c"}
 
 
 def export_bellman(
-    source: Path, target: Path, *, device: DeviceChoice = "cpu", timeline: Timeline | None = None
+    source: Path,
+    target: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> None:
     """Writes the key `source` as MPC parameters to `target`, as ``snarkjs zkey export bellman``.
 
     InputError for a key that is damaged, has points outside their groups or no transcript;
     DeviceError where the device has too little memory for the transform of h; OutputError if the
-    file cannot be written.
+    file cannot be written, and for a target that exists, unless `replace` says that it may be lost.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file = Iden3File.open(source, KIND, VERSION)
@@ -96,7 +101,7 @@ def export_bellman(
             output.write(one.public_bytes(curve))
         zkey.check_unchanged()
 
-    write_atomically(target, write)
+    write_atomically(target, write, replace=replace)
 
 
 def quotient_powers(device: AnyDevice, zkey: Zkey) -> Iterator[Words]:

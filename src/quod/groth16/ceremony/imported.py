@@ -42,13 +42,15 @@ def import_bellman(
     name: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> KeyReceipt:
     """Writes the key `source` with what was contributed to it as MPC parameters to `target`.
 
     `name` is the last contributor's. h and l are taken if they are those of `source` divided by
     what was contributed, by random sums. MismatchError for parameters of another key,
     VerificationError for a contribution that does not follow, InputError for files that are damaged
-    or have points outside their groups, and where nobody contributed.
+    or have points outside their groups, and where nobody contributed, OutputError for a target that
+    exists, unless `replace` says that it may be lost.
     """
     timeline, opened, details = or_null(timeline), resolve_device(device), Details(name)
     key = ContributedKey(source)
@@ -60,7 +62,8 @@ def import_bellman(
     with timeline.stage("h"):
         powers = given.divided(opened, "h", quotient_powers(opened, key.zkey), deltas[1])
         h = quotient_points(opened, key.zkey, powers)
-    key.write(target, deltas, PlannedSection.of(8, private), PlannedSection.of(9, h), after)
+    sections = PlannedSection.of(8, private), PlannedSection.of(9, h)
+    key.write(target, deltas, *sections, after, replace=replace)
     last = after.contributions[-1]
     return KeyReceipt(len(after.contributions), after.circuit_hash, last.hash(key.curve))
 
