@@ -121,7 +121,9 @@ def test_infinity_is_not_contributed_to(section: int, tmp_path: Path) -> None:
     if section != 6:
         calls.append(prepare)
     for call in calls:
-        with pytest.raises(InputError, match=f"point {place} of .* is infinity") as refused:
+        with pytest.raises(
+            InputError, match=f"point {place} of .* is the point at infinity"
+        ) as refused:
             call(path, tmp_path / "y.ptau")
         assert refused.value.section is not None
         assert refused.value.section.startswith(f"{section} (")

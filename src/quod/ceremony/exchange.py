@@ -127,7 +127,7 @@ def import_response(
         group, size, start = section.group(curve), sizes[section.degree], reader.offset
         raw = reader.take((last - first) * size, section.name)
         points, bad = decompressed(opened, group, raw)
-        bad = bad or first_bad_point(opened, group, points, subgroup=True)
+        bad = bad or first_bad_point(opened, group, points, subgroup=True, infinity=False)
         if bad is not None:
             reader.fail(f"point {first + bad[0]} of {section.name} {bad[1]}",
                         start + bad[0] * size)  # fmt: skip

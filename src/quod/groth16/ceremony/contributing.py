@@ -27,6 +27,7 @@ from quod.formats.iden3_stream import PlannedSection, write_planned
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.formats.zkey import KIND, VERSION, Zkey
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.frozen import frozen
 from quod.groth16.ceremony.contribution import (
     Ceremony,
@@ -101,7 +102,7 @@ class ContributedKey:
     def __init__(self, source: Path) -> None:
         self.file = Iden3File.open(source, KIND, VERSION)
         self.zkey = Zkey.of(self.file)
-        self.zkey.check_points_below_modulus()
+        self.zkey.check_points()
         self.curve = CURVES[self.zkey.curve]
         self.ceremony = Ceremony.read(self.file, self.curve)
         check_deltas(self.zkey)
@@ -199,6 +200,8 @@ class ContributedKey:
 
     def _check(self, device: AnyDevice, name: str, points: Words, first: int) -> None:
         # A point of small order would come back with what the secret is modulo that order.
-        bad = first_bad_point(device, group_of(self.curve, 1), points, subgroup=True)
+        bad = first_bad_point(
+            device, group_of(self.curve, 1), points, subgroup=True, infinity=name in MAY_BE_INFINITE
+        )
         if bad is not None:
             self.zkey.refuse(name, first + bad[0], bad[1])

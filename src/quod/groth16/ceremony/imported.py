@@ -25,6 +25,7 @@ from quod.formats.bellman import LISTS, VERIFYING_KEY
 from quod.formats.iden3 import SectionReader
 from quod.formats.iden3_stream import PlannedSection
 from quod.formats.source import Path, map_file
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.groth16.ceremony.contributing import ContributedKey, KeyReceipt
 from quod.groth16.ceremony.contribution import Ceremony, KeyContribution
 from quod.groth16.ceremony.exchange import NAMES, quotient_points, quotient_powers
@@ -144,7 +145,8 @@ class _Parameters:
         """The points of a part, which are those that come in parts of `before`, divided."""
         curve = self._key.curve
         group, made = group_of(curve, 1), self._points(name, 1)
-        bad = first_bad_point(device, group, made, subgroup=True)
+        infinity = NAMES.get(name, name) in MAY_BE_INFINITE
+        bad = first_bad_point(device, group, made, subgroup=True, infinity=infinity)
         if bad is not None:
             self._refuse(name, f"point {bad[0]} {bad[1]}", bad[0] * made[0].nbytes)
         law, at = affine_group(group), 0

@@ -33,6 +33,7 @@ from quod.formats.iden3 import Iden3File, as_bytes
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
 from quod.formats.zkey import KIND, VERSION, Zkey
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.frozen import frozen
 from quod.groth16.ceremony.contribution import (
     Ceremony,
@@ -157,7 +158,7 @@ class _Checked:
         self._device, self._timeline = device, timeline
         self.file = Iden3File.open(path, KIND, VERSION)
         self._zkey = Zkey.of(self.file)
-        self._zkey.check_points_below_modulus()
+        self._zkey.check_points()
         self._curve: PairingCurve = CURVES[self._zkey.curve]
         self._ceremony = Ceremony.read(self.file, self._curve)
         self._hashes: list[bytes] = []
@@ -224,7 +225,7 @@ class _Checked:
             self._refuse("delta_g2 is not of the same delta as delta_g1")
 
     def check_points(self, parts: VerifiedParts) -> None:
-        """InputError for a point of c or h that is not in its group.
+        """InputError for a point of c or h that is not in its group, and for one of h at infinity.
 
         The others are compared with those of a key that is known.
         """
@@ -234,13 +235,15 @@ class _Checked:
             with self._timeline.stage(f"points of {name}") as stage:
                 for begin, end in blocks(group, len(points)):
                     look = partial(self._check_block, name, points, begin, end, stage)
-                    parts.once(f"points in {group.name}", look, points[begin:end])
+                    parts.once(f"points of {name} in {group.name}", look, points[begin:end])
 
     def _check_block(self, name: str, points: Words, begin: int, end: int, stage: Stage) -> None:
         group = group_of(self._curve, 1)
         for first, last in windows(group, end - begin):
             own = np.array(points[begin + first : begin + last])
-            bad = first_bad_point(self._device, group, own, subgroup=True)
+            bad = first_bad_point(
+                self._device, group, own, subgroup=True, infinity=name in MAY_BE_INFINITE
+            )
             if bad is not None:
                 self._zkey.refuse(name, begin + first + bad[0], bad[1])
             stage.progress(begin + last, len(points))
