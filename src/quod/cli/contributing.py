@@ -34,6 +34,15 @@ Exponent = Annotated[
 ]
 
 
+MaxHashes = Annotated[
+    int,
+    typer.Option(
+        "--max-hashes", metavar="EXPONENT", min=0, max=80,
+        help="Compute 2**EXPONENT hashes at most for beacons and the first challenge.",
+    ),
+]  # fmt: skip
+
+
 class Contribution(Protocol):
     """What verifiers of both phases give of one, beside its hash."""
 
@@ -47,10 +56,16 @@ def in_words(digest: bytes) -> str:
 
 
 def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
-    """Who contributed, a line each, with the hash."""
+    """Show who contributed, a line each, with the hash, and that names are not authenticated."""
     for number, (one, digest) in enumerate(found, start=1):
         # A name is a stranger's: it must not begin a line that looks like one of ours.
         show(one_line(f"{number} {one.details.described}: {in_words(digest)}"))
+    show("Names are not authenticated: no hash covers them, anybody may have changed them.")
+
+
+def counted_contributions(found: Sequence[object]) -> str:
+    """How many contributions there are, in words."""
+    return f"{len(found)} contribution{'s' * (len(found) != 1)}"
 
 
 def contributions_json(
@@ -60,6 +75,7 @@ def contributions_json(
     return [
         {
             "name": one.details.name,
+            "name_authenticated": False,
             "beacon": one.details.beacon is not None,
             digest_name: digest.hex(),
         }

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quod.cli.contributing import (
+    MaxHashes,
     Name,
     Target,
     add_contributing,
     contributions_json,
+    counted_contributions,
     in_words,
     show_contributions,
 )
@@ -168,6 +170,7 @@ def verify(
     ptau: Source,
     device: Device = "cpu",
     resume: Resume = True,
+    max_hashes: MaxHashes = 28,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -177,8 +180,9 @@ def verify(
 
     with followed_timeline(quiet=quiet) as timeline:
         found = run(
-            ptau, device=device, timeline=timeline, resume=resume, report=partial(note, quiet=quiet)
-        )
+            ptau, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
+        )  # fmt: skip
     if as_json:
         show_json(
             {
@@ -190,7 +194,15 @@ def verify(
         )
         return
     show_contributions(found.contributions)
-    show(f"OK: 2**{found.power} powers of {found.curve}, {len(found.contributions)} contributions.")
+    is_whole = found.power == found.ceremony_power
+    if len(found.contributions) > is_whole:
+        which = "but the last one " if is_whole else ""
+        show(
+            f"All hashes {which}are what the file states, their points are gone: compare each with "
+            "what its contributor published."
+        )
+    count = counted_contributions(found.contributions)
+    show(f"OK: 2**{found.power} powers of {found.curve}, {count}.")
 
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:

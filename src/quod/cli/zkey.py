@@ -11,10 +11,12 @@ import typer
 
 from quod.cli import groth16
 from quod.cli.contributing import (
+    MaxHashes,
     Name,
     Target,
     add_contributing,
     contributions_json,
+    counted_contributions,
     in_words,
     show_contributions,
 )
@@ -61,6 +63,7 @@ def verify(
     ],
     device: Device = "cpu",
     resume: Resume = True,
+    max_hashes: MaxHashes = 28,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -79,7 +82,7 @@ def verify(
     with followed_timeline(quiet=quiet) as timeline:
         found = run(
             first, ptau, zkey, device=device, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet),
+            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
         )  # fmt: skip
     if as_json:
         show_json(
@@ -92,7 +95,7 @@ def verify(
         return
     show(f"Circuit hash: {in_words(found.circuit_hash)}")
     show_contributions(found.contributions)
-    show(f"OK: {len(found.contributions)} contributions.")
+    show(f"OK: {counted_contributions(found.contributions)}.")
 
 
 def _steps() -> tuple[Callable[..., KeyReceipt], Callable[..., KeyReceipt]]:

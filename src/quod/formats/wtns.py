@@ -98,8 +98,8 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     bad = first_at_or_above(values, fr)
     if bad is not None:
         raise InputError(f"value {bad} is not below the prime of {curve}")
-    sections = [(1, _header(fr, len(values))), (2, [values])]
-    write_iden3(path, KIND, VERSION, sections, private=True)
+    header = _header(fr, len(values))
+    write_iden3(path, KIND, VERSION, [(1, header), (2, [values])], private=True)
 
 
 def wtns_head(curve: str, count: int) -> bytes:

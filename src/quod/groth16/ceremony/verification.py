@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from quod.ceremony.hash_limit import MOST_HASHES, check_hashes
 from quod.ceremony.public_key import group_of
 from quod.ceremony.ratio import random_sums, same_ratio
 from quod.ceremony.verified_parts import VerifiedParts
@@ -42,7 +43,7 @@ from quod.groth16.ceremony.contribution import (
 )
 from quod.groth16.ceremony.initial_key import NewKey, open_inputs
 from quod.groth16.ceremony.kept_points import KeptInKey
-from quod.groth16.ceremony.quotient_points import quotient_sums
+from quod.groth16.ceremony.quotient_points import check_powers, quotient_sums
 
 # What no contribution touches, by section.
 _KEPT = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
@@ -68,22 +69,25 @@ def verify_from_r1cs(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    max_hashes: int = MOST_HASHES,
 ) -> VerifiedKey:
     """Check a key against its circuit and prepared powers of tau.
 
     With `resume` it does not look again at what an interrupted run has found good, of which the
-    user's cache tells, and `report` gets a line that says so.
+    user's cache tells, and `report` gets a line that says so. Names of contributors are bound by no
+    hash: anybody may have changed them.
 
     Whether the powers are any good is for `quod.ceremony.verify`. VerificationError, with the
     number of the contribution and what differs, for a key that does not follow; InputError for
-    files that are damaged or have points outside their groups; MismatchError for another curve.
+    files that are damaged or have points outside their groups, and for beacons that take more than
+    `max_hashes` hashes; MismatchError for another curve.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     system, powers = open_inputs(r1cs, ptau)
     checked = _Checked(zkey, opened, timeline)
     checked.check_curve(system.curve, system.path)
     checked.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
-    checked.check_contributions()
+    checked.check_contributions(max_hashes)
     with checked.in_parts(powers.ptau.file, system.file, resume=resume, report=report) as parts:
         checked.check_points(parts)
         with timeline.stage("check powers"):
@@ -112,6 +116,7 @@ def verify_from_init(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    max_hashes: int = MOST_HASHES,
 ) -> VerifiedKey:
     """Check a key against the one before its first contribution, and the powers of tau of both.
 
@@ -128,7 +133,8 @@ def verify_from_init(
     ceremony = Ceremony.read(file, CURVES[first.curve])
     if ceremony.contributions:
         raise InputError("was contributed to; take the key before the first one", path=first.path)
-    checked.check_contributions()
+    check_powers(first, powers)
+    checked.check_contributions(max_hashes)
     with checked.in_parts(powers.file, file, resume=resume, report=report) as parts:
         checked.check_points(parts)
         checked.check_header(_section(file, 2).tobytes())
@@ -201,9 +207,14 @@ class _Checked:
                 f"a domain of {own[2]}, not {wires}, {public} and {domain_size}"
             )
 
-    def check_contributions(self) -> None:
-        """VerificationError for a contribution that does not follow, and for the deltas."""
+    def check_contributions(self, max_hashes: int) -> None:
+        """VerificationError for a contribution that does not follow, and for the deltas.
+
+        InputError for beacons that take more hashes than allowed.
+        """
         curve, zkey = self._curve, self._zkey
+        details = [one.details for one in self._ceremony.contributions]
+        check_hashes(self.file.path, details, max_hashes)
         check_deltas(zkey)
         before: G1Point = curve.g1.generator
         digests = self._ceremony.digests()
