@@ -66,7 +66,7 @@ def test_the_witness_says_what_the_readme_says(maker: dict[str, Any]) -> None:
 
 def test_the_witness_fits_the_key() -> None:
     zkey = Zkey.open(EXAMPLE / "circuit.zkey")
-    zkey.check_points_below_modulus()
+    zkey.check_points()
     assert len(witness_values(EXAMPLE / "witness.wtns")) == zkey.variables
     assert zkey.public == read_verification_key(EXAMPLE / "verification_key.json").public == 3
 

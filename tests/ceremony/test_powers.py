@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -212,12 +213,12 @@ def test_a_secret_of_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(
             Secret, "drawn", classmethod(lambda cls, *_, n=number: Secret.of_public(fr, n))
         )
-        contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")
+        contribute(tmp_path / "0.ptau", tmp_path / "1.ptau", replace=True)
         with pytest.raises(VerificationError, match=message):
             verify(tmp_path / "1.ptau")
     root = pow(5, (fr.value - 1) >> 2, fr.value)
     monkeypatch.setattr(Secret, "drawn", classmethod(lambda cls, *_: Secret.of_public(fr, root)))
-    contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")
+    contribute(tmp_path / "0.ptau", tmp_path / "1.ptau", replace=True)
     with pytest.raises(VerificationError, match=r"tau\*\*\(2\*\*2\) is 1"):
         verify(tmp_path / "1.ptau")
 
@@ -345,9 +346,13 @@ def test_the_commands(
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "1 contribution a: " + said.splitlines()[0].removeprefix("Contribution 1: ")
     assert shown[1].startswith("2 beacon without a name: ")
-    assert shown[2] == "OK: 2**2 powers of bn254, 2 contributions."
+    assert shown[2].startswith("Names are not authenticated")
+    assert shown[3].startswith("All hashes but the last one are what the file states")
+    assert shown[4] == "OK: 2**2 powers of bn254, 2 contributions."
     assert entry.run([*start, "verify", "2.ptau", "--json"]) == 0
-    assert '"beacon": true' in capsys.readouterr().out
+    found = json.loads(capsys.readouterr().out)["contributions"]
+    assert [one["beacon"] for one in found] == [False, True]
+    assert [one["name_authenticated"] for one in found] == [False, False]
     for words, code in (
         (["new", "bn254", "29", "x.ptau"], 3),
         (["new", "curve25519", "3", "x.ptau"], 3),

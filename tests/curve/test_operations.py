@@ -12,10 +12,11 @@ import pytest
 
 from quod.curve import operations
 from quod.curve.affine import g1_group, g2_group, phi, psi
-from quod.curve.array import Point, from_points, to_points
+from quod.curve.array import Point, from_points, infinite_points, to_points
 from quod.curve.groups import GROUPS, PairingGroup
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
+from quod.field.array import Words
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
 
 ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
@@ -180,7 +181,7 @@ def test_membership(device: CpuDevice, group: PairingGroup) -> None:
 @ALL
 def test_points_off_the_curve(device: CpuDevice, group: PairingGroup) -> None:
     good = from_points(group, [group.parameters.generator] * 9)
-    assert operations.first_bad_point(device, group, good, subgroup=True) is None
+    assert operations.first_bad_point(device, group, good, subgroup=True, infinity=True) is None
     flat = good.reshape(9, -1)
     assert flat.base is good or flat.base is good.base
     p = group.coordinates.value
@@ -192,7 +193,7 @@ def test_points_off_the_curve(device: CpuDevice, group: PairingGroup) -> None:
         i not in (3, 5, 7) for i in range(9)
     ]  # fmt: skip
     expected = (3, "is not on the curve")
-    assert operations.first_bad_point(device, group, good, subgroup=True) == expected
+    assert operations.first_bad_point(device, group, good, subgroup=True, infinity=True) == expected
     # The same point with p added to a coordinate: not canonical.
     again = from_points(group, [group.parameters.generator] * 3)
     spare = (1 << 32 * group.coordinates.words) // p
@@ -217,12 +218,32 @@ def test_infinity(device: CpuDevice, group: PairingGroup) -> None:
     assert operations.is_finite(device, group, array[:0]).tolist() == []
 
 
+@ALL
+def test_infinity_is_refused_where_it_is_not_allowed(
+    device: CpuDevice, group: PairingGroup
+) -> None:
+    generator = group.parameters.generator
+    array = from_points(group, [generator, generator, None, generator, None])
+    # A first word of 0 makes no point infinite.
+    array.reshape(5, -1)[1, 0] = 0
+
+    def bad(points: Words, *, infinity: bool) -> tuple[int, str] | None:
+        return operations.first_bad_point(device, group, points, subgroup=False, infinity=infinity)
+
+    assert infinite_points(array).tolist() == [2, 4]
+    assert infinite_points(array[:0]).tolist() == []
+    assert bad(array, infinity=False) == (1, "is not on the curve")
+    assert bad(array[2:], infinity=True) is None
+    assert bad(array[2:], infinity=False) == (0, "is the point at infinity")
+    assert bad(array[3:], infinity=False) == (1, "is the point at infinity")
+
+
 def test_a_point_outside_the_subgroup_is_named(device: CpuDevice) -> None:
     group = GROUPS["bls12_381.g1"]
     given = from_points(group, [group.parameters.generator, None, lifted(group, 1)[0]])
-    found = operations.first_bad_point(device, group, given, subgroup=True)
+    found = operations.first_bad_point(device, group, given, subgroup=True, infinity=True)
     assert found == (2, "is not in the subgroup of prime order")
-    assert operations.first_bad_point(device, group, given, subgroup=False) is None
+    assert operations.first_bad_point(device, group, given, subgroup=False, infinity=True) is None
 
 
 # --- what is refused
@@ -260,7 +281,7 @@ def test_nothing(device: CpuDevice) -> None:
         ):
             assert found.shape == (0, *group.shape)
         assert operations.is_on_curve(device, group, none).shape == (0,)
-        assert operations.first_bad_point(device, group, none, subgroup=True) is None
+        assert operations.first_bad_point(device, group, none, subgroup=True, infinity=True) is None
 
 
 # --- conversions

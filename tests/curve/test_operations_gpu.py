@@ -35,7 +35,7 @@ def test_points(gpu_device: AnyDevice, name: str) -> None:
     assert finite.tolist() == [p is not None for p in samples(group)]
     assert operations.is_on_curve(gpu_device, group, own).all()
     own[-1, 0, 0] ^= 1
-    assert operations.first_bad_point(gpu_device, group, own, subgroup=False) == (
+    assert operations.first_bad_point(gpu_device, group, own, subgroup=False, infinity=True) == (
         len(own) - 1, "is not on the curve",
     )  # fmt: skip
 

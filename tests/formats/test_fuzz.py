@@ -31,7 +31,7 @@ EDGES = [0, 1, 2, 3, 0x7F, 0x80, 0xFF, 2**16, 2**31 - 1, 2**31, 2**32 - 8, 2**32
 
 def open_zkey(path: Path) -> None:
     key = Zkey.open(path)
-    key.check_points_below_modulus()
+    key.check_points()
 
 
 def open_r1cs(path: Path) -> None:

@@ -49,6 +49,63 @@ def test_a_private_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o600, 0o666]
 
 
+def test_a_private_file_does_not_keep_the_mode_of_the_one_before(tmp_path: Path) -> None:
+    target = tmp_path / "secret"
+    target.write_bytes(b"old")
+    target.chmod(0o644)
+    write_atomically(target, b"new", private=True)
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def _without_links(*_: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_exists_is_kept(
+    has_links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_links:
+        monkeypatch.setattr(os, "link", _without_links)
+    target = tmp_path / "out"
+    write_atomically(target, b"first", replace=False)
+    ran: list[BinaryIO] = []
+    with pytest.raises(OutputError, match=r"exists already.*--force") as error:
+        write_atomically(target, ran.append, replace=False)
+    assert (error.value.exit_code, ran) == (5, [])
+    assert str(target) in str(error.value)
+    assert target.read_bytes() == b"first"
+    write_atomically(target, b"second")
+    assert target.read_bytes() == b"second"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_appears_meanwhile_is_kept(
+    has_links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_links:
+        monkeypatch.setattr(os, "link", _without_links)
+    target, other = tmp_path / "out", tmp_path / "other"
+
+    def write(file: BinaryIO) -> None:
+        file.write(b"ours")
+        target.write_bytes(b"theirs")
+
+    with pytest.raises(OutputError, match="exists already"):
+        write_all_atomically({other: b"other", target: write}, exclusive=[target])
+    assert target.read_bytes() == b"theirs"
+    # Nothing of what belongs to it was put in place.
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_descriptor_is_written_to_though_its_file_exists(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w+b") as file:
+        write_atomically(f"/dev/fd/{file.fileno()}", b"x", replace=False)
+    assert (tmp_path / "out").read_bytes() == b"x"
+
+
 def test_follows_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder" / "real")

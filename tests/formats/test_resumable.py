@@ -29,7 +29,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _run(
     path: Path, *, stop: int = 9, error: BaseException | None = None, identity: str = "a",
-    resume: bool = True, check: Callable[[], None] = lambda: None,
+    resume: bool = True, check: Callable[[], None] = lambda: None, replace: bool = True,
 ) -> tuple[list[int], list[str]]:  # fmt: skip
     """Writes parts; which were made, and what was said."""
     made: list[int] = []
@@ -51,7 +51,7 @@ def _run(
 
     inputs = Inputs(lambda: identity, check)
     try:
-        write_resumably(path, inputs, write, resume=resume, report=said.append)
+        write_resumably(path, inputs, write, resume=resume, report=said.append, replace=replace)
     except BaseException as raised:
         if error is None or error not in (raised, raised.__cause__):
             raise
@@ -114,6 +114,32 @@ def test_other_inputs_begin_anew(tmp_path: Path) -> None:
     _run(path, stop=3, error=KeyboardInterrupt())
     assert _run(path, resume=False) == ([0, 1, 2, 3], [])
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
+    """From the start, and if it appears while parts are made, which stay for `replace`."""
+    path, appeared = tmp_path / "out", []
+    path.write_bytes(b"theirs")
+    with pytest.raises(OutputError, match="exists already"):
+        _run(path, replace=False)
+    assert (os.listdir(tmp_path), path.read_bytes()) == (["out"], b"theirs")
+    path.unlink()
+
+    def check() -> None:
+        if not appeared:
+            path.write_bytes(b"theirs")
+        appeared.append(0)
+
+    with pytest.raises(OutputError, match="exists already"):
+        _run(path, check=check, replace=False)
+    assert path.read_bytes() == b"theirs"
+    made, said = _run(path)
+    assert made == []
+    assert said == [f"{path}: going on after an interruption; 4 parts are there"]
+    assert (os.listdir(tmp_path), path.read_bytes()) == (["out"], WHOLE)
+    path.unlink()
+    _run(path, replace=False)
+    assert path.read_bytes() == WHOLE
 
 
 def test_damaged_parts_are_made_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from quod.curve.named import CURVES
 from quod.errors import InputError
@@ -63,7 +65,7 @@ def check_set(folder: Path, proof: str) -> None:
     assert read_proof(folder / proof).curve == key.curve
     assert len(read_public(folder / "public.json", curve=key.curve)) == key.public
     assert 1 << key.log2_domain == key.domain_size
-    key.check_points_below_modulus()
+    key.check_points()
 
     assert affine(key, key.alpha_g1) == list(vkey.alpha_g1 or ())
     for name in ("beta_g2", "gamma_g2", "delta_g2"):
@@ -143,7 +145,7 @@ def test_shared_fixtures_round_trip(tmp_path: Path, shared_fixtures: Path) -> No
 def test_bls12_377_which_snarkjs_does_not_know(tmp_path: Path) -> None:
     key = Zkey.open(DATA / "bls12_381" / "circuit.zkey")
     fq, fr = CURVES["bls12_377"].fq, CURVES["bls12_377"].fr
-    arrays = {name: np.zeros_like(getattr(key, name)) for name in POINTS}
+    arrays = {name: np.ones_like(getattr(key, name)) for name in POINTS}
     arrays["c"][1, 0] = np.frombuffer((fq.value - 1).to_bytes(48, "little"), dtype="<u4")
     entries = np.zeros(3, dtype=coefficient_dtype(fr.words))
     entries["constraint"] = [0, 1, 7]
@@ -154,7 +156,7 @@ def test_bls12_377_which_snarkjs_does_not_know(tmp_path: Path) -> None:
     assert (found.curve, found.constraints, found.variables) == ("bls12_377", 5, 5)
     assert np.array_equal(found.c, arrays["c"])
     assert np.array_equal(found.coefficients, entries)
-    found.check_points_below_modulus()
+    found.check_points()
     first = found.circuit_hash
     arrays["c"][1, 0, 0] += 1  # q itself
     write_zkey(
@@ -163,7 +165,62 @@ def test_bls12_377_which_snarkjs_does_not_know(tmp_path: Path) -> None:
     forged = Zkey.open(tmp_path / "k")
     assert forged.circuit_hash != first
     with pytest.raises(InputError, match="point 1 of c is not below the modulus of bls12_377"):
-        forged.check_points_below_modulus()
+        forged.check_points()
+
+
+def _zeroed(data: bytes, name: str, index: int = 0) -> tuple[bytes, int]:
+    """A key with zeros in place of a point, and where that is."""
+    key = Zkey.open(DATA / "bn254" / "circuit.zkey")
+    array = getattr(key, name)
+    size = array.nbytes if name in SINGLE else array[0].nbytes
+    place = key._places[name].offset + index * size
+    return data[:place] + bytes(size) + data[place + size :], place
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_points_at_infinity_where_none_can_be(tmp_path: Path, name: str) -> None:
+    """Every wire but the last one is used by A, B or both; the first point of c is of wire 3."""
+    index = {"b_g1": 3, "b_g2": 3, "a": 1, "ic": 2, "h": 7}.get(name, 0)
+    data, place = _zeroed(BN254, name, index)
+    forged = opened(tmp_path, data)
+    with pytest.raises(InputError) as error:
+        forged.check_points()
+    which = name if name in SINGLE else f"point {index} of {name}"
+    refused(error, f"{which} is the point at infinity")
+    assert error.value.offset == place
+    assert error.value.section is not None
+
+
+def test_points_at_infinity_of_wires_that_nothing_uses(tmp_path: Path) -> None:
+    """Entries of 0, and those that cancel each other, use no wire either."""
+    key = Zkey.open(DATA / "bn254" / "circuit.zkey")
+    assert not key.b_g1[4].any()
+    key.check_points()
+    entries = np.array(key.coefficients)
+    own = np.flatnonzero((entries["matrix"] == 1) & (entries["signal"] == 3))
+    data, _ = _zeroed(BN254, "b_g1", 3)
+    data, _ = _zeroed(data, "b_g2", 3)
+    with pytest.raises(InputError, match=r"point 3 of b_g1 .* though the circuit uses its wire"):
+        opened(tmp_path, data).check_points()
+
+    def check(changed: NDArray[Any]) -> None:
+        arrays = {name: getattr(opened(tmp_path, data), name) for name in POINTS}
+        write_zkey(
+            tmp_path / "k", curve=key.curve, public=key.public, domain_size=key.domain_size,
+            coefficients=changed, **arrays,
+        )  # fmt: skip
+        Zkey.open(tmp_path / "k").check_points()
+
+    zero = entries.copy()
+    zero["value"][own] = 0
+    check(zero)
+    opposite = entries[own].copy()
+    for entry, value in zip(opposite, integers(entries["value"][own]), strict=True):
+        words = (key.fr.value - value).to_bytes(key.fr.bytes, "little")
+        entry["value"] = np.frombuffer(words, "<u4")
+    check(np.concatenate([entries, opposite]))
+    with pytest.raises(InputError, match="point 3 of b_g1"):
+        check(np.concatenate([entries, opposite[:-1], entries[:1]]))
 
 
 def header(**changes: int) -> bytes:
@@ -285,13 +342,13 @@ def test_coordinates_at_the_modulus(tmp_path: Path, name: str) -> None:
     data[last : last + 32] = FQ.value.to_bytes(32, "little")
     forged = opened(tmp_path, bytes(data))
     with pytest.raises(InputError) as error:
-        forged.check_points_below_modulus()
+        forged.check_points()
     which = name if name in SINGLE else f"point {len(array) - 1} of {name}"
     refused(error, f"a coordinate of {which} is not below the modulus of bn254")
     assert error.value.offset == last
     # One less is a coordinate like any other here.
     data[last : last + 32] = (FQ.value - 1).to_bytes(32, "little")
-    opened(tmp_path, bytes(data)).check_points_below_modulus()
+    opened(tmp_path, bytes(data)).check_points()
 
 
 def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_trivial_circuits(name: str, tmp_path: Path) -> None:
 def test_what_the_key_says_of_the_circuit(made: Make, curve: str) -> None:
     own = made(curve)
     zkey = Zkey.open(own.zkey)
-    zkey.check_points_below_modulus()
+    zkey.check_points()
     assert zkey.curve == curve
     assert zkey.public == 2
     assert zkey.variables == len(own.circuit.witness)

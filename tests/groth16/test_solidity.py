@@ -190,7 +190,7 @@ def ran(circuits: dict[str, Circuit]) -> dict[str, tuple[dict[str, Any], dict[st
                 jobs[f"{name} {how}"] = job, list(own)
     one = circuits["bls12_381"]
     old = Job(
-        source=solidity_verifier(one.key, name="Other"), contract="Other", optimizer=True,
+        source=solidity_verifier(one.key, name="__"), contract="__", optimizer=True,
         hardfork="cancun",
         calls=[call("verifyProof", data(circuit_words(one))),
                call("requireValidProof", data(circuit_words(one)))],
@@ -311,10 +311,20 @@ def test_what_no_contract_is_for() -> None:
     for name in ("", "1a", "a b", "a;", "ä", "a" * 101):
         with pytest.raises(InputError, match="a contract's name"):
             solidity_verifier(made.key, name=name)
-    for name in ("contract", "this", "uint256", "int", "bytes7", "fixed8x8", "ok", "verifyProof"):
+    for name in (
+        "_",
+        "contract",
+        "this",
+        "uint256",
+        "int",
+        "bytes7",
+        "fixed8x8",
+        "ok",
+        "verifyProof",
+    ):
         with pytest.raises(InputError, match=f"a contract cannot be called {name}, a word of"):
             solidity_verifier(made.key, name=name)
-    for name in ("Contract", "require", "uint256_", "VALID", "$"):
+    for name in ("Contract", "require", "uint256_", "VALID", "$", "__", "_a"):
         assert f"contract {name} {{" in solidity_verifier(made.key, name=name)
     many = VerifyingKey(
         "bn254", made.key.alpha_g1, made.key.beta_g2, made.key.gamma_g2, made.key.delta_g2,

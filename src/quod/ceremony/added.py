@@ -59,8 +59,13 @@ def write_contribution(
     produce: Produce,
     check: Callable[[Contribution], None],
     timeline: Timeline,
+    *,
+    replace: bool,
 ) -> Receipt:
-    """Writes all new points and contributions to `target`, unless `check` or `produce` raises."""
+    """Writes all new points and contributions to `target`, unless `check` or `produce` raises.
+
+    OutputError, before any work, for a target that exists, unless it is to be replaced.
+    """
     curve, power, host = file.curve_parameters, file.power, resolve_device("cpu")
     made: list[Receipt] = []
 
@@ -89,5 +94,5 @@ def write_contribution(
         writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, added]))
         made.append(Receipt(len(earlier) + 1, response_hash, next_challenge))
 
-    write_atomically(target, write)
+    write_atomically(target, write, replace=replace)
     return made[0]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 
+from quod.ceremony.blake2b import BLOCK
 from quod.ceremony.contribution import Contribution
+from quod.ceremony.first_challenges import FIRST_CHALLENGES
 from quod.ceremony.point_bytes import uncompressed
 from quod.ceremony.ptau_layout import SECTIONS, PointSection
 from quod.ceremony.windows import windows
@@ -21,7 +23,26 @@ Windows = Callable[[PointSection], Iterable[Words]]
 
 
 def first_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> bytes:
-    """The challenge of new powers, all of them generators."""
+    """The challenge of new powers, all of them generators: from a table, or computed."""
+    known = known_challenge(curve, power)
+    return computed_challenge(device, curve, power) if known is None else known
+
+
+def known_challenge(curve: PairingCurve, power: int) -> bytes | None:
+    """The first challenge of the table, if it has that power."""
+    table = FIRST_CHALLENGES.get(curve.name, ())
+    return bytes.fromhex(table[power - 1]) if power <= len(table) else None
+
+
+def first_challenge_blocks(curve: PairingCurve, power: int) -> int:
+    """How many blocks are hashed for `first_challenge`: none where the table has it."""
+    if known_challenge(curve, power) is not None:
+        return 0
+    return sum(section.nbytes(curve, power) for section in SECTIONS) // BLOCK
+
+
+def computed_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> bytes:
+    """The first challenge, by hashing all powers."""
     hasher = hashlib.blake2b(BLANK)
     for section in SECTIONS:
         group = section.group(curve)

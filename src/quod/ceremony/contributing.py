@@ -44,12 +44,14 @@ def contribute(
     text: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> Receipt:
     """Writes `source` with a contribution of secrets that nobody learns to `target`.
 
     Secrets come from the system; `text` is mixed in. They are overwritten before this returns or
     raises, and nothing of them is written. InputError for a file that is damaged, has points
-    outside their groups, or was cut from a larger one; OutputError if the result cannot be written.
+    outside their groups, or was cut from a larger one; OutputError if the result cannot be written,
+    and for a target that exists, unless `replace` says that it may be lost.
     """
     details = Details(name)
     with no_core_dumps(), ExitStack() as until_wiped:
@@ -59,6 +61,7 @@ def contribute(
         return _extend(
             resolve_device(device), file, target, secrets, details, or_null(timeline),
             lambda challenge: make_keys(file.curve_parameters, challenge, secrets),
+            replace=replace,
         )  # fmt: skip
 
 
@@ -70,6 +73,7 @@ def add_beacon(
     name: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> Receipt:
     """As `contribute`, with secrets that follow from a public value; see `Beacon`."""
     timeline = or_null(timeline)
@@ -81,7 +85,7 @@ def add_beacon(
     secrets = beacon_secrets(curve, stream)
     return _extend(
         resolve_device(device), file, target, secrets, details, timeline,
-        lambda challenge: make_keys(curve, challenge, secrets, stream),
+        lambda challenge: make_keys(curve, challenge, secrets, stream), replace=replace,
     )  # fmt: skip
 
 
@@ -93,6 +97,8 @@ def _extend(
     details: Details,
     timeline: Timeline,
     keys_of: Callable[[bytes], tuple[PublicKey, PublicKey, PublicKey]],
+    *,
+    replace: bool,
 ) -> Receipt:
     """Writes the file with one contribution more."""
     check_whole(file)
@@ -109,8 +115,9 @@ def _extend(
         return points, compressed(host, section.group(curve), points)
 
     return write_contribution(
-        target, file, challenge, earlier, keys, details, produce, lambda _: None, timeline
-    )
+        target, file, challenge, earlier, keys, details, produce, lambda _: None, timeline,
+        replace=replace,
+    )  # fmt: skip
 
 
 def _multiplied(

@@ -42,11 +42,14 @@ from quod.formats.source import Path, map_file
 from quod.validation import file_path
 
 
-def export_challenge(source: Path, target: Path, *, timeline: Timeline | None = None) -> bytes:
+def export_challenge(
+    source: Path, target: Path, *, timeline: Timeline | None = None, replace: bool = False
+) -> bytes:
     """Writes the challenge of a file to `target`, and gives its hash.
 
     InputError for a damaged or truncated file; VerificationError if its points are not those that
-    its last contribution hashed.
+    its last contribution hashed; OutputError for a target that exists, unless `replace` says that
+    it may be lost.
     """
     timeline, host = or_null(timeline), resolve_device("cpu")
     file = PowersOfTau.open(source)
@@ -73,7 +76,7 @@ def export_challenge(source: Path, target: Path, *, timeline: Timeline | None = 
                 f"{file.path}: its points are not those of its last contribution; get it again"
             )
 
-    write_atomically(target, write)
+    write_atomically(target, write, replace=replace)
     return expected
 
 
@@ -85,12 +88,14 @@ def import_response(
     name: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> Receipt:
     """Writes `source` with the contribution that `response` is to `target`.
 
     InputError, with section and offset, for a response of another length, and for points that are
     none or outside their groups; MismatchError for one of another challenge; VerificationError for
-    one that does not follow. Whether its points are powers, `verify` tells.
+    one that does not follow. Whether its points are powers, `verify` tells. OutputError for a
+    target that exists, unless `replace` says that it may be lost.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file, details = PowersOfTau.open(source), Details(name)
@@ -122,7 +127,7 @@ def import_response(
         group, size, start = section.group(curve), sizes[section.degree], reader.offset
         raw = reader.take((last - first) * size, section.name)
         points, bad = decompressed(opened, group, raw)
-        bad = bad or first_bad_point(opened, group, points, subgroup=True)
+        bad = bad or first_bad_point(opened, group, points, subgroup=True, infinity=False)
         if bad is not None:
             reader.fail(f"point {first + bad[0]} of {section.name} {bad[1]}",
                         start + bad[0] * size)  # fmt: skip
@@ -132,7 +137,7 @@ def import_response(
         check_contribution(path, curve, len(earlier) + 1, challenge, before, added, timeline)
 
     return write_contribution(
-        target, file, challenge, earlier, keys, details, produce, check, timeline
+        target, file, challenge, earlier, keys, details, produce, check, timeline, replace=replace
     )
 
 

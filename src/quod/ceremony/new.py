@@ -33,6 +33,7 @@ def new_powers(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    replace: bool = False,
 ) -> bytes:
     """Writes 2**power powers of 1 to `target`; gives the challenge of the first contribution.
 
@@ -40,7 +41,8 @@ def new_powers(
     tell, and `report` gets a line that says so. The challenge is computed again.
 
     InputError for an unknown curve and for more powers than its field has roots of unity,
-    OutputError if the file cannot be written.
+    OutputError if the file cannot be written, and for a target that exists, unless `replace` says
+    that it may be lost.
     """
     parameters = curve_named(curve)
     power, timeline = check_power(parameters, power), or_null(timeline)
@@ -68,5 +70,5 @@ def new_powers(
     with timeline.stage("challenge"):
         challenge = first_challenge(resolve_device("cpu"), parameters, power)
     inputs = Inputs(lambda: f"new {sources.digest()} {parameters.name} {power}")
-    write_resumably(target, inputs, write, resume=resume, report=report)
+    write_resumably(target, inputs, write, resume=resume, report=report, replace=replace)
     return challenge

@@ -47,7 +47,7 @@ def _check(
     def check_points(begin: int, end: int) -> None:
         for first, last in windows(group, end - begin):
             part = np.array(points[begin + first : begin + last])
-            bad = first_bad_point(device, group, part, subgroup=True)
+            bad = first_bad_point(device, group, part, subgroup=True, infinity=False)
             if bad is not None:
                 place = begin + first + bad[0]
                 section.fail(f"point {place} of the {one.name} {bad[1]}; prepare the file again",

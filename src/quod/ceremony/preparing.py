@@ -27,6 +27,7 @@ def prepare(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    replace: bool = False,
 ) -> None:
     """Writes `source` with its Lagrange bases to `target`, byte for byte as snarkjs has them.
 
@@ -34,7 +35,8 @@ def prepare(
     tell, and `report` gets a line that says so.
 
     InputError for a file that is damaged, is prepared already, or has points that are infinity or
-    not on the curve; DeviceError where the device has too little memory for the largest transform.
+    not on the curve; DeviceError where the device has too little memory for the largest transform;
+    OutputError for a target that exists, unless `replace` says that it may be lost.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)
@@ -77,4 +79,4 @@ def prepare(
         return f"prepare {sources.digest()} {hashlib.blake2b(file.file.data).hexdigest()}"
 
     inputs = Inputs(identity, file.file.check_unchanged)
-    write_resumably(target, inputs, write, resume=resume, report=report)
+    write_resumably(target, inputs, write, resume=resume, report=report, replace=replace)

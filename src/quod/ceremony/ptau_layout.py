@@ -75,10 +75,9 @@ class PointSection:
         that order.
         """
         points = np.array(self.points(file)[first:last])
-        bad = first_bad_point(device, self.group(file.curve_parameters), points, subgroup=subgroup)
-        finite = points.reshape(len(points), -1).any(axis=1)
-        if bad is None and not finite.all():
-            bad = int(np.argmin(finite)), "is infinity"
+        bad = first_bad_point(
+            device, self.group(file.curve_parameters), points, subgroup=subgroup, infinity=False
+        )
         if bad is not None:
             file.refuse(self.name, first + bad[0], bad[1])
         return points

@@ -31,11 +31,19 @@ def check_smaller_power(file: PowersOfTau, power: object) -> int:
     return number
 
 
-def truncate(source: Path, target: Path, power: int, *, timeline: Timeline | None = None) -> None:
+def truncate(
+    source: Path,
+    target: Path,
+    power: int,
+    *,
+    timeline: Timeline | None = None,
+    replace: bool = False,
+) -> None:
     """Writes the first 2**power powers of `source`, and of its Lagrange bases, to `target`.
 
     Contributions stay as they are, so that verifying goes on to work, contributing does not.
-    InputError for a damaged file, and unless the power is from 1 to below that of the file.
+    InputError for a damaged file, and unless the power is from 1 to below that of the file;
+    OutputError for a target that exists, unless `replace` says that it may be lost.
     """
     timeline = or_null(timeline)
     file = PowersOfTau.open(source)
@@ -57,4 +65,4 @@ def truncate(source: Path, target: Path, power: int, *, timeline: Timeline | Non
         file.file.check_unchanged()
 
     with timeline.stage(f"2**{power} powers") as stage:
-        write_atomically(target, write)
+        write_atomically(target, write, replace=replace)

@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from quod.ceremony.blake2b import Blake2b
-from quod.ceremony.challenge import challenge_after, first_challenge
+from quod.ceremony.challenge import challenge_after, first_challenge, first_challenge_blocks
 from quod.ceremony.contribution import (
     NAMES,
     Contribution,
@@ -25,9 +25,10 @@ from quod.ceremony.contribution import (
     keys_bytes,
     read_contributions,
 )
+from quod.ceremony.hash_limit import MOST_HASHES, check_hashes
 from quod.ceremony.point_bytes import compressed
 from quod.ceremony.prepared import check_prepared
-from quod.ceremony.ptau_layout import SECTIONS, PointSection, results_of
+from quod.ceremony.ptau_layout import LAGRANGE, SECTIONS, PointSection, results_of
 from quod.ceremony.random_points import hash_to_g2
 from quod.ceremony.ratio import consecutive_sums, same_ratio
 from quod.ceremony.verified_parts import VerifiedParts
@@ -46,10 +47,15 @@ from quod.frozen import frozen
 
 @frozen
 class Verified:
-    """Powers that follow from their contributions, each with the hash of its response."""
+    """Powers that follow from their contributions, each with the hash of its response.
+
+    The last hash is that of the points, if all 2**`ceremony_power` powers are there. Every other
+    one is what the file states.
+    """
 
     curve: str
     power: int
+    ceremony_power: int
     contributions: tuple[tuple[Contribution, bytes], ...]
     next_challenge: bytes
 
@@ -61,15 +67,18 @@ def verify(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    max_hashes: int = MOST_HASHES,
 ) -> Verified:
     """Checks a file from its first contribution to its last point.
 
     With `resume` it does not look again at points that an interrupted run has found good, of which
-    the user's cache tells, and `report` gets a line that says so.
+    the user's cache tells, and `report` gets a line that says so. Names of contributors are bound
+    by no hash: anybody may have changed them.
 
     VerificationError, with the number of the contribution and what differs, for one that does not
     follow, for powers that are none of one tau, and for a file nobody contributed to; InputError
-    for a file that is damaged or has points outside their groups.
+    for a file that is damaged or has points outside their groups, and for one whose beacons and
+    first challenge take more than `max_hashes` hashes.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)
@@ -79,6 +88,12 @@ def verify(
         _refuse(
             file.path, "nobody contributed to it, so everyone knows its secrets; contribute first"
         )
+    blocks_hashed = first_challenge_blocks(curve, file.ceremony_power)
+    details = [contribution.details for contribution in contributions]
+    check_hashes(file.path, details, max_hashes, blocks_hashed)
+    if file.prepared:
+        for one in LAGRANGE:
+            one.points(file)
     host = resolve_device("cpu")
     with timeline.stage("first challenge"):
         challenge = first_challenge(host, curve, file.ceremony_power)
@@ -105,7 +120,9 @@ def verify(
         if file.prepared:
             check_prepared(opened, file, timeline, parts)
     file.file.check_unchanged()
-    return Verified(curve.name, file.power, tuple(zip(contributions, responses)), challenge)
+    return Verified(
+        curve.name, file.power, file.ceremony_power, tuple(zip(contributions, responses)), challenge
+    )
 
 
 def check_contribution(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from quod.cli.options import Device, Quiet, check_outputs
+from quod.cli.options import Device, Force, Quiet, check_outputs
 from quod.cli.terminal import one_line, show
 
 if TYPE_CHECKING:
@@ -34,6 +34,15 @@ Exponent = Annotated[
 ]
 
 
+MaxHashes = Annotated[
+    int,
+    typer.Option(
+        "--max-hashes", metavar="EXPONENT", min=0, max=80,
+        help="Compute 2**EXPONENT hashes at most for beacons and the first challenge.",
+    ),
+]  # fmt: skip
+
+
 class Contribution(Protocol):
     """What verifiers of both phases give of one, beside its hash."""
 
@@ -47,10 +56,11 @@ def in_words(digest: bytes) -> str:
 
 
 def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
-    """Who contributed, a line each, with the hash."""
+    """Show who contributed, a line each, with the hash, and that names are not authenticated."""
     for number, (one, digest) in enumerate(found, start=1):
         # A name is a stranger's: it must not begin a line that looks like one of ours.
         show(one_line(f"{number} {one.details.described}: {in_words(digest)}"))
+    show("Names are not authenticated: no hash covers them, anybody may have changed them.")
 
 
 def contributions_json(
@@ -60,6 +70,7 @@ def contributions_json(
     return [
         {
             "name": one.details.name,
+            "name_authenticated": False,
             "beacon": one.details.beacon is not None,
             digest_name: digest.hex(),
         }
@@ -84,15 +95,19 @@ def add_contributing(
         name: Name = "",
         entropy: Entropy = "",
         device: Device = "cpu",
+        force: Force = False,
         quiet: Quiet = False,
     ) -> None:
         """Contribute secrets that are forgotten at once; shows the hash to tell the world.
 
         Interrupted, it leaves nothing; begun again, it takes new secrets.
         """
-        with _followed(source, out, quiet=quiet) as timeline:
+        with _followed(source, out, force=force, quiet=quiet) as timeline:
             run = steps()[0]
-            receipt = run(source, out, name=name, text=entropy, device=device, timeline=timeline)
+            receipt = run(
+                source, out, name=name, text=entropy, device=device, timeline=timeline,
+                replace=force,
+            )  # fmt: skip
         show_receipt(receipt, out, quiet)
 
     @app.command()
@@ -103,21 +118,24 @@ def add_contributing(
         exponent: Exponent,
         name: Name = "",
         device: Device = "cpu",
+        force: Force = False,
         quiet: Quiet = False,
     ) -> None:
         """Contribute what follows from a value that nobody could know before."""
         from quod.ceremony.beacon import Beacon
 
         own = Beacon.from_hex(value, exponent)
-        with _followed(source, out, quiet=quiet) as timeline:
+        with _followed(source, out, force=force, quiet=quiet) as timeline:
             run = steps()[1]
-            receipt = run(source, out, own, name=name, device=device, timeline=timeline)
+            receipt = run(
+                source, out, own, name=name, device=device, timeline=timeline, replace=force
+            )
         show_receipt(receipt, out, quiet)
 
 
 @contextmanager
-def _followed(source: Path, out: Path, *, quiet: bool) -> Iterator[Timeline]:
-    check_outputs([out], [source])
+def _followed(source: Path, out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
+    check_outputs([out], [source], exclusive=[] if force else [out])
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:

@@ -17,6 +17,7 @@ from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
     Argument,
     Device,
+    Force,
     InsecureTestKey,
     Option,
     Quiet,
@@ -216,13 +217,14 @@ def setup(
     device: Device = "cpu",
     resume: Resume = True,
     timings: Timings = False,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a key of a circuit from powers of tau, for others to contribute to.
 
     It is the file that snarkjs makes. Prints the circuit hash.
     """
-    check_outputs([zkey], [r1cs, ptau])
+    check_outputs([zkey], [r1cs, ptau], exclusive=[] if force else [zkey])
     from quod.formats.resumable import expect
 
     expect(zkey)
@@ -234,7 +236,7 @@ def setup(
     with followed_timeline(quiet=quiet) as timeline:
         found = new_key(
             r1cs, ptau, zkey, device=device, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet),
+            report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
     if timings:
         show_timings(timeline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -26,6 +26,7 @@ def typer_form(declared: Argument | Option) -> Any:
 
 Device = Annotated[str, typer_form(parameters.DEVICE)]
 AsJson = Annotated[bool, typer_form(parameters.AS_JSON)]
+Force = Annotated[bool, typer_form(parameters.FORCE)]
 InsecureTestKey = Annotated[bool, typer_form(parameters.INSECURE_TEST_KEY)]
 Quiet = Annotated[bool, typer_form(parameters.QUIET)]
 Resume = Annotated[bool, typer_form(parameters.RESUME)]
@@ -53,9 +54,11 @@ def typer_command(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def check_outputs(outputs: list[Path], inputs: list[Path]) -> None:
+def check_outputs(
+    outputs: list[Path], inputs: list[Path], *, exclusive: Collection[Path] = ()
+) -> None:
     """See `quod.cli.outputs.check_outputs`; in place of `WrongUsage`, `typer.BadParameter`."""
     try:
-        checks.check_outputs(outputs, inputs)
+        checks.check_outputs(outputs, inputs, exclusive=exclusive)
     except WrongUsage as error:
         raise typer.BadParameter(str(error)) from None

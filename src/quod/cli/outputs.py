@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,12 +11,15 @@ from quod.cli.parameters import WrongUsage
 from quod.errors import OutputError
 
 
-def check_outputs(outputs: list[Path], inputs: list[Path]) -> None:
+def check_outputs(
+    outputs: list[Path], inputs: list[Path], *, exclusive: Collection[Path] = ()
+) -> None:
     """Refuse, before any work, outputs that cannot be written or would overwrite an input.
 
-    Raises `OutputError`; for two outputs of one name, or an input's, `WrongUsage`.
+    Outputs that are `exclusive` must not exist. Raises `OutputError`; for two outputs of one name,
+    or an input's, `WrongUsage`.
     """
-    from quod.formats.output import reported
+    from quod.formats.output import exists, followed, reported
 
     seen: dict[str, Path] = {}
     for path in inputs:
@@ -31,6 +35,9 @@ def check_outputs(outputs: list[Path], inputs: list[Path]) -> None:
     for path in outputs:
         with reported(str(path)):
             _check_writable(path)
+            # A file behind a descriptor such as /dev/stdout is written to, not replaced.
+            if path in exclusive and path.is_file() and isinstance(followed(str(path)), str):
+                raise exists(str(path))
 
 
 def _replaced(path: Path) -> dict[str, Path]:

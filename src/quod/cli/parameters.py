@@ -41,6 +41,7 @@ class Option:
 
 DEVICE = Option("--device", metavar="NAME", help="Where to compute; see `quod devices`.")
 AS_JSON = Option("--json", help="Print JSON for programs.")
+FORCE = Option("--force", help="Replace a file that may be the only one of its kind.")
 INSECURE_TEST_KEY = Option(
     "--insecure-test-key", help="Take a key for which anyone can forge proofs. Only for tests."
 )
@@ -50,6 +51,7 @@ TIMINGS = Option("--timings", help="Print the stage table on standard error.")
 TRACE = Option("--trace", metavar="FILE", help="Write a Chrome trace (chrome://tracing).")
 
 Device = Annotated[str, DEVICE]
+Force = Annotated[bool, FORCE]
 InsecureTestKey = Annotated[bool, INSECURE_TEST_KEY]
 Quiet = Annotated[bool, QUIET]
 Resume = Annotated[bool, RESUME]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quod.cli.contributing import (
+    MaxHashes,
     Name,
     Target,
     add_contributing,
@@ -17,7 +18,7 @@ from quod.cli.contributing import (
     in_words,
     show_contributions,
 )
-from quod.cli.options import AsJson, Device, Quiet, Resume, check_outputs
+from quod.cli.options import AsJson, Device, Force, Quiet, Resume, check_outputs
 from quod.cli.terminal import note, show, show_beside, show_json
 from quod.wording import counted
 
@@ -46,10 +47,11 @@ def new(
     power: Annotated[int, typer.Argument(metavar="POWER", help="2**POWER is the largest domain.")],
     out: Target,
     resume: Resume = True,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Begin a ceremony: write powers of 1, and show the hash that the first contributor signs."""
-    check_outputs([out], [])
+    check_outputs([out], [], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
 
     expect(out)
@@ -62,7 +64,7 @@ def new(
         name = curve if known is None else known.name
         challenge = new_powers(
             curve_named(name).name, power, out, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet),
+            report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
     show_beside(out, f"First challenge: {in_words(challenge)}")
     note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
@@ -75,11 +77,12 @@ def prepare(
     ],
     device: Device = "cpu",
     resume: Resume = True,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Add what the second phase takes: the powers in Lagrange bases of all domains."""
     ptau, out = _two_files(files)
-    check_outputs([out], [ptau])
+    check_outputs([out], [ptau], exclusive=[] if force else [out])
     from quod.formats.resumable import expect
 
     expect(out)
@@ -89,7 +92,7 @@ def prepare(
     with followed_timeline(quiet=quiet) as timeline:
         run(
             ptau, out, device=device, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet),
+            report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
     note(f"Wrote {out}.", quiet=quiet)
 
@@ -101,6 +104,7 @@ def truncate(
         list[int] | None,
         typer.Option("--power", metavar="POWER", help="Only this one; may be repeated."),
     ] = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the smaller powers to files of their own, beside PTAU: a_01.ptau of a.ptau ..."""
@@ -113,10 +117,11 @@ def truncate(
     wanted = [check_smaller_power(file, power) for power in powers or range(1, file.power)]
     stem = ptau.name.removesuffix(".ptau")
     targets = {power: ptau.with_name(f"{stem}_{power:02d}.ptau") for power in wanted}
-    check_outputs(list(targets.values()), [ptau])
+    outputs = list(targets.values())
+    check_outputs(outputs, [ptau], exclusive=[] if force else outputs)
     with followed_timeline(quiet=quiet) as timeline:
         for power, target in targets.items():
-            run(ptau, target, power, timeline=timeline)
+            run(ptau, target, power, timeline=timeline, replace=force)
     for target in targets.values():
         show(str(target))
 
@@ -125,15 +130,16 @@ def truncate(
 def challenge(
     ptau: Source,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the challenge goes.")],
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the challenge that other programs contribute to."""
-    check_outputs([out], [ptau])
+    check_outputs([out], [ptau], exclusive=[] if force else [out])
     from quod.ceremony.exchange import export_challenge
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        digest = export_challenge(ptau, out, timeline=timeline)
+        digest = export_challenge(ptau, out, timeline=timeline, replace=force)
     show_beside(out, f"Challenge: {in_words(digest)}")
 
 
@@ -144,15 +150,18 @@ def response(
     out: Target,
     name: Name = "",
     device: Device = "cpu",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Add the contribution that another program made of a challenge."""
-    check_outputs([out], [ptau, file])
+    check_outputs([out], [ptau, file], exclusive=[] if force else [out])
     from quod.ceremony.exchange import import_response
     from quod.cli.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        receipt = import_response(ptau, file, out, name=name, device=device, timeline=timeline)
+        receipt = import_response(
+            ptau, file, out, name=name, device=device, timeline=timeline, replace=force
+        )
     _show_receipt(receipt, out, quiet)
 
 
@@ -161,6 +170,7 @@ def verify(
     ptau: Source,
     device: Device = "cpu",
     resume: Resume = True,
+    max_hashes: MaxHashes = 28,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -170,8 +180,9 @@ def verify(
 
     with followed_timeline(quiet=quiet) as timeline:
         found = run(
-            ptau, device=device, timeline=timeline, resume=resume, report=partial(note, quiet=quiet)
-        )
+            ptau, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
+        )  # fmt: skip
     if as_json:
         show_json(
             {
@@ -183,8 +194,15 @@ def verify(
         )
         return
     show_contributions(found.contributions)
-    contributions = counted(len(found.contributions), "contribution")
-    show(f"OK: 2**{found.power} powers of {found.curve}, {contributions}.")
+    is_whole = found.power == found.ceremony_power
+    if len(found.contributions) > is_whole:
+        which = "but the last one " if is_whole else ""
+        show(
+            f"All hashes {which}are what the file states, their points are gone: compare each with "
+            "what its contributor published."
+        )
+    count = counted(len(found.contributions), "contribution")
+    show(f"OK: 2**{found.power} powers of {found.curve}, {count}.")
 
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:

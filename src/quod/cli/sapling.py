@@ -11,7 +11,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.outputs import check_outputs
-from quod.cli.parameters import Argument, Device, InsecureTestKey, Option, Quiet, WrongUsage
+from quod.cli.parameters import (
+    Argument,
+    Device,
+    Force,
+    InsecureTestKey,
+    Option,
+    Quiet,
+    WrongUsage,
+)
 from quod.cli.terminal import note as say
 from quod.cli.terminal import show_valid, warn
 from quod.wording import counted
@@ -33,6 +41,7 @@ def prove_output(
         Option(metavar="FILE", help="Where esk and rcv go that NOTE does not say (JSON)."),
     ] = None,
     device: Device = "cpu",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Prove the Output of a note: cv, cmu, epk, and the proof, which is verified.
@@ -40,7 +49,9 @@ def prove_output(
     rcv, and esk for a note without rseed, come from the system unless NOTE says them; whoever
     spends needs them, so that they must go somewhere.
     """
-    check_outputs([output, *([] if secrets is None else [secrets])], [parameters, note])
+    secret_files = [] if secrets is None else [secrets]
+    exclusive = [] if force else secret_files
+    check_outputs([output, *secret_files], [parameters, note], exclusive=exclusive)
     from quod.errors import InputError
     from quod.formats import write_all_atomically
     from quod.sapling.files import output_to_json, read_note, secrets_to_json
@@ -62,7 +73,7 @@ def prove_output(
     files: dict[str | os.PathLike[str], Content] = {output: output_to_json(made).encode()}
     if secrets is not None:
         files[secrets] = secrets_to_json({"esk": esk, "rcv": rcv}).encode()
-    write_all_atomically(files, private=[] if secrets is None else [secrets])
+    write_all_atomically(files, private=secret_files, exclusive=exclusive)
     say(f"Proved in {perf_counter() - begin:.2f} s on {device} (checked): {output}", quiet=quiet)
 
 

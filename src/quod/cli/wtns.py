@@ -75,7 +75,7 @@ def calculate(
     found = calculator.calculate(given, where=os.fspath(inputs))
     # What no prover would take is not written.
     calculator.checked(found)
-    write_atomically(out, found)
+    write_atomically(out, found, private=True)
     note(
         f"Computed {counted(calculator.variables, 'value')} in "
         f"{perf_counter() - begin:.2f} s: {out}",
@@ -140,5 +140,5 @@ def json(
     from quod.formats import Witness, write_atomically
     from quod.formats.r1cs_text import witness_to_json
 
-    write_atomically(out, partial(witness_to_json, Witness.open(witness)))
+    write_atomically(out, partial(witness_to_json, Witness.open(witness)), private=True)
     note(f"Wrote {out}.", quiet=quiet)

@@ -11,6 +11,7 @@ import typer
 
 from quod.cli import groth16
 from quod.cli.contributing import (
+    MaxHashes,
     Name,
     Target,
     add_contributing,
@@ -21,6 +22,7 @@ from quod.cli.contributing import (
 from quod.cli.options import (
     AsJson,
     Device,
+    Force,
     InsecureTestKey,
     Quiet,
     Resume,
@@ -61,6 +63,7 @@ def verify(
     ],
     device: Device = "cpu",
     resume: Resume = True,
+    max_hashes: MaxHashes = 28,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -79,7 +82,7 @@ def verify(
     with followed_timeline(quiet=quiet) as timeline:
         found = run(
             first, ptau, zkey, device=device, timeline=timeline, resume=resume,
-            report=partial(note, quiet=quiet),
+            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
         )  # fmt: skip
     if as_json:
         show_json(
@@ -128,15 +131,18 @@ def import_bellman(
     out: Target,
     name: Name = "",
     device: Device = "cpu",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a key of MPC parameters that were exported from ZKEY and contributed to."""
-    check_outputs([out], [zkey, parameters])
+    check_outputs([out], [zkey, parameters], exclusive=[] if force else [out])
     from quod.cli.progress import followed_timeline
     from quod.groth16.ceremony import import_bellman as run
 
     with followed_timeline(quiet=quiet) as timeline:
-        receipt = run(zkey, parameters, out, name=name, device=device, timeline=timeline)
+        receipt = run(
+            zkey, parameters, out, name=name, device=device, timeline=timeline, replace=force
+        )
     _show_receipt(receipt, out, quiet)
 
 
@@ -162,15 +168,16 @@ def bellman(
     zkey: _Zkey,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the MPC parameters go.")],
     device: Device = "cpu",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a key for bellman's tools to contribute to, as `snarkjs` does: MPC parameters."""
-    check_outputs([out], [zkey])
+    check_outputs([out], [zkey], exclusive=[] if force else [out])
     from quod.cli.progress import followed_timeline
     from quod.groth16.ceremony import export_bellman
 
     with followed_timeline(quiet=quiet) as timeline:
-        export_bellman(zkey, out, device=device, timeline=timeline)
+        export_bellman(zkey, out, device=device, timeline=timeline, replace=force)
     note(f"Wrote {out}.", quiet=quiet)
 
 

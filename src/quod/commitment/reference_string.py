@@ -99,7 +99,7 @@ class ReferenceString:
         second = np.array(file.tau_g2[:POWERS_OF_G2])
         opened = resolve_device(device)
         for name, group, points in (("tau_g1", GROUP, powers), ("tau_g2", GROUP_2, second)):
-            bad = first_bad_point(opened, group, points, subgroup=True)
+            bad = first_bad_point(opened, group, points, subgroup=True, infinity=False)
             if bad is not None:
                 file.refuse(name, *bad)
         first, (generator, *tau_g2) = to_points(GROUP, powers[:2]), to_points(GROUP_2, second)
@@ -150,8 +150,9 @@ class ReferenceString:
             if not isinstance(given, (list, tuple)) or len(given) != count:
                 raise InputError(f"a verifier takes {count} powers of tau in {group.name}")
             if first_bad_point(
-                resolve_device("cpu"), group, from_points(group, given), subgroup=True
-            ):
+                resolve_device("cpu"), group, from_points(group, given), subgroup=True,
+                infinity=False,
+            ):  # fmt: skip
                 raise InputError(f"a power of tau is no point of {group.name}")
         generator, second, law = _CURVE.g1.generator, _CURVE.g2.generator, g1_group(_CURVE)
         if not flag("insecure", insecure) and _is_known(tau_g1[0]):

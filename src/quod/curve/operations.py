@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve import point_kernels as kernels
-from quod.curve.array import check_points_array, widened_scalars
+from quod.curve.array import check_points_array, infinite_points, widened_scalars
 from quod.curve.group import Group
 from quod.curve.membership import (
     OFF_CURVE,
@@ -159,11 +159,19 @@ def is_in_subgroup(device: AnyDevice, group: Group, points: Words) -> NDArray[np
 
 
 def first_bad_point(
-    device: AnyDevice, group: Group, points: Words, *, subgroup: bool
+    device: AnyDevice, group: Group, points: Words, *, subgroup: bool, infinity: bool
 ) -> tuple[int, str] | None:
-    """The first point off the curve or, with `subgroup`, outside the subgroup, and why; or None."""
+    """The first point that is no valid one, and why; or None.
+
+    Valid points are on the curve, with `subgroup` in the subgroup of prime order, and not infinity
+    unless `infinity` allows it. Zeros of an incomplete file are points at infinity: allow them
+    only where a correct file has some.
+    """
     found = _check(device, group, points, subgroup=subgroup)
     bad = np.flatnonzero(found)
+    infinite = () if infinity else infinite_points(points)
+    if len(infinite) and (not len(bad) or infinite[0] < bad[0]):
+        return int(infinite[0]), "is the point at infinity"
     if not len(bad):
         return None
     place = int(bad[0])

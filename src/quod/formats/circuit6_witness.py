@@ -115,7 +115,7 @@ def is_circuit6_witness(data: Bytes) -> bool:
 
 
 def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: Words) -> None:
-    """Write witnesses atomically; the arrays are as in `Circuit6Witness`.
+    """Write witnesses atomically, to a file of mode 0600; the arrays are as in `Circuit6Witness`.
 
     InputError for other arrays, `OutputError` if writing fails.
     """
@@ -135,4 +135,4 @@ def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: W
     header = b"".join(count.to_bytes(8, "little") for count in counts)
     header += own.value.to_bytes(MODULUS_BYTES, "little")
     values = np.concatenate(arrays, axis=1).reshape(-1, own.words)
-    write_atomically(path, header + own.bytes_of(values))
+    write_atomically(path, header + own.bytes_of(values), private=True)

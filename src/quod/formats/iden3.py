@@ -297,13 +297,19 @@ class Iden3File:
 
 
 def write_iden3(
-    path: Path, kind: str, version: int, sections: Iterable[tuple[int, list[Buffer]]]
+    path: Path,
+    kind: str,
+    version: int,
+    sections: Iterable[tuple[int, list[Buffer]]],
+    *,
+    private: bool = False,
 ) -> None:
     """Write a container atomically: each section is its id and the pieces that make it up.
 
-    Arrays are written in C order as they lie in memory. Raises `OutputError`.
+    Arrays are written in C order as they lie in memory. A `private` file is for its owner alone.
+    Raises `OutputError`.
     """
-    write_atomically(path, iden3_writer(kind, version, sections))
+    write_atomically(path, iden3_writer(kind, version, sections), private=private)
 
 
 def iden3_writer(

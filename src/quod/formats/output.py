@@ -5,6 +5,9 @@ renamed over the target, which POSIX makes atomic. A failure of any kind, Ctrl-C
 removes the temporary files and leaves the targets as they were. Files that belong together are
 flushed together, so that a journal is written once for all of them.
 
+Secrets go to private files, which only their owner may read. A result that nobody can make again is
+written without `replace`: a file that is there already stays, also one that appears meanwhile.
+
 What cannot be replaced is written to: devices, pipes, and descriptors such as /dev/stdout, whatever
 they lead to.
 """
@@ -40,27 +43,41 @@ _ADVICE = {
 }
 
 
-def write_atomically(path: Path, content: Content) -> None:
+# Errors of file systems that have no hard links, such as FAT.
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
+
+
+def write_atomically(
+    path: Path, content: Content, *, private: bool = False, replace: bool = True
+) -> None:
     """Write `content` (bytes, or a function that writes to an open file) to `path`.
 
     An existing regular file is replaced and keeps its permissions; a symbolic link is followed,
     unless another user may have put it there (see `quod.formats.target_path`). A pipe, a device and
-    a descriptor such as /dev/stdout or /dev/fd/3 are not replaced but written to.
+    a descriptor such as /dev/stdout or /dev/fd/3 are not replaced but written to. A `private` file
+    has mode 0600 at most, also where it replaces one that others may read.
 
-    Raises `OutputError` when the system refuses, with nothing left behind; whatever a writing
-    function raises passes through.
+    Raises `OutputError` when the system refuses, with nothing left behind, and without `replace`
+    for a file that exists; whatever a writing function raises passes through.
     """
-    write_all_atomically({file_path(path): content})
+    name = file_path(path)
+    write_all_atomically(
+        {name: content}, private=[name] if private else (), exclusive=() if replace else [name]
+    )
 
 
 def write_all_atomically(
-    contents: Mapping[Path, Content], *, private: Collection[Path] = ()
+    contents: Mapping[Path, Content],
+    *,
+    private: Collection[Path] = (),
+    exclusive: Collection[Path] = (),
 ) -> None:
     """Write several files that belong together: each is complete before the first one appears.
 
     Between the renames a crash of the machine can still leave some of them in place and not the
-    others; no file is ever partial. New files of `private` are for their owner alone. Raises as
-    `write_atomically` does, and InputError for what is no content.
+    others; no file is ever partial. Files of `private` are for their owner alone, and those of
+    `exclusive` must not exist yet. Raises as `write_atomically` does, and InputError for what is no
+    content.
     """
     instance("contents", contents, Mapping, "map each path to what goes there")  # type: ignore[type-abstract]
     for path, content in contents.items():
@@ -69,7 +86,8 @@ def write_all_atomically(
                 f"what {file_path(path)} gets must be bytes or a function that writes, "
                 f"not {shown_kind(content)}"
             )
-    staged: list[tuple[str, str, str]] = []  # (path as given, temporary, target)
+    # (path of the caller, temporary, target, whether to replace it)
+    staged: list[tuple[str, str, str, bool]] = []
     streams: list[tuple[str, str | int, Content]] = []
     written: list[tuple[str, BinaryIO]] = []
     try:
@@ -86,9 +104,13 @@ def write_all_atomically(
                 if mode is not None and not stat.S_ISREG(mode):
                     streams.append((name, target, content))
                     continue
+                replace = path not in exclusive
+                if not replace and mode is not None:
+                    raise exists(name)
                 temporary = f"{os.path.dirname(target)}/.quod-{os.urandom(8).hex()}.tmp"
-                staged.append((name, temporary, target))
-                rights = 0o600 if path in private else 0o666
+                # Exclusive files come first: where one fails, nothing is in place yet.
+                staged.insert(len(staged) if replace else 0, (name, temporary, target, replace))
+                rights, mode = (0o600, None) if path in private else (0o666, mode)
                 written.append((name, _new(temporary, mode, rights)))
                 _put(written[-1][1], content)
         for name, file in written:
@@ -99,9 +121,9 @@ def write_all_atomically(
                 _put(file, content)
         directories: dict[str, None] = {}
         while staged:
-            name, temporary, target = staged[0]
+            name, temporary, target, replace = staged[0]
             with reported(name):
-                os.replace(temporary, target)
+                put_in_place(name, temporary, target, replace=replace)
                 del staged[0]
                 directories[os.path.dirname(target)] = None
         for directory in directories:
@@ -110,9 +132,42 @@ def write_all_atomically(
         for _, file in written:
             with contextlib.suppress(OSError):
                 file.close()
-        for _, temporary, _ in staged:
+        for _, temporary, _, _ in staged:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> None:
+    """Rename a complete file to its target, without `replace` only if nothing is there.
+
+    Raises OSError, and OutputError, which calls the target `name`, for a file that is there.
+    """
+    if replace:
+        os.replace(temporary, target)
+        return
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise exists(name) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # An empty file of our own takes the name first, which fails for any other file.
+        try:
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            raise exists(name) from None
+        os.replace(temporary, target)
+    else:
+        os.unlink(temporary)
+
+
+def exists(name: str) -> OutputError:
+    """The error for a file that is there and must not be replaced."""
+    return OutputError(
+        f"{name}: exists already, and nobody may be able to make it again; name another file, or "
+        "replace it with --force (in Python replace=True)"
+    )
 
 
 def advice_on(error: OSError) -> str:

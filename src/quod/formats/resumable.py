@@ -26,7 +26,15 @@ from typing import Any, BinaryIO
 
 from quod import shallow_json
 from quod.errors import DeviceError, OutputError
-from quod.formats.output import flush_directory, followed, mode_of, reported, write_atomically
+from quod.formats.output import (
+    exists,
+    flush_directory,
+    followed,
+    mode_of,
+    put_in_place,
+    reported,
+    write_atomically,
+)
 from quod.formats.source import Path
 from quod.frozen import frozen
 from quod.validation import check_function, file_path, flag
@@ -193,6 +201,7 @@ def write_resumably(
     *,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    replace: bool = True,
 ) -> None:
     """As `write_atomically`, by a function that may find parts of an earlier, interrupted run.
 
@@ -203,7 +212,7 @@ def write_resumably(
     InputError unless `resume` is True or False and `report` a function, before anything is touched.
     """
     name = file_path(path)
-    resume = flag("resume", resume)
+    resume, replace = flag("resume", resume), flag("replace", replace)
     check_function("report", report)
     with reported(name):
         target = followed(name)
@@ -211,6 +220,8 @@ def write_resumably(
         if isinstance(target, int) or (mode is not None and not stat.S_ISREG(mode)):
             write_atomically(path, lambda file: write(Parts(file)))
             return
+        if not replace and mode is not None:
+            raise exists(name)
         temporary, journal = (_beside(target, suffix) for suffix in (_PART, _JOURNAL))
         file = _locked(temporary, name)
     leave = False
@@ -239,7 +250,7 @@ def write_resumably(
                 if mode is not None:
                     os.fchmod(file.fileno(), stat.S_IMODE(mode))
                 os.fsync(file.fileno())
-                os.replace(temporary, target)
+                put_in_place(name, temporary, target, replace=replace)
         except (*INTERRUPTIONS, OutputError):
             leave = parts.has_journal
             raise

@@ -137,7 +137,7 @@ def witness_bytes(path: Path) -> bytes:
 
 
 def write_wtns(path: Path, curve: str, values: Words) -> None:
-    """Write a witness atomically.
+    """Write a witness atomically, to a file of mode 0600.
 
     `values` has shape (n, words): canonical integers below the prime of `curve`, a name as in
     `Witness`, the first of them 1. Raises `InputError` for another shape or value, `OutputError` if
@@ -152,7 +152,8 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     bad = first_at_or_above(values, fr)
     if bad is not None:
         raise InputError(f"value {bad} is not below the prime of {curve}")
-    write_iden3(path, KIND, VERSION, [(1, _header(fr, len(values))), (2, [values])])
+    header = _header(fr, len(values))
+    write_iden3(path, KIND, VERSION, [(1, header), (2, [values])], private=True)
 
 
 def wtns_head(curve: str, count: int) -> bytes:

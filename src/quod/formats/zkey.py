@@ -39,6 +39,7 @@ from quod.formats.iden3 import (
     Words,
 )
 from quod.formats.source import FileIdentity, Path
+from quod.formats.zkey_infinity import MAY_BE_INFINITE, SINGLE_POINTS, wrong_infinity
 from quod.formats.zkey_lengths import HEADER_POINTS, check_lengths, lists_of_points
 from quod.frozen import frozen
 from quod.validation import flag, instance, plain_array, whole_number
@@ -204,8 +205,8 @@ class Zkey:
         Raises `InputError` for a damaged container, a protocol other than Groth16, a curve that
         is not known, sections whose length does not fit the header, a domain that is not a power
         of two, too large for the field or too small for the constraints, and coefficients out of
-        range. Points are checked by `check_points_below_modulus`, and on the curve and in the
-        subgroup by the prover's device.
+        range. Points are checked by `check_points`, and on the curve and in the subgroup by the
+        prover's device.
         """
         return cls.of(Iden3File.open(path, KIND, VERSION, owned=owned, check=_check_lengths))
 
@@ -269,7 +270,7 @@ class Zkey:
         """Raise the `InputError` about a point of an array, or about a single point."""
         points: Words = getattr(self, name)
         place = self._places.get(name)
-        single = points.ndim == 2 + (name in ("beta_g2", "gamma_g2", "delta_g2"))
+        single = name in SINGLE_POINTS
         which = name if single else f"point {number} of {name}"
         size = points.nbytes // (1 if single else max(1, len(points)))
         raise InputError(
@@ -279,17 +280,18 @@ class Zkey:
             offset=None if place is None else place.offset + number * size,
         )
 
-    def check_points_below_modulus(self) -> None:
-        """Check that every coordinate of every point is below q; `InputError` names the first.
+    def check_points(self) -> None:
+        """Check that every coordinate is below q, and no point infinity where none can be.
 
-        Reads all points once. Whether they are on the curve is another question.
+        Raises `InputError` for the first that is not, with its section and offset. Reads all points
+        once, and the coefficients. Whether points are on the curve is another question.
         """
         for name, place in self._places.items():
             points = getattr(self, name)
             bad = first_at_or_above(points.reshape(-1, self.fq.words), self.fq)
             if bad is not None:
-                single = points.ndim == 1 + place.group
-                which = name if single else f"point {bad // (2 * place.group)} of {name}"
+                point = f"point {bad // (2 * place.group)} of {name}"
+                which = name if name in SINGLE_POINTS else point
                 raise InputError(
                     f"a coordinate of {which} is not below the modulus of {self.curve}; "
                     "the key is damaged or forged, get it again from its source",
@@ -297,6 +299,13 @@ class Zkey:
                     section=place.section,
                     offset=place.offset + bad * self.fq.bytes,
                 )
+        wrong = wrong_infinity(
+            {name: getattr(self, name) for name in POINTS}, self.coefficients,
+            variables=self.variables, public=self.public, fr=self.fr,
+        )  # fmt: skip
+        if wrong is not None:
+            uses = ", though the circuit uses its wire" if wrong[0] in MAY_BE_INFINITE else ""
+            self.refuse(*wrong, f"is the point at infinity{uses}")
 
 
 def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:

@@ -160,6 +160,6 @@ def _check_points(parameters: BellmanParameters, device: AnyDevice, timeline: Ti
         group = GROUPS[f"{BLS12_381.name}.g{place.group}"]
         rows: Words = to_montgomery(host, group.coordinates, words).reshape(-1, *group.shape)
         with timeline.stage(f"check {name}", bytes=rows.nbytes):
-            bad = first_bad_point(device, group, rows, subgroup=True)
+            bad = first_bad_point(device, group, rows, subgroup=True, infinity=False)
         if bad is not None:
             raise place.error(bad[0], f"point {bad[0]} of {name} {bad[1]}")

@@ -32,12 +32,12 @@ _CHUNK = 1 << 14
 def export_json(source: str | PathLike[str], target: str | PathLike[str]) -> None:
     """Writes the key `source` as JSON to `target`.
 
-    InputError for a key that is damaged or has a coordinate that is not below q, OutputError if the
-    file cannot be written. Whether points are on the curve is not looked at, nor whether anyone can
-    forge proofs.
+    InputError for a key that is damaged, has a coordinate that is not below q or a point at
+    infinity where none can be, OutputError if the file cannot be written. Whether points are on the
+    curve is not looked at, nor whether anyone can forge proofs.
     """
     zkey = Zkey.open(source)
-    zkey.check_points_below_modulus()
+    zkey.check_points()
 
     def write(file: BinaryIO) -> None:
         zkey_to_json(zkey, file)

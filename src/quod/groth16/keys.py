@@ -21,6 +21,7 @@ from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.formats import Witness, Zkey
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.groth16 import prover
 from quod.groth16.host import HostKey
 from quod.groth16.proof import Proof
@@ -160,7 +161,7 @@ class ProvingKey:
         with timeline.stage("read" if flag("owned", owned) else "map"):
             zkey = Zkey.open(path, owned=owned)
         with timeline.stage("check coordinates", bytes=zkey.size):
-            zkey.check_points_below_modulus()
+            zkey.check_points()
         return cls(
             zkey, device, timeline, allow_insecure=allow_insecure, memory_budget=memory_budget,
             devices=devices,
@@ -245,7 +246,10 @@ class ProvingKey:
             points: Words = getattr(self.zkey, name)
             with timeline.stage(f"check {name}", bytes=points.nbytes):
                 rows = points.reshape(-1, *group.shape)
-                bad = first_bad_point(self.device, group, rows, subgroup=subgroup)
+                infinity = name in MAY_BE_INFINITE
+                bad = first_bad_point(
+                    self.device, group, rows, subgroup=subgroup, infinity=infinity
+                )
             if bad is not None:
                 index, reason = bad
                 which = name if points.ndim == len(group.shape) else f"point {index} of {name}"

@@ -203,7 +203,7 @@ class VerifyingKey:
         allow_insecure = flag("allow_insecure", allow_insecure)
         opened = zkey if isinstance(zkey, Zkey) else Zkey.open(zkey)
         if not isinstance(zkey, Zkey):
-            opened.check_points_below_modulus()
+            opened.check_points()
         key = cls(
             opened.curve,
             **key_points(opened),
@@ -367,7 +367,10 @@ class VerifyingKey:
                 raise InputError(f"{name} is not on the curve; {advice}", path=path)
         if group.parameters.cofactor == 1:
             return
-        bad = first_bad_point(self.device, group, from_points(group, points), subgroup=True)
+        # What may not be infinity is refused by name.
+        bad = first_bad_point(
+            self.device, group, from_points(group, points), subgroup=True, infinity=True
+        )
         if bad is not None:
             raise InputError(f"{names[bad[0]]} {bad[1]}; {advice}", path=path)
 

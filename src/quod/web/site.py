@@ -89,7 +89,7 @@ def export_site(
     with timeline.stage("read key"):
         if bellman is None:
             key = Zkey.open(Path(zkey))
-            key.check_points_below_modulus()
+            key.check_points()
         else:
             key = zkey_of(zkey, bellman, resolve_device("cpu"), timeline, checked=True)
         weakness = weakness_of(key)

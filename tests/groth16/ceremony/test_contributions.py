@@ -424,7 +424,7 @@ def test_a_key_is_replaced_by_its_contribution(make: Callable[[str], Made], tmp_
     made = make("bn254")
     path = tmp_path / "own.zkey"
     path.write_bytes(made.init.read_bytes())
-    receipt = contribute(path, path)
+    receipt = contribute(path, path, replace=True)
     assert made.verified(path).contributions[0][1] == receipt.contribution_hash
 
 

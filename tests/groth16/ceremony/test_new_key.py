@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.ceremony import new_powers, prepare
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
@@ -21,7 +22,7 @@ from quod.field.roots import root_of_unity
 from quod.formats import R1cs, Zkey
 from quod.formats.ptau import PowersOfTau
 from quod.groth16 import ProvingKey
-from quod.groth16.ceremony import circuit_hash, new_key
+from quod.groth16.ceremony import circuit_hash, contribute, new_key, verify_from_r1cs
 from quod.groth16.ceremony.powers import LagrangePowers
 from quod.groth16.ceremony.wires import WireTerms, wire_points
 from quod.groth16.setup import Secret
@@ -273,6 +274,50 @@ def test_powers_that_do_not_fit(files: Files, tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("section", "index", "message"),
+    [
+        (2, 0, "point 0 of tau_g1"),
+        (2, 62, "point 62 of tau_g1"),
+        (4, 0, "point 0 of alpha_tau_g1"),
+        (5, 0, "point 0 of beta_tau_g1"),
+        (6, 0, "point 0 of beta_g2"),
+        (12, 31, "point 0 of the Lagrange basis tau_g1 of 2**5"),
+        (12, 63 + 9, "point 4 of the Lagrange basis h of 2**5"),
+        (13, 62, "point 31 of the Lagrange basis tau_g2 of 2**5"),
+        (14, 32, "point 1 of the Lagrange basis alpha_tau_g1 of 2**5"),
+        (15, 33, "point 2 of the Lagrange basis beta_tau_g1 of 2**5"),
+    ],
+)
+def test_powers_of_an_incomplete_download(
+    files: Files, section: int, index: int, message: str, tmp_path: Path
+) -> None:
+    """Zeros in place of points; a verification takes no such powers either."""
+    r1cs, ptau = files("bn254")
+    data = bytearray(ptau.read_bytes())
+    size = 128 if section in (6, 13) else 64
+    start = _sections(bytes(data))[section][0] + index * size
+    data[start : start + size] = bytes(size)
+    (tmp_path / "p.ptau").write_bytes(data)
+    new_key(r1cs, ptau, tmp_path / "0.zkey")
+    contribute(tmp_path / "0.zkey", tmp_path / "1.zkey")
+    for run, zkey in ((new_key, "c.zkey"), (verify_from_r1cs, "1.zkey")):
+        with pytest.raises(InputError) as error:
+            run(r1cs, tmp_path / "p.ptau", tmp_path / zkey)
+        assert f"{message} is the point at infinity" in str(error.value)
+        assert str(error.value.section).startswith(f"{section} (")
+        assert error.value.offset == start
+    assert not (tmp_path / "c.zkey").exists()
+
+
+def test_uncontributed_powers_make_no_key(files: Files, tmp_path: Path) -> None:
+    """All Lagrange polynomials but one are 0 at a tau of 1."""
+    new_powers("bn254", 5, tmp_path / "0.ptau")
+    prepare(tmp_path / "0.ptau", tmp_path / "p.ptau")
+    with pytest.raises(InputError, match="nobody contributed to its powers"):
+        new_key(files("bn254")[0], tmp_path / "p.ptau", tmp_path / "c.zkey")
+
+
 def test_a_file_whose_powers_come_last(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +330,7 @@ def test_a_file_whose_powers_come_last(
     assert new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "c.zkey").hex() == HASHES["bn254"]
     monkeypatch.setattr(circuit_hash, "CHUNK", 16)
     with pytest.raises(InputError, match="ends after section 2"):
-        new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "c.zkey")
+        new_key(r1cs, tmp_path / "moved.ptau", tmp_path / "d.zkey")
 
 
 def test_a_power_that_is_what_lies_behind_the_powers(

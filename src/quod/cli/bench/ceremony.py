@@ -34,11 +34,15 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                 prepare(done, ready, device=device)
             own: dict[str, tuple[Callable[[], object], list[str], list[str]]] = {
                 "contribute": (
-                    partial(contribute, new, out, device=device),
+                    partial(contribute, new, out, device=device, replace=True),
                     [new, out],
                     ["-e=text", "--name=x"],
                 ),
-                "prepare": (partial(prepare, done, out, device=device), [done, out], []),
+                "prepare": (
+                    partial(prepare, done, out, device=device, replace=True),
+                    [done, out],
+                    [],
+                ),
                 "verify": (partial(verify, ready, device=device), [ready], []),
             }
             for step in steps:
@@ -52,9 +56,10 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                     absent["snarkjs"] = NO_SNARKJS if snarkjs is None else f"it has no {curve}"
                 else:
                     peers["snarkjs"] = process([snarkjs, "powersoftau", *words, *files, *more])
+                force = [] if step == "verify" else ["--force"]
                 yield Case(
-                    parameters, process([*quod, "--device", device]), peers=peers, absent=absent,
-                    way=WHOLE,
+                    parameters, process([*quod, "--device", device, *force]), peers=peers,
+                    absent=absent, way=WHOLE,
                 )  # fmt: skip
 
 

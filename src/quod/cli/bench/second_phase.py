@@ -44,9 +44,13 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
             absent = {} if snarkjs is not None else {"snarkjs": NO_SNARKJS}
             ours, theirs = folder / "ours.zkey", folder / "theirs.zkey"
             rows: dict[str, tuple[Callable[..., object], str, tuple[object, ...]]] = {
-                "setup": (partial(new_key, r1cs, ptau, ours), "newZKey", (r1cs, ptau, theirs)),
+                "setup": (
+                    partial(new_key, r1cs, ptau, ours, replace=True), "newZKey",
+                    (r1cs, ptau, theirs),
+                ),
                 "contribute": (
-                    partial(contribute, init, ours), "contribute", (init, theirs, "", "x")
+                    partial(contribute, init, ours, replace=True), "contribute",
+                    (init, theirs, "", "x"),
                 ),
                 "verify": (
                     partial(verify_from_r1cs, r1cs, ptau, last), "verifyFromR1cs",
@@ -76,7 +80,7 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
 
 def _peak(r1cs: str, ptau: str, zkey: str, device: str) -> float:
     """Megabytes."""
-    words = ["groth16", "setup", r1cs, ptau, zkey, "--device", device, "--quiet"]
+    words = ["groth16", "setup", r1cs, ptau, zkey, "--device", device, "--force", "--quiet"]
     return peak_bytes("-m", "quod", *words) / 1e6
 
 

@@ -143,11 +143,14 @@ def write_inputs(
     path: Path, circuit: LayeredCircuit, inputs: Sequence[object] | Words,
     public: Sequence[object] = (),
 ) -> None:  # fmt: skip
-    """Write the inputs of all instances atomically, in the forms that `Prover.prove` takes.
+    """Write the inputs of all instances atomically, to a file of mode 0600.
+
+    They are in the forms that `Prover.prove` takes.
 
     Raises as `inputs_to_json` does, and `OutputError` if writing fails.
     """
-    write_atomically(path, inputs_to_json(circuit, inputs, public, file_path(path)))
+    text = inputs_to_json(circuit, inputs, public, file_path(path))
+    write_atomically(path, text, private=True)
 
 
 def inputs_to_json(

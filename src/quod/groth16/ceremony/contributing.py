@@ -27,6 +27,7 @@ from quod.formats.iden3_stream import PlannedSection, write_planned
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.formats.zkey import KIND, VERSION, Zkey
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.frozen import frozen
 from quod.groth16.ceremony.contribution import (
     Ceremony,
@@ -54,12 +55,14 @@ def contribute(
     text: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> KeyReceipt:
     """Write the key `source` with a contribution of a secret that nobody learns to `target`.
 
     The secret comes from the system; `text` is mixed in. It is overwritten before this returns or
     raises, and nothing of it is written. InputError for a key that is damaged, has points outside
-    their groups or no transcript; OutputError if the result cannot be written.
+    their groups or no transcript; OutputError if the result cannot be written, and for a target
+    that exists, unless `replace` says that it may be lost.
     """
     details = Details(name)
     with no_core_dumps():
@@ -67,8 +70,9 @@ def contribute(
         with Secret.drawn(key.curve.fr, text) as secret:
             first = random_g1(key.curve)
             return key.extend(
-                resolve_device(device), target, secret, first, details, or_null(timeline)
-            )
+                resolve_device(device), target, secret, first, details, or_null(timeline),
+                replace=replace,
+            )  # fmt: skip
 
 
 def add_beacon(
@@ -79,6 +83,7 @@ def add_beacon(
     name: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> KeyReceipt:
     """As `contribute`, with a secret that follows from a public value; see `Beacon`."""
     timeline = or_null(timeline)
@@ -87,7 +92,8 @@ def add_beacon(
     key = ContributedKey(source)
     stream = beacon.followed_stream(timeline)
     secret, first = beacon_secret(key.curve, stream)
-    return key.extend(resolve_device(device), target, secret, first, details, timeline)
+    chosen = resolve_device(device)
+    return key.extend(chosen, target, secret, first, details, timeline, replace=replace)
 
 
 class ContributedKey:
@@ -96,7 +102,7 @@ class ContributedKey:
     def __init__(self, source: Path) -> None:
         self.file = Iden3File.open(source, KIND, VERSION)
         self.zkey = Zkey.of(self.file)
-        self.zkey.check_points_below_modulus()
+        self.zkey.check_points()
         self.curve = CURVES[self.zkey.curve]
         self.ceremony = Ceremony.read(self.file, self.curve)
         check_deltas(self.zkey)
@@ -109,6 +115,8 @@ class ContributedKey:
         first: G1Point,
         details: Details,
         timeline: Timeline,
+        *,
+        replace: bool,
     ) -> KeyReceipt:
         """Writes the key with one contribution more, whose public key begins with `first`."""
         zkey, curve = self.zkey, self.curve
@@ -130,7 +138,8 @@ class ContributedKey:
                     lambda: self._divided(device, name, points, inverse, timeline),
                 )
 
-            self.write(target, deltas, divided(8, "c"), divided(9, "h"), after)
+            c, h = divided(8, "c"), divided(9, "h")
+            self.write(target, deltas, c, h, after, replace=replace)
         return KeyReceipt(
             len(after.contributions), after.circuit_hash, added.hash(curve)
         )  # fmt: skip
@@ -142,6 +151,8 @@ class ContributedKey:
         c: PlannedSection,
         h: PlannedSection,
         after: Ceremony,
+        *,
+        replace: bool,
     ) -> None:
         """Writes the key with other deltas, in G1 and G2, points and contributions."""
         sections = [
@@ -157,7 +168,7 @@ class ContributedKey:
             write_planned(file, KIND, VERSION, sections)
             self.zkey.check_unchanged()
 
-        write_atomically(target, write)
+        write_atomically(target, write, replace=replace)
 
     def plain(self, degree: int) -> Point:
         """Its delta in G1 or G2."""
@@ -189,6 +200,8 @@ class ContributedKey:
 
     def _check(self, device: AnyDevice, name: str, points: Words, first: int) -> None:
         # A point of small order would come back with what the secret is modulo that order.
-        bad = first_bad_point(device, group_of(self.curve, 1), points, subgroup=True)
+        bad = first_bad_point(
+            device, group_of(self.curve, 1), points, subgroup=True, infinity=name in MAY_BE_INFINITE
+        )
         if bad is not None:
             self.zkey.refuse(name, first + bad[0], bad[1])

@@ -45,6 +45,7 @@ from quod.formats.iden3 import Iden3File
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.formats.zkey import KIND, VERSION, Zkey
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.groth16.ceremony.contribution import Ceremony
 from quod.ntt.points import LagrangeLevels
 
@@ -53,18 +54,23 @@ NAMES = {"l": "c"}
 
 
 def export_bellman(
-    source: Path, target: Path, *, device: DeviceChoice = "cpu", timeline: Timeline | None = None
+    source: Path,
+    target: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> None:
     """Writes the key `source` as MPC parameters to `target`, as ``snarkjs zkey export bellman``.
 
     InputError for a key that is damaged, has points outside their groups or no transcript;
     DeviceError where the device has too little memory for the transform of h; OutputError if the
-    file cannot be written.
+    file cannot be written, and for a target that exists, unless `replace` says that it may be lost.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file = Iden3File.open(source, KIND, VERSION)
     zkey = Zkey.of(file)
-    zkey.check_points_below_modulus()
+    zkey.check_points()
     curve = CURVES[zkey.curve]
     ceremony = Ceremony.read(file, curve)
     groups = {degree: group_of(curve, degree) for degree in (1, 2)}
@@ -96,7 +102,7 @@ def export_bellman(
             output.write(one.public_bytes(curve))
         zkey.check_unchanged()
 
-    write_atomically(target, write)
+    write_atomically(target, write, replace=replace)
 
 
 def quotient_powers(device: AnyDevice, zkey: Zkey) -> Iterator[Words]:
@@ -141,6 +147,9 @@ def _check(device: AnyDevice, zkey: Zkey, group: Group, name: str) -> None:
     """InputError for a point outside its group."""
     points: Words = getattr(zkey, name)
     for first, last in windows(group, len(points)):
-        bad = first_bad_point(device, group, np.array(points[first:last]), subgroup=True)
+        bad = first_bad_point(
+            device, group, np.array(points[first:last]), subgroup=True,
+            infinity=name in MAY_BE_INFINITE,
+        )  # fmt: skip
         if bad is not None:
             zkey.refuse(name, first + bad[0], bad[1])

@@ -25,6 +25,7 @@ from quod.formats.bellman import LISTS, VERIFYING_KEY
 from quod.formats.iden3 import SectionReader
 from quod.formats.iden3_stream import PlannedSection
 from quod.formats.source import Path, map_file
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.groth16.ceremony.contributing import ContributedKey, KeyReceipt
 from quod.groth16.ceremony.contribution import Ceremony, KeyContribution
 from quod.groth16.ceremony.exchange import NAMES, quotient_points, quotient_powers
@@ -42,13 +43,15 @@ def import_bellman(
     name: str = "",
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    replace: bool = False,
 ) -> KeyReceipt:
     """Writes the key `source` with what was contributed to it as MPC parameters to `target`.
 
     `name` is the last contributor's. h and l are taken if they are those of `source` divided by
     what was contributed, by random sums. MismatchError for parameters of another key,
     VerificationError for a contribution that does not follow, InputError for files that are damaged
-    or have points outside their groups, and where nobody contributed.
+    or have points outside their groups, and where nobody contributed, OutputError for a target that
+    exists, unless `replace` says that it may be lost.
     """
     timeline, opened, details = or_null(timeline), resolve_device(device), Details(name)
     key = ContributedKey(source)
@@ -60,7 +63,8 @@ def import_bellman(
     with timeline.stage("h"):
         powers = given.divided(opened, "h", quotient_powers(opened, key.zkey), deltas[1])
         h = quotient_points(opened, key.zkey, powers)
-    key.write(target, deltas, PlannedSection.of(8, private), PlannedSection.of(9, h), after)
+    sections = PlannedSection.of(8, private), PlannedSection.of(9, h)
+    key.write(target, deltas, *sections, after, replace=replace)
     last = after.contributions[-1]
     return KeyReceipt(len(after.contributions), after.circuit_hash, last.hash(key.curve))
 
@@ -141,7 +145,8 @@ class _Parameters:
         """The points of a part, which are those that come in parts of `before`, divided."""
         curve = self._key.curve
         group, made = group_of(curve, 1), self._points(name, 1)
-        bad = first_bad_point(device, group, made, subgroup=True)
+        infinity = NAMES.get(name, name) in MAY_BE_INFINITE
+        bad = first_bad_point(device, group, made, subgroup=True, infinity=infinity)
         if bad is not None:
             self._refuse(name, f"point {bad[0]} {bad[1]}", bad[0] * made[0].nbytes)
         law, at = affine_group(group), 0

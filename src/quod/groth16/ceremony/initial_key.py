@@ -54,6 +54,7 @@ def new_key(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    replace: bool = False,
 ) -> bytes:
     """Write the key of a circuit before any contribution, and give its circuit hash, 64 bytes.
 
@@ -62,7 +63,8 @@ def new_key(
 
     Raises `InputError` for damaged files, powers that are not prepared, cut short or too few for
     the circuit, and points that are not on their curves; `MismatchError` for powers over another
-    curve; `OutputError` if the key cannot be written.
+    curve; `OutputError` if the key cannot be written, and for a `zkey` that exists, unless
+    `replace` says that it may be lost.
     """
     timeline = or_null(timeline)
     chosen = resolve_device(device)
@@ -84,7 +86,9 @@ def new_key(
     def identity() -> str:
         return f"setup {sources.digest()} {digest_of(system.file, powers.arrays())}"
 
-    write_resumably(zkey, Inputs(identity, check), write, resume=resume, report=report)
+    write_resumably(
+        zkey, Inputs(identity, check), write, resume=resume, report=report, replace=replace
+    )
     return made.hash.digest()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from quod.curve.array import infinite_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
@@ -11,7 +12,7 @@ from quod.curve.operations import first_bad_point
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import Words
-from quod.formats.iden3 import Iden3File
+from quod.formats.iden3 import SectionReader
 from quod.formats.ptau import PowersOfTau
 from quod.frozen import frozen
 
@@ -59,18 +60,42 @@ class LagrangePowers:
         return cls(ptau, power, h=h, **own)
 
     def check(self, device: AnyDevice) -> None:
-        """InputError unless every point is on its curve."""
+        """InputError unless every point that a key is made of is on its curve and not infinity.
+
+        Of the powers themselves these are alpha and beta. Those that the circuit's hash takes are
+        not infinity either.
+        """
+        infinite = infinite_points(self.ptau.tau_g1[: 2 << self.power])
+        if len(infinite):
+            self.ptau.refuse("tau_g1", int(infinite[0]), "is the point at infinity")
+        for name in ("alpha_tau_g1", "beta_tau_g1", "beta_g2"):
+            group = self.group(2 if name == "beta_g2" else 1)
+            points: Words = getattr(self.ptau, name).reshape(-1, *group.shape)
+            if bad := _first_bad_point(device, group, points[:1]):
+                self.ptau.refuse(name, *bad)
         for name, points in self.arrays().items():
             group = self.group(2 if name == "tau_g2" else 1)
-            for start in range(0, len(points), _CHUNK):
-                part = np.ascontiguousarray(points[start : start + _CHUNK])
-                bad = first_bad_point(device, group, part, subgroup=False)
-                if bad is not None:
-                    raise InputError(
-                        f"point {start + bad[0]} of the Lagrange basis {name} of 2**{self.power} "
-                        f"{bad[1]}; the file is damaged or forged, get it again from its source",
-                        path=self.ptau.path,
-                    )
+            if bad := _first_bad_point(device, group, points):
+                section = _section(self.ptau, "tau_g1" if name == "h" else name)
+                raise InputError(
+                    f"point {bad[0]} of the Lagrange basis {name} of 2**{self.power} {bad[1]}; the "
+                    "file is incomplete or damaged, or nobody contributed to its powers: get it "
+                    "again from its source and check it with quod powersoftau verify",
+                    path=self.ptau.path,
+                    section=section.label,
+                    offset=section.offset + self._place(name, bad[0]) * 8 * group.point_words,
+                )
+
+    def _place(self, name: str, index: int) -> int:
+        """The index in its section of a point of an array."""
+        if name != "h":
+            return (1 << self.power) - 1 + index
+        in_level = (1 << self.power) + index if self._is_largest else 2 * index + 1
+        return (2 << self.power) - 1 + in_level
+
+    @property
+    def _is_largest(self) -> bool:
+        return self.power == CURVES[self.ptau.curve].fr.two_adicity
 
     def arrays(self) -> dict[str, Words]:
         """All of them by name."""
@@ -81,10 +106,24 @@ class LagrangePowers:
         return GROUPS[f"{self.ptau.curve}.g{degree}"]
 
 
+def _first_bad_point(device: AnyDevice, group: Group, points: Words) -> tuple[int, str] | None:
+    """The first point that is off its curve or infinity, and why; some are copied at a time."""
+    for start in range(0, len(points), _CHUNK):
+        part = np.ascontiguousarray(points[start : start + _CHUNK])
+        bad = first_bad_point(device, group, part, subgroup=False, infinity=False)
+        if bad is not None:
+            return start + bad[0], bad[1]
+    return None
+
+
+def _section(ptau: PowersOfTau, name: str) -> SectionReader:
+    """The section of an array in Lagrange bases."""
+    return ptau.file.section(_SECTIONS[name], f"{name} in Lagrange bases")
+
+
 def _level(ptau: PowersOfTau, name: str, power: int) -> Words:
     """The Lagrange basis of 2**power of a section, which has all of them one after the other."""
-    file: Iden3File = ptau.file
-    section = file.section(_SECTIONS[name], f"{name} in Lagrange bases")
+    section = _section(ptau, name)
     levels = ptau.power + (2 if name == "tau_g1" else 1)
     shape = GROUPS[f"{ptau.curve}.g{2 if name == 'tau_g2' else 1}"].shape
     count = (1 << levels) - 1

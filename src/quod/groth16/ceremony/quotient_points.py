@@ -27,18 +27,23 @@ from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
 from quod.ntt import ntt
 
 
+def check_powers(zkey: Zkey, powers: PowersOfTau) -> None:
+    """InputError if there are too few powers for a key."""
+    if zkey.domain_size > 1 << powers.power:
+        raise InputError(
+            f"has 2**{powers.power} powers and the key needs {zkey.domain_size}; take the file "
+            "that it was made from",
+            path=powers.path,
+        )
+
+
 def quotient_sums(device: AnyDevice, zkey: Zkey, powers: PowersOfTau) -> tuple[Point, Point]:
     """A random sum of the key's h, and what it is times delta if they are those of the powers.
 
     InputError if there are too few powers.
     """
+    check_powers(zkey, powers)
     n, fr = zkey.domain_size, zkey.fr
-    if n > 1 << powers.power:
-        raise InputError(
-            f"has 2**{powers.power} powers and the key needs {n}; take the file that it was made "
-            "from",
-            path=powers.path,
-        )
     group = GROUPS[f"{zkey.curve}.g1"]
     words = RANDOM_BITS // 32
     factors = np.zeros((n, fr.words), np.uint32)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from quod.ceremony.hash_limit import MOST_HASHES, check_hashes
 from quod.ceremony.public_key import group_of
 from quod.ceremony.ratio import random_sums, same_ratio
 from quod.ceremony.verified_parts import VerifiedParts
@@ -33,6 +34,7 @@ from quod.formats.iden3 import Iden3File, as_bytes
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
 from quod.formats.zkey import KIND, VERSION, Zkey
+from quod.formats.zkey_infinity import MAY_BE_INFINITE
 from quod.frozen import frozen
 from quod.groth16.ceremony.contribution import (
     Ceremony,
@@ -41,7 +43,7 @@ from quod.groth16.ceremony.contribution import (
 )
 from quod.groth16.ceremony.initial_key import NewKey, open_inputs
 from quod.groth16.ceremony.kept_points import KeptInKey
-from quod.groth16.ceremony.quotient_points import quotient_sums
+from quod.groth16.ceremony.quotient_points import check_powers, quotient_sums
 
 # What no contribution touches, by section.
 _KEPT = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
@@ -67,22 +69,25 @@ def verify_from_r1cs(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    max_hashes: int = MOST_HASHES,
 ) -> VerifiedKey:
     """Check a key against its circuit and prepared powers of tau.
 
     With `resume` it does not look again at what an interrupted run has found good, of which the
-    user's cache tells, and `report` gets a line that says so.
+    user's cache tells, and `report` gets a line that says so. Names of contributors are bound by no
+    hash: anybody may have changed them.
 
     Whether the powers are any good is for `quod.ceremony.verify`. VerificationError, with the
     number of the contribution and what differs, for a key that does not follow; InputError for
-    files that are damaged or have points outside their groups; MismatchError for another curve.
+    files that are damaged or have points outside their groups, and for beacons that take more than
+    `max_hashes` hashes; MismatchError for another curve.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     system, powers = open_inputs(r1cs, ptau)
     checked = _Checked(zkey, opened, timeline)
     checked.check_curve(system.curve, system.path)
     checked.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
-    checked.check_contributions()
+    checked.check_contributions(max_hashes)
     with checked.in_parts(powers.ptau.file, system.file, resume=resume, report=report) as parts:
         checked.check_points(parts)
         with timeline.stage("check powers"):
@@ -111,6 +116,7 @@ def verify_from_init(
     timeline: Timeline | None = None,
     resume: bool = True,
     report: Callable[[str], None] = lambda _: None,
+    max_hashes: int = MOST_HASHES,
 ) -> VerifiedKey:
     """Check a key against the one before its first contribution, and the powers of tau of both.
 
@@ -127,7 +133,8 @@ def verify_from_init(
     ceremony = Ceremony.read(file, CURVES[first.curve])
     if ceremony.contributions:
         raise InputError("was contributed to; take the key before the first one", path=first.path)
-    checked.check_contributions()
+    check_powers(first, powers)
+    checked.check_contributions(max_hashes)
     with checked.in_parts(powers.file, file, resume=resume, report=report) as parts:
         checked.check_points(parts)
         checked.check_header(_section(file, 2).tobytes())
@@ -157,7 +164,7 @@ class _Checked:
         self._device, self._timeline = device, timeline
         self.file = Iden3File.open(path, KIND, VERSION)
         self._zkey = Zkey.of(self.file)
-        self._zkey.check_points_below_modulus()
+        self._zkey.check_points()
         self._curve: PairingCurve = CURVES[self._zkey.curve]
         self._ceremony = Ceremony.read(self.file, self._curve)
         self._hashes: list[bytes] = []
@@ -200,9 +207,14 @@ class _Checked:
                 f"a domain of {own[2]}, not {wires}, {public} and {domain_size}"
             )
 
-    def check_contributions(self) -> None:
-        """VerificationError for a contribution that does not follow, and for the deltas."""
+    def check_contributions(self, max_hashes: int) -> None:
+        """VerificationError for a contribution that does not follow, and for the deltas.
+
+        InputError for beacons that take more hashes than allowed.
+        """
         curve, zkey = self._curve, self._zkey
+        details = [one.details for one in self._ceremony.contributions]
+        check_hashes(self.file.path, details, max_hashes)
         check_deltas(zkey)
         before: G1Point = curve.g1.generator
         digests = self._ceremony.digests()
@@ -224,7 +236,7 @@ class _Checked:
             self._refuse("delta_g2 is not of the same delta as delta_g1")
 
     def check_points(self, parts: VerifiedParts) -> None:
-        """InputError for a point of c or h that is not in its group.
+        """InputError for a point of c or h that is not in its group, and for one of h at infinity.
 
         The others are compared with those of a key that is known.
         """
@@ -234,13 +246,15 @@ class _Checked:
             with self._timeline.stage(f"points of {name}") as stage:
                 for begin, end in blocks(group, len(points)):
                     look = partial(self._check_block, name, points, begin, end, stage)
-                    parts.once(f"points in {group.name}", look, points[begin:end])
+                    parts.once(f"points of {name} in {group.name}", look, points[begin:end])
 
     def _check_block(self, name: str, points: Words, begin: int, end: int, stage: Stage) -> None:
         group = group_of(self._curve, 1)
         for first, last in windows(group, end - begin):
             own = np.array(points[begin + first : begin + last])
-            bad = first_bad_point(self._device, group, own, subgroup=True)
+            bad = first_bad_point(
+                self._device, group, own, subgroup=True, infinity=name in MAY_BE_INFINITE
+            )
             if bad is not None:
                 self._zkey.refuse(name, begin + first + bad[0], bad[1])
             stage.progress(begin + last, len(points))

@@ -64,7 +64,7 @@ class Groth16Loader:
         data = self._repository.read_zkey(key, stop)
         stop()
         zkey = Zkey.of(Iden3File.parse(data, f"key {key}", KIND, VERSION))
-        zkey.check_points_below_modulus()
+        zkey.check_points()
         return zkey
 
     def prepare(

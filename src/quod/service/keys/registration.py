@@ -36,7 +36,7 @@ def fill(
     # Our copy, which does not change, by the name that the caller knows.
     data = map_file(folder.file_path(ZKEY))
     key = Zkey.of(Iden3File.parse(data, file_path(zkey), KIND, VERSION))
-    key.check_points_below_modulus()
+    key.check_points()
     verifying = VerifyingKey.from_zkey(key, allow_insecure=allow_insecure)
     if verification_key is not None:
         _check_same(verifying, verification_key, zkey)

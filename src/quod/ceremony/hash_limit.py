@@ -1,0 +1,37 @@
+"""A bound on the hashes that a verification computes because a file asks for them.
+
+A beacon's value is hashed 2**n times, and the first challenge is a hash of all powers of the
+ceremony, however few of them a file has. A small file can ask for years of work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quod.ceremony.details import Details
+from quod.errors import InputError
+from quod.validation import whole_number
+
+MOST_HASHES = 1 << 28
+"""Hashes that are computed unless more are allowed: some minutes of one core."""
+
+
+def check_hashes(
+    path: str, details: Iterable[Details], max_hashes: object, first_challenge: int = 0
+) -> None:
+    """InputError if the beacons of a file and its first challenge take more hashes than allowed.
+
+    `first_challenge` is the blocks that the first challenge hashes.
+    """
+    limit = whole_number("max_hashes", max_hashes)
+    beacons = sum(1 << own.beacon.exponent for own in details if own.beacon is not None)
+    total = beacons + first_challenge
+    if total > limit:
+        exponent = (total - 1).bit_length()
+        what = "beacons" if beacons >= first_challenge else "first challenge"
+        raise InputError(
+            f"asks for more than {limit:,} hashes, for its {what}; if it is from a source that "
+            f"you trust, allow them with --max-hashes {exponent} (in Python "
+            f"max_hashes=2**{exponent})",
+            path=path,
+        )

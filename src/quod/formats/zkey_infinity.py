@@ -1,0 +1,100 @@
+"""Points at infinity in proving keys: where a correct key has some, and where they are damage.
+
+Infinity is all zero, and so are the bytes of an incomplete download. A point of a, b_g1 or b_g2 is
+infinity if the matrix A or B does not use its wire, and a point of c only if neither does. Every
+other point of a key is a multiple of a generator by a number that is 0 with a probability of about
+2**-250: alpha, beta, gamma and delta, h, and ic, whose wires A ties to themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.array import infinite_points
+from quod.field.moduli import Modulus
+from quod.formats.zkey_lengths import HEADER_POINTS
+
+Words = NDArray[np.uint32]
+
+SINGLE_POINTS = frozenset(name for name, _ in HEADER_POINTS)
+"""The names of a key's points that are no arrays of points."""
+
+MAY_BE_INFINITE = frozenset({"a", "b_g1", "b_g2", "c"})
+"""The arrays that may have points at infinity, those of wires which no constraint uses."""
+
+# The matrices whose use of a wire makes its point finite.
+_MATRICES = {"a": (0,), "b_g1": (1,), "b_g2": (1,), "c": (0, 1)}
+_CHUNK = 1 << 15
+
+
+def wrong_infinity(
+    points: Mapping[str, Words],
+    coefficients: NDArray[Any],
+    *,
+    variables: int,
+    public: int,
+    fr: Modulus,
+) -> tuple[str, int] | None:
+    """The name and the index of the first point at infinity that no correct key has, or None.
+
+    `points` are those of a key by name. Reads one word of every point, and the coefficients if any
+    point is infinity.
+    """
+    infinite = {
+        name: infinite_points(array[None] if name in SINGLE_POINTS else array)
+        for name, array in points.items()
+    }
+    for name, indices in infinite.items():
+        if name not in MAY_BE_INFINITE and len(indices):
+            return name, int(indices[0])
+    wires = {
+        name: indices + (public + 1 if name == "c" else 0)
+        for name, indices in infinite.items()
+        if name in MAY_BE_INFINITE and len(indices)
+    }
+    if not wires:
+        return None
+    used = _used_wires(coefficients, variables)
+    doubtful = np.zeros_like(used)
+    for name, own in wires.items():
+        for matrix in _MATRICES[name]:
+            doubtful[matrix, own] = True
+    used = _without_cancelled(coefficients, used & doubtful, fr)
+    for name, own in wires.items():
+        wrong = np.flatnonzero(used[list(_MATRICES[name])][:, own].any(axis=0))
+        if len(wrong):
+            return name, int(infinite[name][wrong[0]])
+    return None
+
+
+def _used_wires(coefficients: NDArray[Any], variables: int) -> NDArray[np.bool_]:
+    """Whether A (row 0) and B (row 1) have an entry other than 0 for a wire."""
+    used = np.zeros(2 * variables, np.bool_)
+    for start in range(0, len(coefficients), _CHUNK):
+        entries = coefficients[start : start + _CHUNK]
+        places = entries["signal"].astype(np.int64) + variables * entries["matrix"].astype(np.int64)
+        zeros = infinite_points(entries["value"])
+        used[np.delete(places, zeros) if len(zeros) else places] = True
+    return used.reshape(2, variables)
+
+
+def _without_cancelled(
+    coefficients: NDArray[Any], wires: NDArray[np.bool_], fr: Modulus
+) -> NDArray[np.bool_]:
+    """Those of some wires of A and B whose entries do not add up to 0 in every constraint."""
+    remaining = np.zeros_like(wires)
+    if not wires.any():
+        return remaining
+    sums: defaultdict[tuple[int, int, int], int] = defaultdict(int)
+    for entry in coefficients[wires[coefficients["matrix"], coefficients["signal"]]]:
+        place = int(entry["matrix"]), int(entry["signal"]), int(entry["constraint"])
+        sums[place] += int.from_bytes(entry["value"].tobytes(), "little")
+    for (matrix, wire, _), total in sums.items():
+        if total % fr.value:
+            remaining[matrix, wire] = True
+    return remaining
