@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.errors import QuodError
+from quod.service.queue.operations.forget import MOST_AT_ONCE, collect
 from quod.service.queue.operations.payloads import ended_rows, erase, row_bytes
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.sweep import (
-    MOST_AT_ONCE,
     Running,
-    collect,
     expire,
     live_payloads,
     lose,
