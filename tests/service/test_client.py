@@ -107,7 +107,7 @@ def test_asyncio(start: Start) -> None:  # noqa: F811
             with pytest.raises(NotFoundError):
                 await anext(client.watch("1-none"))
             server.pool.fail_with = "no"
-            with pytest.raises(ServiceError, match="is FAILED"):
+            with pytest.raises(ServiceError, match="is failed"):
                 await client.prove(request)
 
     asyncio.run(use())

@@ -159,7 +159,7 @@ def cancel(
     """End a job, also one that is running; one that has ended stays as it is."""
     with connect(server, token_file, certificate) as client:
         found = client.cancel(job)
-    note(f"The job {job} is {found.state.name}.", quiet=quiet)
+    note(f"The job {job} is {found.state}.", quiet=quiet)
 
 
 def _inputs(path: Path) -> Any:
@@ -172,7 +172,7 @@ def _inputs(path: Path) -> Any:
 def _described(job: RemoteJob) -> dict[str, Any]:
     from quod.frozen import fields_of
 
-    return fields_of(job) | {"state": job.state.name}
+    return fields_of(job) | {"state": str(job.state)}
 
 
 def _for_people(found: dict[str, Any]) -> dict[str, Any]:

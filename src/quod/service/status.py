@@ -39,7 +39,10 @@ Document = dict[str, Any]
 
 @frozen
 class ServerState:
-    """A server: `state` is "starting", "ready" or "draining", `started` when it began."""
+    """A server: `state` is "starting", "ready", "draining" or "unavailable".
+
+    It is unavailable while its queue does not answer. `started` is when it began.
+    """
 
     state: str
     version: str
@@ -172,7 +175,7 @@ def job_document(
         "client": job.client,
         "key": job.key,
         "priority": job.priority,
-        "state": job.state.name.lower(),
+        "state": str(job.state),
         "partitions": job.partitions,
         "remaining": job.remaining,
         "bytes": job.payload_bytes,
@@ -195,7 +198,7 @@ def job_document(
                 "worker": one.worker,
                 "started": one.started,
                 "ended": one.ended,
-                "outcome": None if one.outcome is None else one.outcome.name.lower(),
+                "outcome": None if one.outcome is None else str(one.outcome),
                 "code": one.code,
                 "message": one.message,
             }

@@ -248,7 +248,7 @@ def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> Non
     leases = queue.claim("w", most=9)
     assert [lease.partition for lease in leases] == [0, 1, 2]
     for lease in reversed(leases):
-        with pytest.raises(ServiceError, match="no result, it is RUNNING; wait for its end"):
+        with pytest.raises(ServiceError, match="no result, it is running; wait for its end"):
             queue.results(job.id)
         done = queue.finish(lease, bytes([lease.partition]) * 3)
     assert (done.state, done.remaining) == (JobState.SUCCEEDED, 0)
@@ -258,7 +258,7 @@ def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> Non
     kinds = ["queued", "started", "started", "started", "partition", "partition", "ended"]
     assert [event.kind for event in events] == kinds
     assert events[4].data == {"partition": 2, "remaining": 2}
-    assert events[6].data == {"state": "SUCCEEDED"}
+    assert events[6].data == {"state": "succeeded"}
 
 
 def test_a_job_of_another_client_is_not_there(place: Place) -> None:

@@ -89,7 +89,7 @@ class RemoteJob:
         """The results; `ServiceError` with the reason unless the job has succeeded."""
         if self.state is not JobState.SUCCEEDED:
             why = f": {self.code}: {self.message}" if self.code else ""
-            raise ServiceError(f"the job {self.id} is {self.state.name}{why}")
+            raise ServiceError(f"the job {self.id} is {self.state}{why}")
         return self.results
 
 

@@ -334,6 +334,10 @@ class JobQueue:
         """All attempts at a job: workers, times and how each ended."""
         return self._store.read(lambda tx: query.attempts(tx, job))
 
+    def check(self) -> None:
+        """Read from the database; `UnavailableError` if it does not answer."""
+        self._store.read(lambda tx: tx.rows("SELECT 1"))
+
     def status(self) -> QueueStatus:
         """Counts of the queue."""
         full = self._rules.storage_full()

@@ -90,6 +90,10 @@ class Sweeper:
         if not self._store.shared:
             if leases := self._store.read(running):
                 self._writer.do("lose", (leases, False))
+                _log.warning(
+                    "work of a process that has ended is given out again",
+                    extra={"partitions": len(leases)},
+                )
             if rows := self._store.read(ended_rows):
                 self._writer.do("erase", rows)
             self._delete_orphans(0.0)

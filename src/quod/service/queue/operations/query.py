@@ -58,7 +58,7 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
     if state is not JobState.SUCCEEDED:
         why = f": {job.message}" if job.message else ""
         remedy = "" if state.ended else "; wait for its end"
-        raise ServiceError(f"the job has no result, it is {state.name}{why}{remedy}")
+        raise ServiceError(f"the job has no result, it is {state}{why}{remedy}")
     return _results(tx, job.number)
 
 
