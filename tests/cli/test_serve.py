@@ -114,6 +114,18 @@ class TestAsking:
         assert [call[0] for call in server.pool.calls] == ["preload", "evict"]
         assert run(capsys, "keys", "evict", "membership", "--worker", "fake")[0] == 10
 
+    def test_the_server_of_the_folder_data(
+        self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    ) -> None:  # fmt: skip
+        """The one that `quod serve --data data` starts in the same folder."""
+        monkeypatch.delenv("QUOD_SERVER", raising=False)
+        monkeypatch.chdir(tmp_path)
+        code, _, err = run(capsys, "status")
+        assert (code, "unix:data/grpc.sock" in err, "QUOD_SERVER" in err) == (11, True, True)
+        start(data=Path("data"))
+        assert run(capsys, "status")[0] == 0
+
     def test_tokens(
         self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
         monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
@@ -140,7 +152,12 @@ class TestAsking:
             (["submit", "membership", "--inputs", WITNESS], 3, "is no JSON"),
             (["submit", "none", "--wtns", WITNESS], 10, "no key none:latest"),
             (["wait", "1-none"], 10, "no such job"),
-            (["status", "--server", "unix:/nowhere"], 11, "the server does not answer"),
+            (
+                ["status", "--server", "unix:/nowhere"],
+                11,
+                "the server at unix:/nowhere does not answer (No such file or directory); name the "
+                "address of a server with --server or QUOD_SERVER",
+            ),
             (["status", "--server", "nowhere"], 3, "unix:PATH or HOST:PORT"),
             (["status", "--token-file", "none"], 3, "none: cannot be read"),
             (["status", "--certificate", "none"], 3, "none: cannot be read"),

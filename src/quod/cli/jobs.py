@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,10 +34,12 @@ Certificate = Annotated[Path | None, _CERTIFICATE]
 Job = Annotated[str, _JOB]
 Files = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="One for each partition.")]
 
-NOWHERE = "unix:quod-data/grpc.sock"
+NOWHERE = "unix:data/grpc.sock"
+"""The server of `quod serve --data data` in the same folder."""
 
 
-def connect(server: str, token_file: Path | None, certificate: Path | None) -> Client:
+@contextmanager
+def connect(server: str, token_file: Path | None, certificate: Path | None) -> Iterator[Client]:
     """A client; the token is never on the command line, which others can see."""
     try:
         from quod.service.client import Client
@@ -44,7 +48,16 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> C
     token = os.environ.get("QUOD_TOKEN") or None
     if token_file is not None:
         token = read(token_file).decode(errors="replace").strip()
-    return Client(server, token=token, certificate=certificate)
+    from quod.service.errors import UnavailableError
+
+    try:
+        with Client(server, token=token, certificate=certificate) as client:
+            yield client
+    except UnavailableError as error:
+        raise UnavailableError(
+            f"{error}; name the address of a server with --server or QUOD_SERVER",
+            retry_seconds=error.retry_seconds,
+        ) from None
 
 
 def read(path: Path) -> bytes:
