@@ -161,6 +161,11 @@ class JobQueue:
         number = None if before is None else number_of(before)[0]
         return self._store.read(lambda tx: query.jobs(tx, client, most, number))
 
+    def running(self, *, most: int = 50) -> list[Job]:
+        """The newest jobs of which workers have a partition in hand, up to 1,000."""
+        most = whole_number("most", most, 1, _MOST_LISTED)
+        return self._store.read(lambda tx: query.running(tx, most))
+
     def results(self, job: str, *, client: str | None = None) -> list[bytes]:
         """What the partitions of a job came to, in their order.
 

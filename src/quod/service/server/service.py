@@ -25,7 +25,14 @@ from quod.service.server.observing import Observer
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.slots import Slots
 from quod.service.server.submitting import Submitter
-from quod.service.status import Activity, Document, ServerState, job_document, status_document
+from quod.service.status import (
+    SHOWN_JOBS,
+    Activity,
+    Document,
+    ServerState,
+    job_document,
+    status_document,
+)
 from quod.service.worker.pool import WorkerPool
 
 T = TypeVar("T")
@@ -251,7 +258,8 @@ class ProvingService:
             names: dict[str, list[str]] = {}
             for name, identity in self.repository.names().items():
                 names.setdefault(identity, []).append(name)
-            jobs = self.queue.jobs(most=_NEWEST_JOBS)
+            found = [*self.queue.running(most=SHOWN_JOBS), *self.queue.jobs(most=_NEWEST_JOBS)]
+            jobs = list({job.id: job for job in found}.values())
             return status_document(
                 self.state(), self.pool.status(), self.queue.status(), jobs, self.activity, names
             )
