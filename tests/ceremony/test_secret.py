@@ -6,6 +6,7 @@ import copy
 import ctypes
 import pickle
 import resource
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,15 @@ def test_pipes_get_no_core_dumps_either() -> None:
     two.__exit__(None, None, None)
     assert _is_dumpable()
     assert resource.getrlimit(resource.RLIMIT_CORE) == limit
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is asked for is Linux's")
+def test_a_process_may_forbid_them_for_good() -> None:
+    code = (
+        "import ctypes, resource; from quod.ceremony.core_dumps import *; forbid_core_dumps()\n"
+        "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)[1])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code]).split() == [b"0", b"0"]
 
 
 @pytest.mark.parametrize("kind", [EmulatedDevice, CpuDevice])

@@ -56,7 +56,7 @@ class TestAsking:
         assert json.loads((tmp_path / "proof").read_text()) == {"protocol": "none"}
         code, out, _ = run(capsys, "status", job, "--json")
         told = json.loads(out)
-        assert (code, told["state"], told["priority"]) == (0, "SUCCEEDED", 2)
+        assert (code, told["state"], told["priority"]) == (0, "succeeded", 2)
         assert server.queue.job(job).payload_bytes == (EXAMPLE / "witness.wtns").stat().st_size + 24
 
     def test_inputs_and_the_same_again(
@@ -90,9 +90,9 @@ class TestAsking:
         code, _, err = run(capsys, "wait", job, "--timeout", "0.1")
         assert (code, job in err) == (10, True)
         code, _, err = run(capsys, "cancel", job)
-        assert (code, err) == (0, f"The job {job} is CANCELLED.\n")
+        assert (code, err) == (0, f"The job {job} is cancelled.\n")
         code, _, err = run(capsys, "wait", job)
-        assert (code, "is CANCELLED" in err) == (10, True)
+        assert (code, "is cancelled" in err) == (10, True)
         late = run(capsys, "submit", "membership", "--wtns", WITNESS, "--deadline", "0")
         assert (late[0], "in the past" in late[2]) == (10, True)
 
@@ -113,6 +113,18 @@ class TestAsking:
             assert (code, err.count("\n")) == (10, 1)
         assert [call[0] for call in server.pool.calls] == ["preload", "evict"]
         assert run(capsys, "keys", "evict", "membership", "--worker", "fake")[0] == 10
+
+    def test_the_server_of_the_folder_data(
+        self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    ) -> None:  # fmt: skip
+        """The one that `quod serve --data data` starts in the same folder."""
+        monkeypatch.delenv("QUOD_SERVER", raising=False)
+        monkeypatch.chdir(tmp_path)
+        code, _, err = run(capsys, "status")
+        assert (code, "unix:data/grpc.sock" in err, "QUOD_SERVER" in err) == (11, True, True)
+        start(data=Path("data"))
+        assert run(capsys, "status")[0] == 0
 
     def test_tokens(
         self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
@@ -140,7 +152,12 @@ class TestAsking:
             (["submit", "membership", "--inputs", WITNESS], 3, "is no JSON"),
             (["submit", "none", "--wtns", WITNESS], 10, "no key none:latest"),
             (["wait", "1-none"], 10, "no such job"),
-            (["status", "--server", "unix:/nowhere"], 11, "the server does not answer"),
+            (
+                ["status", "--server", "unix:/nowhere"],
+                11,
+                "the server at unix:/nowhere does not answer (No such file or directory); name the "
+                "address of a server with --server or QUOD_SERVER",
+            ),
             (["status", "--server", "nowhere"], 3, "unix:PATH or HOST:PORT"),
             (["status", "--token-file", "none"], 3, "none: does not exist"),
             (["status", "--certificate", "none"], 3, "none: cannot be read"),
@@ -162,6 +179,12 @@ def _children(process: int) -> list[int]:
 
 class TestServing:
     """The command itself."""
+
+    @pytest.fixture(autouse=True)
+    def process_of_the_tests(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Stays as it is: what `serve` changes in its process lasts."""
+        monkeypatch.setattr("quod.ceremony.core_dumps.forbid_core_dumps", lambda: None)
+        monkeypatch.setattr("quod.service.logs.write_log", lambda *_, **__: None)
 
     def test_a_proof_over_http_in_two_commands(self, tmp_path: Path) -> None:
         data = tmp_path / "d"
@@ -206,9 +229,39 @@ class TestServing:
         lines = [json.loads(line) for line in log.splitlines()[1:]]
         assert [line["message"] for line in lines][-1] == "drained"
         assert len([line["job"] for line in lines if line["message"] == "submitted"]) == 3
+        ends = [line["state"] for line in lines if line["message"] == "a job has ended"]
+        assert ends == ["succeeded", "succeeded", "failed"]
         # No witness, no input and no path of one.
         for secret in ("31415926", "witness.wtns", str(inputs["root"])):
             assert secret not in log
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="it is asked of Linux")
+    def test_the_memory_of_a_crash_reaches_no_pipe(self, tmp_path: Path) -> None:
+        """Which systems start for a core dump whatever the limit on core files is."""
+        script = (
+            "import ctypes, sys\nfrom quod.cli import entry\n"
+            "from quod.service.server import running\n"
+            "async def serve(*_):\n"
+            "    print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n    return True\n"
+            "running.serve = serve\n"
+            f"sys.exit(entry.run(['serve', '--data', {str(tmp_path / 'd')!r}]))"
+        )
+        assert subprocess.check_output([sys.executable, "-c", script]) == b"0\n"
+
+    def test_check_tells_of_accepted_risks(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        config = tmp_path / "quod.toml"
+        hashed = hashed_token("a token")
+        config.write_text(
+            f'data = "{tmp_path}/d"\n[listen]\nhttp = ["0.0.0.0:1"]\n'
+            f'[clients.ann]\ntokens = ["{hashed}"]\n'
+        )
+        words = ["serve", "--config", str(config), "--check"]
+        code, _, err = run(capsys, *words)
+        assert (code, "0.0.0.0:1 would take tokens and witnesses without TLS" in err) == (3, True)
+        code, _, err = run(capsys, *words, "--insecure-plaintext")
+        assert (code, "0.0.0.0:1: tokens and witnesses travel without TLS" in err) == (0, True)
 
     def test_check(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         words = ["serve", "--data", str(tmp_path / "d"), "--add-key", f"m={EXAMPLE}/circuit.zkey"]

@@ -107,10 +107,25 @@ def test_asyncio(start: Start) -> None:  # noqa: F811
             with pytest.raises(NotFoundError):
                 await anext(client.watch("1-none"))
             server.pool.fail_with = "no"
-            with pytest.raises(ServiceError, match="is FAILED"):
+            with pytest.raises(ServiceError, match="is failed"):
                 await client.prove(request)
 
     asyncio.run(use())
+
+
+def test_a_job_has_its_proof(start: Start) -> None:  # noqa: F811
+    server = start()
+    with server.client() as client:
+        job = client.prove(ProofRequest("membership", wtns=b"x"))
+        assert (job.proof, job.public) == ({"protocol": "none"}, ["7"])
+        assert (str(job.state), f"{job.state}", int(job.state)) == ("succeeded", "succeeded", 2)
+        several = client.prove(ProofRequest("membership", wtns=[b"x", b"y"]))
+        with pytest.raises(InputError, match="has 2 proofs; take them from results"):
+            _ = several.proof
+        server.pool.fail_with = "no"
+        failed = client.wait(client.submit(ProofRequest("membership", wtns=b"x")).id)
+        with pytest.raises(ServiceError, match="is failed: INVALID_ARGUMENT: no"):
+            _ = failed.public
 
 
 def test_a_server_that_goes_away(start: Start) -> None:  # noqa: F811

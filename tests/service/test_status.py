@@ -128,6 +128,26 @@ def test_the_document_of_a_queue_with_jobs(tmp_path: Path) -> None:
     assert told["events"][-1]["kind"] == "ended"
 
 
+def test_jobs_that_run_or_failed_come_first(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "queue", sweep_seconds=None) as queue:
+        submission = Submission("ann", "k", bytes(32))
+        running = [queue.submit(submission) for _ in range(3)]
+        queue.claim("w", most=2)
+        failed = queue.submit(Submission("ann", "k", bytes(32), priority=9))
+        queue.fail(queue.claim("w")[0], "BAD", "bad", retry=False)
+        newest = queue.submit_many([submission] * 60)
+        # Those that run are found whatever came after them.
+        assert [job.id for job in queue.running()] == [job.id for job in running[1::-1]]
+        assert len(queue.running(most=1)) == 1
+        jobs = queue.jobs(most=200)
+        document = status_document(SERVER, [], queue.status(), jobs, Activity(lambda: 0.0))
+        shown = [job["id"] for job in document["jobs"]]
+        first = [running[1].id, running[0].id, failed.id]
+        assert shown[:3] == first
+        assert shown[3:] == [job.id for job in newest[:-48:-1]]  # type: ignore[union-attr]
+        assert len(shown) == SHOWN_JOBS
+
+
 @pytest.mark.parametrize(
     ("share", "expected"), [(50, 2.0), (95, 4.0), (100, 4.0), (0, 1.0), (25, 1.0), (26, 2.0)]
 )

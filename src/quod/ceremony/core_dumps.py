@@ -1,4 +1,4 @@
-"""No core dumps while a secret is in memory."""
+"""No core dumps while a secret is in memory, or at all."""
 
 from __future__ import annotations
 
@@ -42,14 +42,24 @@ def no_core_dumps() -> Iterator[None]:
                 _dumpable(dumpable)
 
 
-def _limit(size: int) -> tuple[int, int] | None:
+def forbid_core_dumps() -> None:
+    """Keep the system from writing this process's memory to a file or a pipe, from now on.
+
+    Processes that it starts inherit the limit on core files, and must call this themselves: a
+    program that is executed is dumpable again.
+    """
+    _limit(0, for_good=True)
+    _dumpable(0)
+
+
+def _limit(size: int, *, for_good: bool = False) -> tuple[int, int] | None:
     """Sets the limit on core files and gives what it was; None for a system that has none."""
     try:
         import resource
     except ImportError:
         return None
     before = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_CORE, (size, size if for_good else before[1]))
     return before
 
 

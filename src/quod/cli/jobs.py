@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,10 +38,12 @@ Files = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="One for 
 
 _MOST_TOKEN_BYTES = 1 << 12
 
-NOWHERE = "unix:quod-data/grpc.sock"
+NOWHERE = "unix:data/grpc.sock"
+"""The server of `quod serve --data data` in the same folder."""
 
 
-def connect(server: str, token_file: Path | None, certificate: Path | None) -> Client:
+@contextmanager
+def connect(server: str, token_file: Path | None, certificate: Path | None) -> Iterator[Client]:
     """A client; the token is never on the command line, which others can see."""
     try:
         from quod.service.client import Client
@@ -51,7 +55,16 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> C
 
         content = read_small(token_file, limit=_MOST_TOKEN_BYTES, what="a token")
         token = content.decode(errors="replace").strip()
-    return Client(server, token=token, certificate=certificate)
+    from quod.service.errors import UnavailableError
+
+    try:
+        with Client(server, token=token, certificate=certificate) as client:
+            yield client
+    except UnavailableError as error:
+        raise UnavailableError(
+            f"{error}; name the address of a server with --server or QUOD_SERVER",
+            retry_seconds=error.retry_seconds,
+        ) from None
 
 
 def submit(
@@ -158,7 +171,7 @@ def cancel(
     """End a job, also one that is running; one that has ended stays as it is."""
     with connect(server, token_file, certificate) as client:
         found = client.cancel(job)
-    note(f"The job {job} is {found.state.name}.", quiet=quiet)
+    note(f"The job {job} is {found.state}.", quiet=quiet)
 
 
 def _witness(path: Path) -> bytes:
@@ -179,7 +192,7 @@ def _inputs(path: Path) -> Any:
 def _described(job: RemoteJob) -> dict[str, Any]:
     from quod.frozen import fields_of
 
-    return fields_of(job) | {"state": job.state.name}
+    return fields_of(job) | {"state": str(job.state)}
 
 
 def _for_people(found: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,6 +49,10 @@ def serve(
     insecure_no_auth: Annotated[
         bool, typer.Option("--insecure-no-auth", help="Serve whoever can connect.")
     ] = False,
+    insecure_plaintext: Annotated[
+        bool,
+        typer.Option("--insecure-plaintext", help="Take tokens over TCP without TLS."),
+    ] = False,
     insecure_test_key: InsecureTestKey = False,
     check: Annotated[
         bool, typer.Option("--check", help="Look at configuration, keys and devices, and end.")
@@ -58,6 +63,8 @@ def serve(
     as_json: AsJson = False,
 ) -> None:
     """Serve proofs over gRPC and HTTP until SIGTERM, which drains it."""
+    # gRPC's own library would write to standard error by itself, past the log.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     _need_libraries()
     if new_token:
         _show_token(as_json)
@@ -69,6 +76,7 @@ def serve(
         ("keys",): None if keys is None else str(keys),
         ("listen", "grpc"): grpc, ("listen", "http"): http,
         ("listen", "insecure_no_auth"): insecure_no_auth or None,
+        ("listen", "insecure_plaintext"): insecure_plaintext or None,
         ("workers", "devices"): devices, ("workers", "warm"): warm,
         ("workers", "ray"): ray,
     }  # fmt: skip
@@ -83,10 +91,11 @@ def serve(
 def _run(config: Config) -> None:
     import asyncio
 
+    from quod.ceremony.core_dumps import forbid_core_dumps
+    from quod.service.logs import write_log
     from quod.service.server.listening import Listeners
-    from quod.service.server.logs import write_log
     from quod.service.server.pools import make_pool
-    from quod.service.server.process_limits import forbid_core_dumps, raise_file_limit
+    from quod.service.server.process_limits import raise_file_limit
     from quod.service.server.running import serve as run
 
     write_log(config.log.level, as_json=config.log.json_lines)
@@ -128,8 +137,10 @@ def _add_keys(config: Config, given: list[str], allow_insecure: bool) -> None:
 
 def _check(config: Config, as_json: bool) -> None:
     from quod.frozen import fields_of
-    from quod.service.server.checking import check
+    from quod.service.server.checking import check, risks
 
+    for risk in risks(config):
+        warn(risk)
     found = list(check(config))
     if as_json:
         show_json([fields_of(one) for one in found])

@@ -21,7 +21,8 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.verifier import VerifyingKey
 from quod.validation import in_order
 
-Claim = tuple[VerifyingKey, Iterable[int | str], Proof]
+Claim = tuple[VerifyingKey, Iterable[int | str], Proof | Mapping[str, Any]]
 """A key, public inputs and a proof, as `VerifyingKey.verify` takes them."""
 
 _COEFFICIENT_BYTES = 16
@@ -100,13 +101,13 @@ def _verify(claims: Iterable[Claim], draw: Callable[[int], list[int]]) -> list[V
         count += 1
         key, public, proof = _parts(index, claim)
         try:
-            inputs = key._checked_statement(public, proof)
+            inputs, checked = key._checked_statement(public, proof)
         except InputError as error:
             verdicts[index] = Verdict(False, error)
             continue
         # Devices are opened once each, and a key keeps its own.
         batch = batches.setdefault((key.curve, id(key.device)), _Batch(key.curve, key.device))
-        batch.members.append(_Member(index, key, inputs, proof))
+        batch.members.append(_Member(index, key, inputs, checked))
     for batch in batches.values():
         verdicts |= batch.verdicts(draw)
     return [verdicts[index] for index in range(count)]

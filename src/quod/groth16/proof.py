@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from os import PathLike
+from typing import Any
 
 from quod.curve.affine import plain_point
 from quod.curve.parameters import G1Point, G2Point
+from quod.errors import InputError
 from quod.formats import ProofJson, proof_to_json, read_proof
 from quod.formats.snarkjs_json import parse_proof, parse_public
 from quod.frozen import frozen
@@ -48,6 +52,20 @@ class Proof:
         """
         instance("name", name, str, "give text")
         return cls._of(parse_proof(text, curve=curve, name=name))
+
+    @classmethod
+    def from_dict(
+        cls, document: Mapping[str, Any], *, curve: str | None = None, name: str = "proof"
+    ) -> Proof:
+        """Take a proof.json that is parsed already, as strictly as `from_json_text` reads its text.
+
+        That is what `json.load` gives of it, or `RemoteJob.proof` of a proving service.
+        """
+        try:
+            text = json.dumps(dict(document), allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise InputError("is no document of JSON", path=name) from None
+        return cls.from_json_text(text, curve=curve, name=name)
 
     @classmethod
     def _of(cls, read: ProofJson) -> Proof:

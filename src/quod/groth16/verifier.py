@@ -16,10 +16,11 @@ What callers give is copied before it is looked at, so that nobody changes it in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from functools import cached_property
 from itertools import islice
 from os import PathLike, fspath
+from typing import Any
 
 import numpy as np
 
@@ -235,14 +236,16 @@ class VerifyingKey:
         """Compute now what verifications share; else the first one does."""
         _ = self._alphabeta
 
-    def verify(self, public: Iterable[int | str], proof: Proof) -> bool:
+    def verify(self, public: Iterable[int | str], proof: Proof | Mapping[str, Any]) -> bool:
         """Whether the proof holds for the public inputs, in the order of the circuit.
+
+        A proof is a `Proof`, or as `json.load` gives that of a proof.json.
 
         An input is an int or, as `json.load` gives those of a public.json, a decimal string without
         sign, spaces or leading zeros. Raises `InputError` for anything malformed (see the module),
         `MismatchError` for another count of inputs or another curve than the key's.
         """
-        inputs = self._checked_statement(public, proof)
+        inputs, proof = self._checked_statement(public, proof)
         a, b, c = self._checked_points(proof)
         verification = self._begin(inputs)
         pairs = [*verification.first_pairs(a, b), verification.last_pair(c)]
@@ -262,8 +265,10 @@ class VerifyingKey:
 
     # --- checks
 
-    def _checked_statement(self, public: object, proof: object) -> list[int]:
-        """The public inputs as integers, once it is clear that the proof can be one for them."""
+    def _checked_statement(self, public: object, proof: object) -> tuple[list[int], Proof]:
+        """The public inputs as integers, and a proof that can be one for them."""
+        if isinstance(proof, Mapping):
+            proof = Proof.from_dict(proof, curve=self.curve)
         if not isinstance(proof, Proof):
             raise InputError(
                 f"a proof is a Proof, not {type(proof).__name__}; Proof.from_json_text reads text"
@@ -274,7 +279,7 @@ class VerifyingKey:
                 f"the proof is over {proof.curve} and the verifying key over {self.curve}; "
                 "use the key of the circuit that was proved"
             )
-        return inputs
+        return inputs, proof
 
     def _checked_points(self, proof: Proof) -> list[Point]:
         """Copies of A, B and C; InputError for a bad one."""

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quod.frozen import frozen
-from quod.service.queue.records import Attempt, Event, Job, QueueStatus
+from quod.service.queue.records import Attempt, Event, Job, JobState, QueueStatus
 from quod.service.worker.pool import StageRecord, WorkerStatus
 
 FORMAT: Final = 1
@@ -39,7 +39,10 @@ Document = dict[str, Any]
 
 @frozen
 class ServerState:
-    """A server: `state` is "starting", "ready" or "draining", `started` when it began."""
+    """A server: `state` is "starting", "ready", "draining" or "unavailable".
+
+    It is unavailable while its queue does not answer. `started` is when it began.
+    """
 
     state: str
     version: str
@@ -119,9 +122,9 @@ def status_document(
 ) -> Document:
     """The document that `GET /status` answers and the page draws.
 
-    `jobs` are the newest ones first: waits are theirs, and the first 50 are shown. `names` are
-    those of each key. `stages_after` is the number from which a stream of stages goes on; from 0 on
-    it begins with those of the last minute.
+    `jobs` are the newest ones first: waits are theirs. 50 of them are shown, those that run first,
+    then those that failed, then the others. `names` are those of each key. `stages_after` is the
+    number from which a stream of stages goes on; from 0 on it begins with those of the last minute.
     """
     now = activity.clock()
     rate, shares = activity.rates()
@@ -158,9 +161,14 @@ def status_document(
             "keys": [{"key": key, "waiting": count} for key, count in queue.waiting.items()],
         },
         "keys": _keys(workers, names or {}),
-        "jobs": [job_document(job) for job in jobs[:SHOWN_JOBS]],
+        "jobs": [job_document(job) for job in sorted(jobs, key=_rank)[:SHOWN_JOBS]],
         "stages_after": activity.stages()[1],
     }
+
+
+def _rank(job: Job) -> int:
+    """The place of a job in the list that operators look at."""
+    return {JobState.RUNNING: 0, JobState.FAILED: 1}.get(job.state, 2)
 
 
 def job_document(
@@ -172,7 +180,7 @@ def job_document(
         "client": job.client,
         "key": job.key,
         "priority": job.priority,
-        "state": job.state.name.lower(),
+        "state": str(job.state),
         "partitions": job.partitions,
         "remaining": job.remaining,
         "bytes": job.payload_bytes,
@@ -195,7 +203,7 @@ def job_document(
                 "worker": one.worker,
                 "started": one.started,
                 "ended": one.ended,
-                "outcome": None if one.outcome is None else one.outcome.name.lower(),
+                "outcome": None if one.outcome is None else str(one.outcome),
                 "code": one.code,
                 "message": one.message,
             }

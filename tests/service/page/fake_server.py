@@ -151,7 +151,7 @@ class FakeService:
             Event(2, job.started, "started", {"worker": "gpu 0", "partition": 0}),
             Event(3, job.started + 0.1, "stage", {"stage": "upload", "partition": 0}),
             Event(4, job.started + 0.2, "stage", {"stage": "prove", "partition": 0}),
-            Event(5, job.ended or 0, "ended", {"state": job.state.name}),
+            Event(5, job.ended or 0, "ended", {"state": str(job.state)}),
         ]
         failed = job.state is JobState.FAILED
         outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED

@@ -98,14 +98,23 @@ class Model:
             raise KeySuspendedError("")
         open_jobs = [job for job in self.jobs if not job.state.ended]
         own = sum(job.given.client == given.client for job in open_jobs)
-        kept = sum(not job.collected for job in self.jobs)
         limits = self.limits
-        if own >= limits.quota_of(given.client).jobs or len(open_jobs) >= limits.jobs:
-            raise QueueFullError("", retry_seconds=1)
-        if kept >= limits.kept_jobs:
+        free = min(limits.jobs, limits.kept_jobs) - len(open_jobs)
+        if own >= limits.quota_of(given.client).jobs or free < 1 or (own and own + 1 > free):
             raise QueueFullError("", retry_seconds=1)
         self.jobs.append(ModelJob(given, [Part() for _ in range(given.partitions)]))
         return len(self.jobs) - 1
+
+    def make_room(self) -> None:
+        """Forgets the oldest ended job of the client that keeps most, as often as need be."""
+        while True:
+            kept = [job for job in self.jobs if not job.collected]
+            ended = [job for job in kept if job.state.ended]
+            if len(kept) <= self.limits.kept_jobs or not ended:
+                return
+            jobs = Counter(job.given.client for job in kept)
+            victim = min({job.given.client for job in ended}, key=lambda one: (-jobs[one], one))
+            next(job for job in ended if job.given.client == victim).collected = True
 
     def claim(self, keys: list[str] | None, most: int) -> list[Held]:
         found: list[Held] = []

@@ -18,7 +18,7 @@ from quod.service.errors import (
     QueueFullError,
     UnavailableError,
 )
-from quod.service.queue import JobState, Quota, job_queue, open_queue
+from quod.service.queue import Job, JobState, Quota, job_queue, open_queue
 from tests.service.queue.places import DIGESTS, Place, request, submitted
 
 
@@ -102,17 +102,20 @@ def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None
         ({"quota": Quota(jobs=3)}, {}, "the client's quota of jobs is 3, and 3 are in use"),
         ({"quota": Quota(payload_bytes=10)}, {}, "the client's quota of bytes is 10, and 9"),
         ({"clients": {"ann": Quota(jobs=3)}}, {}, "the client's quota of jobs is 3"),
-        ({"jobs": 3}, {"client": "bob"}, "the queue's limit of jobs is 3"),
-        ({"payload_bytes": 10}, {"client": "bob"}, "the queue's limit of bytes is 10"),
-        ({"kept_jobs": 3}, {"client": "bob"}, "the limit of jobs that are kept is 3"),
+        ({"jobs": 3}, {"client": "dan"}, "the queue's limit of jobs is 3, and 3 are in use"),
+        ({"payload_bytes": 10}, {"client": "dan"}, "the queue's limit of bytes is 10, and 9"),
+        ({"kept_jobs": 3}, {"client": "dan"}, "the queue's limit of jobs is 3, and 3 are in use"),
+        ({"jobs": 4}, {}, "the queue's limit of jobs is 4, and 1 are free: the client has 1"),
+        ({"payload_bytes": 14}, {}, "the queue's limit of bytes is 14, and 5 are free"),
     ],
 )
 def test_a_full_queue_says_what_is_full(
     limits: dict[str, Any], given: dict[str, Any], what: str, on_sqlite: Place
 ) -> None:
     queue = on_sqlite.open(**limits)
-    for _ in range(3):
-        submitted(queue, b"abc")
+    of_one = "quota" in limits or "clients" in limits
+    for client in ("ann", "bob", "cid"):
+        submitted(queue, b"abc", client="ann" if of_one else client)
     with pytest.raises(QueueFullError, match=what) as refused:
         submitted(queue, b"abc", **given)
     assert (refused.value.status, refused.value.exit_code) == ("RESOURCE_EXHAUSTED", 11)
@@ -145,6 +148,91 @@ def test_when_to_ask_again_follows_from_how_fast_jobs_end(place: Place) -> None:
     assert refused() == pytest.approx(30)
 
 
+def test_when_to_ask_again_follows_from_the_jobs_that_hold_the_place(place: Place) -> None:
+    queue = place.open(jobs=40, quota=Quota(jobs=10, payload_bytes=1000))
+
+    def refused(witness: bytes = b"", **given: Any) -> float:
+        with pytest.raises(QueueFullError) as error:
+            submitted(queue, witness, **given)
+        return error.value.retry_seconds
+
+    # 60 jobs of bob's end in a minute, and none of ann's.
+    for _ in range(6):
+        queue.submit_many([request(client="bob")] * 10)
+        for lease in queue.claim("w", most=10):
+            queue.finish(lease, b"proof")
+    queue.submit_many([request()] * 10)
+    assert refused() == queue.limits.lease_seconds
+    for _ in range(4):
+        submitted(queue, bytes(250), client="bob")
+    # Two of bob's four jobs must end for so many bytes.
+    assert refused(bytes(500), client="bob") == pytest.approx(2)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_jobs_of_one_client_leave_room_for_those_of_others(place: Place, ended: bool) -> None:
+    limits = {"kept_jobs": 300} if ended else {"jobs": 300}
+    queue = place.open(quota=Quota(jobs=1000), **limits)
+    outcomes: list[Job | ServiceError] = []
+    for _ in range(6):
+        outcomes += queue.submit_many([request()] * 50)
+        for lease in queue.claim("w", most=50) if ended else ():
+            queue.finish(lease, b"proof")
+    taken = [one for one in outcomes if isinstance(one, Job)]
+    # Half of what waits, and all of what has ended: that gives way.
+    assert len(taken) == (300 if ended else 150)
+    first = submitted(queue, client="bob")
+    queue.submit_many([request(client="bob")] * 99)
+    assert queue.status().kept == (300 if ended else 225)
+    kept = queue.jobs(client="bob", most=1000)
+    assert (len(kept), kept[-1].id) == (100 if ended else 75, first.id)
+    # Of the client that keeps more, the oldest jobs are forgotten, and nothing of them stays.
+    numbers = [int(job.id.split("-")[0]) for job in queue.jobs(client="ann", most=1000)]
+    assert numbers == list(range(300, 100, -1)) if ended else list(range(150, 0, -1))
+    rows = queue._store.read(
+        lambda tx: [
+            tx.rows(f"SELECT count(DISTINCT job) FROM {name}") for name in ("part", "event")
+        ]
+    )
+    assert rows == [[(queue.status().kept,)]] * 2
+
+
+def test_a_client_forgets_its_own_jobs_before_those_of_others(place: Place) -> None:
+    queue = place.open(kept_jobs=6)
+    jobs = {}
+    for client in ("ann", "bob", "bob", "bob", "bob", "bob"):
+        jobs[submitted(queue, client=client).id] = client
+        queue.finish(queue.claim("w")[0], b"proof")
+    for _ in range(5):
+        jobs[submitted(queue, client="bob").id] = "bob"
+        queue.finish(queue.claim("w")[0], b"proof")
+    # Bob's new jobs have taken the room of bob's old ones.
+    assert [jobs[job.id] for job in queue.jobs()] == ["bob"] * 5 + ["ann"]
+    assert [job.id for job in queue.jobs(client="bob")] == list(reversed(jobs))[:5]
+    # Jobs that have not ended are never forgotten; they are the limit.
+    for client in ("ann", "ann", "bob", "cid", "dan", "eve"):
+        submitted(queue, client=client)
+    assert {job.state for job in queue.jobs()} == {JobState.QUEUED}
+    with pytest.raises(QueueFullError, match="limit of jobs is 6, and 6 are in use"):
+        submitted(queue, client="fay")
+
+
+def test_a_lower_limit_is_reached_in_bounded_steps(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quod.service.queue.operations.submit.MOST_AT_ONCE", 3)
+    queue = place.open()
+    for lease in [submitted(queue) for _ in range(9)] and queue.claim("w", most=9):
+        queue.finish(lease, b"proof")
+    place.close()
+    queue = place.open(kept_jobs=2)
+    kept = []
+    for _ in range(4):
+        queue.cancel(submitted(queue).id)
+        kept.append(queue.status().kept)
+    assert kept == [7, 5, 3, 2]
+
+
 def test_a_place_is_free_as_soon_as_a_job_ends(place: Place) -> None:
     queue = place.open(quota=Quota(jobs=1))
     first = submitted(queue)
@@ -160,7 +248,7 @@ def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> Non
     leases = queue.claim("w", most=9)
     assert [lease.partition for lease in leases] == [0, 1, 2]
     for lease in reversed(leases):
-        with pytest.raises(ServiceError, match="no result, it is RUNNING; wait for its end"):
+        with pytest.raises(ServiceError, match="no result, it is running; wait for its end"):
             queue.results(job.id)
         done = queue.finish(lease, bytes([lease.partition]) * 3)
     assert (done.state, done.remaining) == (JobState.SUCCEEDED, 0)
@@ -170,7 +258,7 @@ def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> Non
     kinds = ["queued", "started", "started", "started", "partition", "partition", "ended"]
     assert [event.kind for event in events] == kinds
     assert events[4].data == {"partition": 2, "remaining": 2}
-    assert events[6].data == {"state": "SUCCEEDED"}
+    assert events[6].data == {"state": "succeeded"}
 
 
 def test_a_job_of_another_client_is_not_there(place: Place) -> None:

@@ -28,7 +28,7 @@ from tests.service.queue.places import DIGESTS, Place
 LIMITS: dict[str, Any] = {
     "quota": Quota(jobs=5),
     "jobs": 8,
-    "kept_jobs": 14,
+    "kept_jobs": 9,
     "max_attempts": 2,
     "lease_seconds": 10.0,
     "suspend_after": 2,
@@ -109,6 +109,7 @@ class Interleaving(RuleBasedStateMachine):
             if at == len(self.ids):
                 self.ids.append(found.id)
             assert found.id == self.ids[at]
+        self.model.make_room()
 
     @rule(keys=st.none() | st.lists(KEYS, max_size=2, unique=True), most=st.integers(1, 3))
     def claim(self, keys: list[str] | None, most: int) -> None:

@@ -58,7 +58,7 @@ class TestProving:
     def test_a_job_that_fails(self, server: RunningServer) -> None:
         server.pool.fail_with = "the witness is of another circuit"
         with server.client() as client:
-            with pytest.raises(ServiceError, match="FAILED: INVALID_ARGUMENT: the witness is of"):
+            with pytest.raises(ServiceError, match="failed: INVALID_ARGUMENT: the witness is of"):
                 client.prove(wanted())
             [job] = client.jobs()
             assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")

@@ -12,6 +12,7 @@ from quod.errors import InputError
 from quod.service.errors import StoreInUseError
 from quod.service.keys import KeyRepository, ResidentKeys
 from quod.service.queue import Limits, Quota, open_queue
+from quod.service.server.checking import risks
 from quod.service.server.clients import hashed_token, is_hashed, new_token
 from quod.service.server.config import Config
 from quod.service.server.pools import make_pool
@@ -114,6 +115,9 @@ BAD = {
     "a role": (WHOLE + 'roles = ["king"]', "clients.ann.roles.0: "),
     "a root": (WHOLE.replace("/srv/ann", "srv"), "clients.ann.root: must be an absolute path"),
     "no tokens": (WHOLE.split("[clients")[0], "127.0.0.1:8080 can be reached by others"),
+    "tokens without TLS": (
+        WHOLE.replace("127.0.0.1", "0.0.0.0"), "0.0.0.0:8080 would take tokens and witnesses"
+    ),
     "one token for two": (WHOLE + f'[clients.bob]\ntokens = ["{HASH}"]', "have the same token"),
     "half of TLS": (
         WHOLE.replace("hosts", 'certificate = "c"\nhosts'), "certificate and private_key go",
@@ -162,6 +166,35 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes((1 << 20) + 1))
     with pytest.raises(InputError, match=r"is longer than .* \(1,048,576 bytes\)"):
         read_config(tmp_path / "large", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("listen", "open_ones"),
+    [
+        ('http = ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.1.2.3:1", "unix:x"]', 0),
+        ('http = ["10.0.0.1:1"]\ngrpc = ["[::]:1", "prover.example:1"]', 3),
+        ('http = ["10.0.0.1:1"]\ncertificate = "c"\nprivate_key = "k"', 0),
+    ],
+)
+def test_what_travels_without_tls(tmp_path: Path, listen: str, open_ones: int) -> None:
+    text = f'data = "d"\n[clients.ann]\ntokens = ["{HASH}"]\n[listen]\n{listen}\n'
+    config = read(tmp_path, text + "insecure_plaintext = true")
+    assert len(config.listen.plaintext) == open_ones
+    assert len(risks(config)) == bool(open_ones)
+    if open_ones:
+        with pytest.raises(InputError, match="without TLS"):
+            read(tmp_path, text)
+    else:
+        read(tmp_path, text)
+
+
+def test_risks_that_are_accepted_by_name(tmp_path: Path) -> None:
+    assert risks(read(tmp_path, WHOLE)) == []
+    text = 'data = "d"\ndatabase = "postgresql:///q"\n[workers]\nray = "auto"\n[listen]\n'
+    text += 'http = ["127.0.0.1:1"]\ninsecure_no_auth = true'
+    reached, ray = risks(read(tmp_path, text))
+    assert "whoever reaches 127.0.0.1:1 may do all" in reached
+    assert "Ray has no authentication" in ray
 
 
 def test_tokens() -> None:

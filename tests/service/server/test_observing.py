@@ -10,9 +10,9 @@ import pytest
 
 from quod.errors import InputError, ServiceError
 from quod.service.client import ProofRequest
+from quod.service.logs import LineFormatter
 from quod.service.queue import Job, JobState
 from quod.service.server.config import Tracing
-from quod.service.server.logs import LineFormatter
 from quod.service.server.tracing import OtelTracer, tracer
 from quod.service.worker.pool import Stage, StageRecord
 from tests.service.server.conftest import Start
@@ -106,3 +106,23 @@ def test_no_traces_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.exporter.otlp.proto.http", None)
     with pytest.raises(ServiceError, match=r"pip install '\.\[tracing\]'"):
         tracer(Tracing(endpoint="http://127.0.0.1:1/v1/traces"))
+
+
+def test_the_end_of_each_job_is_in_the_log(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "quod")
+    server = start()
+    with server.client() as client:
+        done = client.prove(ProofRequest("membership", wtns=b"x"))
+        server.pool.fail_with = "the witness is 314159"
+        failed = client.wait(client.submit(ProofRequest("membership", wtns=b"x")).id)
+    server.stop()
+    lines = [json.loads(LineFormatter(as_json=True).format(one)) for one in caplog.records]
+    ended = {line["job"]: line for line in lines if line["message"] == "a job has ended"}
+    assert set(ended) == {done.id, failed.id}
+    assert (ended[done.id]["state"], ended[done.id]["level"]) == ("succeeded", "info")
+    line = ended[failed.id]
+    assert (line["state"], line["code"], line["level"]) == (
+        "failed", "INVALID_ARGUMENT", "warning"
+    )  # fmt: skip
+    assert line["client"] == "local"
+    assert "314159" not in json.dumps(lines)

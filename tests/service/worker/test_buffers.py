@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from quod.device import open_device
+from quod.groth16 import Proof
 from quod.groth16.gpu import bases, batches
+from quod.groth16.prover import PendingProof
 from quod.proving.upload import UploadBuffer
+from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
 from quod.service.worker.buffers import WitnessBuffers
+from quod.service.worker.pool import WorkerState
 from quod.service.worker.settings import WorkerSettings
-from tests.service.worker.conftest import WITNESS, Bench
+from quod.service.worker.work import Work
+from tests.service.worker.conftest import WITNESS, Bench, eventually
 
 
 def test_who_finds_none_waits_for_one() -> None:
@@ -89,3 +95,60 @@ def test_witnesses_are_copied_from_where_they_were_read(
     # The proof of the start, four of witnesses in buffers, one that has none, and the one again.
     assert sorted(seen) == [(False, False)] * 3 + [(True, True)] * 4
     assert len(made[0]._free) == made[0].count == 4
+
+
+def of_ordinary_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a worker on a processor read witnesses into buffers, as one on a GPU does."""
+    monkeypatch.setattr("quod.service.worker.buffers.in_host_memory", lambda device: False)
+
+
+@pytest.mark.parametrize("swapped", [True, False])
+def test_a_file_that_is_swapped_between_two_readings_is_its_jobs_fault(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, swapped: bool
+) -> None:
+    of_ordinary_memory(monkeypatch)
+    wrong = WITNESS[:-32] + bytes(32)
+    named = tmp_path / "witness.wtns"
+    named.write_bytes(wrong)
+    leave = Work.leave_buffer
+
+    def leaving(self: Work) -> None:
+        """The client replaces its file as soon as the device has the witness."""
+        used = self.buffer is not None
+        leave(self)
+        if used:
+            named.write_bytes(WITNESS if swapped else wrong)
+
+    monkeypatch.setattr(Work, "leave_buffer", leaving)
+    pool = bench.pool(WorkerSettings("cpu", warm=("small",)))
+    body = path_body(tmp_path, "witness.wtns")
+    job = bench.ended(bench.submit(body, kind=PayloadKind.PATH))
+    assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+    why = "the witness: has changed since" if swapped else "the witness does not satisfy"
+    assert job.message.startswith(why)
+    assert pool.status()[0].state is not WorkerState.QUARANTINED
+    # The worker goes on.
+    named.write_bytes(WITNESS)
+    good = bench.submit(body, kind=PayloadKind.PATH)
+    assert bench.ended(good).state is JobState.SUCCEEDED
+
+
+def test_a_device_is_blamed_for_a_file_that_stays(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of_ordinary_memory(monkeypatch)
+    (tmp_path / "witness.wtns").write_bytes(WITNESS)
+    pool = bench.pool(WorkerSettings("cpu", warm=("small",)))
+    eventually(lambda: pool.ready)
+    compute, first = PendingProof.compute, threading.Lock()
+
+    def wrong(self: PendingProof) -> Proof:
+        right = compute(self)
+        if not first.acquire(blocking=False):
+            return right
+        return Proof(right.curve, right.c, right.b, right.a)
+
+    monkeypatch.setattr(PendingProof, "compute", wrong)
+    job = bench.submit(path_body(tmp_path, "witness.wtns"), kind=PayloadKind.PATH)
+    assert bench.ended(job).state is JobState.SUCCEEDED
+    eventually(lambda: pool.status()[0].state is WorkerState.QUARANTINED)

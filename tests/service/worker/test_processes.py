@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import pytest
 
 from quod.errors import InputError
 from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
+from quod.service.logs import LineFormatter
 from quod.service.queue import Job, JobState, Lease, Outcome, Spool
 from quod.service.worker.pool import Stage, StageRecord, WorkerState
 from quod.service.worker.process.channel import Answer, Channel, parts_of
@@ -204,6 +206,40 @@ def test_a_device_that_hangs_has_another_process(quick: Bench, tmp_path: Path) -
     assert (status.restarts, status.problem) == (1, "its device hung")
     lost, done = quick.queue.attempts(job.id)
     assert (lost.outcome, done.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
+
+
+_WRITES = """
+import ctypes, os, sys, warnings
+from quod.service.worker.process.child import main
+from quod.service.worker.stages import Stages
+
+def compute(self, work, original=Stages.compute):
+    warnings.warn("the witness is 314159")
+    os.write(2, b"a driver says %d\\n" % ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+    return original(self, work)
+
+Stages.compute = compute
+main()
+"""
+
+
+def test_what_a_process_writes_is_in_the_log(
+    quick: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = ProcessPool(
+        quick.queue, quick.repository, [WorkerSettings()], command=[sys.executable, "-c", _WRITES]
+    )  # fmt: skip
+    quick.started(pool)
+    assert quick.ended(quick.submit()).state is JobState.SUCCEEDED
+    pool.close()
+    formatter = LineFormatter(as_json=True)
+    lines = [json.loads(formatter.format(one)) for one in caplog.records]
+    found = [line for line in lines if line.get("worker") == "cpu"]
+    assert {"a library warns", "a line on standard error"} <= {line["message"] for line in found}
+    assert "314159" not in json.dumps(lines)
+    if sys.platform == "linux":
+        # The memory of a worker that crashes is not dumped.
+        assert "a driver says 0" in [line.get("text") for line in found]
 
 
 def test_a_process_that_cannot_start(bench: Bench) -> None:

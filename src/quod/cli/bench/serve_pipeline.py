@@ -220,7 +220,7 @@ class _Load:
         ended = [self._queue.wait(job.id, timeout=_PATIENCE)[0] for job in jobs]
         for job in ended:
             if job.state is not JobState.SUCCEEDED:
-                raise ServiceError(f"a job has not succeeded: {job.state.name} {job.message}")
+                raise ServiceError(f"a job has not succeeded: {job.state} {job.message}")
         return ended
 
     def _round(self, count: int) -> dict[str, float]:

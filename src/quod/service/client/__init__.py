@@ -4,7 +4,7 @@
 
     with Client("unix:data/grpc.sock") as client:
         job = client.prove(ProofRequest("membership", wtns=witness))
-        proof, public = job.results[0]["proof"], job.results[0]["publicSignals"]
+        assert verifying_key.verify(job.public, job.proof)
 
 What a server refuses is an error of `quod.service.errors` or `quod.errors.InputError`, as if the
 queue were here. The names below load on first use (PEP 562).

@@ -89,8 +89,30 @@ class RemoteJob:
         """The results; `ServiceError` with the reason unless the job has succeeded."""
         if self.state is not JobState.SUCCEEDED:
             why = f": {self.code}: {self.message}" if self.code else ""
-            raise ServiceError(f"the job {self.id} is {self.state.name}{why}")
+            raise ServiceError(f"the job {self.id} is {self.state}{why}")
         return self.results
+
+    @property
+    def proof(self) -> Mapping[str, Any]:
+        """The proof of a job of one partition, which `VerifyingKey.verify` takes.
+
+        `ServiceError` with the reason unless the job has succeeded, `InputError` if it has several
+        proofs: these are in `results`.
+        """
+        proof: Mapping[str, Any] = self._result()["proof"]
+        return proof
+
+    @property
+    def public(self) -> Sequence[str]:
+        """The public inputs of that proof, as decimal strings; raises as `proof` does."""
+        public: Sequence[str] = self._result()["publicSignals"]
+        return public
+
+    def _result(self) -> Mapping[str, Any]:
+        results = self.require_results()
+        if len(results) != 1:
+            raise InputError(f"the job {self.id} has {len(results)} proofs; take them from results")
+        return results[0]
 
 
 @frozen

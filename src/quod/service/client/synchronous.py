@@ -28,6 +28,7 @@ class Client:
         self, address: str, *, token: str | None = None,
         certificate: str | os.PathLike[str] | bool | None = None,
     ) -> None:  # fmt: skip
+        self._address = address
         self._metadata = wire.metadata(token)
         self._channel = wire.channel(grpc, address, certificate)
         self._calls = {name: wire.bound(self._channel, call) for name, call in CALLS.items()}
@@ -74,7 +75,7 @@ class Client:
             for event in events:
                 yield call.read(event)
         except grpc.RpcError as error:
-            raise wire.told(error) from None
+            raise wire.told(error, self._address) from None
         finally:
             events.cancel()
 
@@ -125,4 +126,4 @@ class Client:
         try:
             return call.read(self._calls[call.name](request, metadata=self._metadata))
         except grpc.RpcError as error:
-            raise wire.told(error) from None
+            raise wire.told(error, self._address) from None

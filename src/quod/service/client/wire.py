@@ -155,8 +155,8 @@ def channel(library: Any, address: object, certificate: object) -> Any:
     return library.secure_channel(address, grpc.ssl_channel_credentials(authority), _OPTIONS)
 
 
-def told(error: Any) -> QuodError:
-    """The error that a call ended with, as ours."""
+def told(error: Any, address: str) -> QuodError:
+    """The error that a call to the server at an address ended with, as ours."""
     try:
         status = rpc_status.from_call(error)
     except ValueError:
@@ -166,8 +166,10 @@ def told(error: Any) -> QuodError:
         return error_of(found)
     code, message = error.code(), " ".join((error.details() or "").split())
     if code in _NO_ANSWER:
+        # What comes before is how gRPC has tried it.
+        reason = message.rpartition(": ")[2]
         return UnavailableError(
-            f"the server does not answer ({message})", retry_seconds=_RETRY_SECONDS
+            f"the server at {address} does not answer ({reason})", retry_seconds=_RETRY_SECONDS
         )
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return UnauthenticatedError(message)

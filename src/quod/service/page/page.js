@@ -113,7 +113,10 @@ async function poll() {
       state.refused = refused;
       by("access").hidden = !refused;
       const text = error instanceof Error ? error.message : String(error);
-      trouble(refused ? text : `The server cannot be reached (${text}); trying again.`);
+      // Without a token nothing went wrong: the form asks for one.
+      const asks = refused && !sessionStorage.getItem("token");
+      trouble(asks ? "" : refused ? text : `The server cannot be reached (${text}); trying again.`);
+      if (asks) pill(by("state"), "token needed");
     }
     if (state.refused && !entered) await new Promise((resolve) => (wake = () => resolve(undefined)));
     else if (!state.refused) await pause(document.hidden ? 5 * POLL : POLL);

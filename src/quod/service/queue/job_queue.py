@@ -161,6 +161,11 @@ class JobQueue:
         number = None if before is None else number_of(before)[0]
         return self._store.read(lambda tx: query.jobs(tx, client, most, number))
 
+    def running(self, *, most: int = 50) -> list[Job]:
+        """The newest jobs of which workers have a partition in hand, up to 1,000."""
+        most = whole_number("most", most, 1, _MOST_LISTED)
+        return self._store.read(lambda tx: query.running(tx, most))
+
     def results(self, job: str, *, client: str | None = None) -> list[bytes]:
         """What the partitions of a job came to, in their order.
 
@@ -333,6 +338,10 @@ class JobQueue:
     def attempts(self, job: str) -> list[Attempt]:
         """All attempts at a job: workers, times and how each ended."""
         return self._store.read(lambda tx: query.attempts(tx, job))
+
+    def check(self) -> None:
+        """Read from the database; `UnavailableError` if it does not answer."""
+        self._store.read(lambda tx: tx.rows("SELECT 1"))
 
     def status(self) -> QueueStatus:
         """Counts of the queue."""

@@ -30,12 +30,13 @@ class Limits:
     """The limits of a queue.
 
     `quota` is of each client without one of its own in `clients`; `jobs` and `payload_bytes` are of
-    all together, `kept_jobs` with those that have ended. A partition is tried `max_attempts` times.
-    A lease that is not renewed for `lease_seconds` is lost. A key is suspended once workers died
-    with `suspend_after` of its jobs and it finished none meanwhile. Ended jobs are kept for
-    `keep_seconds`. A result has at most `result_bytes`; of a job's stages at most `stage_events`
-    are told. `ballast_bytes` of the disk are laid aside, and as much again must be free for a job
-    to be taken.
+    all together, and a client that has some of them gets no more than are free. `kept_jobs` counts
+    jobs that have ended as well: beyond it the oldest ended jobs of the client that keeps most are
+    forgotten for a new job. A partition is tried `max_attempts` times. A lease that is not renewed
+    for `lease_seconds` is lost. A key is suspended once workers died with `suspend_after` of its
+    jobs and it finished none meanwhile. Ended jobs are kept for `keep_seconds` at most. A result
+    has at most `result_bytes`; of a job's stages at most `stage_events` are told. `ballast_bytes`
+    of the disk are laid aside, and as much again must be free for a job to be taken.
     """
 
     quota: Quota = field(default_factory=Quota)

@@ -20,7 +20,17 @@ HIGHEST_PRIORITY = 9
 _DIGEST_BYTES = 32
 
 
-class JobState(IntEnum):
+class _Word(IntEnum):
+    """A number in the database, and a word in lower case everywhere else."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self) if spec.endswith("d") else str(self), spec)
+
+
+class JobState(_Word):
     """Where a job is; from SUCCEEDED on it stays there."""
 
     QUEUED = 0
@@ -37,7 +47,7 @@ class JobState(IntEnum):
         return self >= JobState.SUCCEEDED
 
 
-class Outcome(IntEnum):
+class Outcome(_Word):
     """How an attempt at a partition ended."""
 
     SUCCEEDED = 0

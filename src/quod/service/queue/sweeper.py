@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.errors import QuodError
+from quod.service.queue.operations.forget import MOST_AT_ONCE, collect
 from quod.service.queue.operations.payloads import ended_rows, erase, row_bytes
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.sweep import (
-    MOST_AT_ONCE,
     Running,
-    collect,
     expire,
     live_payloads,
     lose,
@@ -91,6 +90,10 @@ class Sweeper:
         if not self._store.shared:
             if leases := self._store.read(running):
                 self._writer.do("lose", (leases, False))
+                _log.warning(
+                    "work of a process that has ended is given out again",
+                    extra={"partitions": len(leases)},
+                )
             if rows := self._store.read(ended_rows):
                 self._writer.do("erase", rows)
             self._delete_orphans(0.0)

@@ -204,6 +204,8 @@ class Writer:
             self._answer(call, outcome)
         # Who has watched a job since it was taken hears of what that transaction did with it, too.
         self._store.tell(changes)
+        for level, message, fields in changes.notes:
+            _log.log(level, message, extra=fields)
         if WORK in changes.topics and self._waiting and attempt > 1:
             again, self._waiting = self._waiting, []
             self._write(again)

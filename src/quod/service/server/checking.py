@@ -36,6 +36,25 @@ class KeyCost:
     problem: str
 
 
+def risks(config: Config) -> list[str]:
+    """The dangers that a configuration accepts by name, one sentence each."""
+    found = []
+    listen = config.listen
+    if listen.open and listen.insecure_no_auth:
+        found.append(f"whoever reaches {', '.join(listen.open)} may do all that an operator may")
+    if listen.plaintext:
+        found.append(
+            f"{', '.join(listen.plaintext)}: tokens and witnesses travel without TLS; everybody on "
+            "the way can read them"
+        )
+    if config.workers.ray is not None:
+        found.append(
+            "Ray has no authentication: whoever reaches the ports of the cluster runs code on its "
+            "machines, as their users; keep them in a network of their own"
+        )
+    return found
+
+
 def check(config: Config) -> Iterator[KeyCost]:
     """Each key on each device. Keys of the start are loaded, the others reckoned with.
 

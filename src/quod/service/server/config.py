@@ -26,6 +26,10 @@ _ADDRESS: Final = re.compile(
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
+def _is_loopback(host: str) -> bool:
+    return host.lower() in _LOOPBACK or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
+
+
 def _address(text: str) -> str:
     match = _ADDRESS.fullmatch(text)
     if match is None or (match["port"] and int(match["port"]) > 65535):
@@ -92,6 +96,9 @@ class Listen(_Section):
     """
 
     insecure_no_auth: bool = False
+    insecure_plaintext: bool = False
+    """Take tokens and witnesses over TCP without TLS, for a proxy before the server."""
+
     certificate: OwnPath | None = None
     private_key: OwnPath | None = None
     client_ca: OwnPath | None = None
@@ -109,6 +116,13 @@ class Listen(_Section):
     def open(self) -> list[str]:
         """The addresses that others than this user may reach."""
         return [each for each in (*self.grpc, *self.http) if not each.startswith("unix:")]
+
+    @property
+    def plaintext(self) -> list[str]:
+        """The addresses without TLS that other machines may reach."""
+        if self.certificate is not None:
+            return []
+        return [each for each in self.open if not _is_loopback(each.rpartition(":")[0])]
 
 
 class Workers(_Section):
@@ -238,6 +252,12 @@ class Config(_Section):
             raise ValueError(
                 f"{self.listen.open[0]} can be reached by others: give clients tokens (quod serve "
                 "--new-token), or say --insecure-no-auth"
+            )
+        if self.listen.plaintext and tokens and not self.listen.insecure_plaintext:
+            raise ValueError(
+                f"{self.listen.plaintext[0]} would take tokens and witnesses without TLS: give "
+                "listen a certificate and its private_key, or say --insecure-plaintext if a proxy "
+                "before the server has them"
             )
         if self.workers.ray is not None and self.database is None:
             raise ValueError("workers on a cluster share a queue in Postgres: give its database")

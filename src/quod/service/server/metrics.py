@@ -14,6 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from quod.device.backends import backend_of
 from quod.errors import QuodError
 from quod.service.queue import Job, JobQueue
 from quod.service.worker.pool import StageRecord, WorkerPool, WorkerState, WorkerStatus
@@ -124,7 +125,7 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
     states = GaugeMetricFamily("quod_worker_state", "1 for what it does.", labels=[*own, "state"])
     proofs = CounterMetricFamily("quod_proofs", "Attempts.", labels=[*own, "outcome"])
     restarts = CounterMetricFamily("quod_worker_restarts", "Processes that died.", labels=own)
-    busy = CounterMetricFamily("quod_gpu_busy_seconds", "Time that devices computed.", labels=own)
+    busy = CounterMetricFamily("quod_gpu_busy_seconds", "Time that GPUs computed.", labels=own)
     memory = GaugeMetricFamily(
         "quod_device_memory_bytes", "Memory of devices.", labels=[*own, "purpose"]
     )
@@ -146,7 +147,8 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
         proofs.add_metric([*name, "success"], worker.proofs)
         proofs.add_metric([*name, "failure"], worker.failures)
         restarts.add_metric(name, worker.restarts)
-        busy.add_metric(name, worker.busy_seconds)
+        if _is_gpu(worker.device):
+            busy.add_metric(name, worker.busy_seconds)
         shared.add_metric(name, worker.replications)
         for purpose, size in worker.memory.items():
             memory.add_metric([*name, purpose], size)
@@ -170,3 +172,8 @@ def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
         copies.add_metric([key], ready[key])
     yield from (states, proofs, restarts, busy, memory, used, budget)
     yield from (leases, loads, evictions, copies, shared)
+
+
+def _is_gpu(device: str) -> bool:
+    backend = backend_of(device)
+    return backend is None or not backend.of_the_processor

@@ -9,8 +9,3 @@ def raise_file_limit() -> None:
     """Has the process open as many files as the system lets it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def forbid_core_dumps() -> None:
-    """Has no file written of the memory of a process that crashes: witnesses are in it."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from quod.device.compilations import compilations
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue, open_queue
+from quod.service.server.checking import risks
 from quod.service.server.config import Config
 from quod.service.server.listening import Listeners, listening
 from quod.service.server.metrics import Metrics
@@ -23,6 +24,7 @@ PoolMaker = Callable[[Config, JobQueue, KeyRepository], WorkerPool]
 
 _SAMPLE_SECONDS = 1.0
 _HEALTH_SECONDS = 0.1
+_CHECK_SECONDS = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _log = logging.getLogger(__name__)
@@ -79,8 +81,12 @@ async def run(
         )
         sampling = asyncio.ensure_future(_sample(service))
         stack.callback(sampling.cancel)
+        checking = asyncio.ensure_future(_check_queue(service))
+        stack.callback(checking.cancel)
         await asyncio.to_thread(pool.start)
         _log.info("serving", extra={"grpc": listeners.grpc, "http": listeners.http})
+        for risk in risks(config):
+            _log.warning(risk)
         on_start(listeners)
         telling = asyncio.ensure_future(_tell_health(service, listeners))
         stack.callback(telling.cancel)
@@ -114,6 +120,14 @@ async def _tell_health(service: ProvingService, listeners: Listeners) -> None:
                 told = not told
                 await listeners.tell_health(ready=told)
             await asyncio.sleep(_HEALTH_SECONDS)
+
+
+async def _check_queue(service: ProvingService) -> None:
+    """Has the server not ready while its queue does not answer."""
+    with suppress(asyncio.CancelledError):
+        while True:
+            await service.check_queue()
+            await asyncio.sleep(_CHECK_SECONDS)
 
 
 async def _sample(service: ProvingService) -> None:

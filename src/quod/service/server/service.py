@@ -25,7 +25,14 @@ from quod.service.server.observing import Observer
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.slots import Slots
 from quod.service.server.submitting import Submitter
-from quod.service.status import Activity, Document, ServerState, job_document, status_document
+from quod.service.status import (
+    SHOWN_JOBS,
+    Activity,
+    Document,
+    ServerState,
+    job_document,
+    status_document,
+)
 from quod.service.worker.pool import WorkerPool
 
 T = TypeVar("T")
@@ -35,6 +42,7 @@ Submit = Callable[[Callable[[Job], None]], Coroutine[Any, Any, Job]]
 
 _READERS = 8
 _NEWEST_JOBS = 200
+_ANSWER_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +67,8 @@ class ProvingService:
         self.activity = Activity()
         self.started = time.time()
         self._draining = False
+        self._queue_answers = True
+        self._asking: asyncio.Future[None] | None = None
         self.hurried = False
         """Whether the server ends at once."""
 
@@ -248,7 +258,8 @@ class ProvingService:
             names: dict[str, list[str]] = {}
             for name, identity in self.repository.names().items():
                 names.setdefault(identity, []).append(name)
-            jobs = self.queue.jobs(most=_NEWEST_JOBS)
+            found = [*self.queue.running(most=SHOWN_JOBS), *self.queue.jobs(most=_NEWEST_JOBS)]
+            jobs = list({job.id: job for job in found}.values())
             return status_document(
                 self.state(), self.pool.status(), self.queue.status(), jobs, self.activity, names
             )
@@ -269,16 +280,37 @@ class ProvingService:
 
     @property
     def ready(self) -> bool:
-        """Whether jobs are taken and the keys of the start are loaded."""
-        return not self._draining and self.pool.ready
+        """Whether jobs are taken: it does not drain, keys are loaded and the queue answers."""
+        return not self._draining and self.pool.ready and self._queue_answers
 
     @property
     def draining(self) -> bool:
         return self._draining
 
     def state(self) -> ServerState:
-        words = "draining" if self._draining else "ready" if self.pool.ready else "starting"
-        return ServerState(words, __version__, self.started)
+        if self._draining:
+            word = "draining"
+        elif not self._queue_answers:
+            word = "unavailable"
+        else:
+            word = "ready" if self.pool.ready else "starting"
+        return ServerState(word, __version__, self.started)
+
+    async def check_queue(self) -> None:
+        """Ask whether the queue answers, for `ready`; a question that hangs is not asked again."""
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(self.read(self.queue.check))
+        await asyncio.wait([self._asking], timeout=_ANSWER_SECONDS)
+        answers = False
+        if self._asking.done():
+            asking, self._asking = self._asking, None
+            answers = not asking.cancelled() and asking.exception() is None
+        if answers is not self._queue_answers:
+            self._queue_answers = answers
+            if answers:
+                _log.info("the queue answers again")
+            else:
+                _log.error("the queue does not answer: the server is not ready")
 
     async def usage(self, client: Client) -> tuple[int, int]:
         """Jobs of a client that have not ended, and the bytes of their payloads."""

@@ -32,5 +32,5 @@ def read_result(data: bytes) -> tuple[Proof, tuple[int, ...]]:
         found = None
     if not isinstance(found, dict) or set(found) != {"proof", "publicSignals"}:
         raise InputError('a result is a JSON object of "proof" and "publicSignals"')
-    proof = Proof.from_json_text(json.dumps(found["proof"]))
+    proof = Proof.from_dict(found["proof"])
     return proof, public_from_json_text(json.dumps(found["publicSignals"]), curve=proof.curve)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from quod.errors import TryAgainError, VerificationError
+from quod.errors import InputError, TryAgainError, VerificationError
 from quod.formats import Witness
 from quod.frozen import frozen
 from quod.groth16 import Proof
@@ -22,7 +23,7 @@ from quod.service.worker.pool import Stage, StageRecord
 from quod.service.worker.result import result_bytes
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.waiting import Group
-from quod.service.worker.witnesses import Calculate, witness_of
+from quod.service.worker.witnesses import NAME, Calculate, witness_of
 from quod.service.worker.work import GoneError, Work
 
 # Files are read, and inputs computed, by so many at a time.
@@ -93,14 +94,22 @@ class Stages:
             work.witness = self._witness(work)
 
     def _witness(self, work: Work) -> Witness:
+        # One in page-locked memory may be read again, to find out whose fault a wrong proof is.
+        again = work.digest is not None
+        client_bytes = hashlib.sha256() if again or work.buffer is not None else None
         try:
             with work.payload(self.jobs) as file:
-                return witness_of(file, work.lease, self.calculate, work.buffer)
+                witness = witness_of(file, work.lease, self.calculate, work.buffer, client_bytes)
         except NotFoundError:
             # The payload goes when its job has ended.
             raise GoneError from None
         finally:
             work.kept = None
+        digest = None if client_bytes is None else client_bytes.digest()
+        if again and digest != work.digest:
+            raise InputError("has changed since it was first read; submit it again", path=NAME)
+        work.digest = digest
+        return witness
 
     def lease(self, work: Work) -> None:
         """The key, which may have to be loaded."""

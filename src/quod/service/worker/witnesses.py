@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -16,36 +16,41 @@ from quod.service.payload import PayloadKind, Section, open_witness, read_body, 
 from quod.service.queue import Lease
 from quod.service.worker.buffers import Bytes as HostBytes
 
-# No message names the file that a client gave, nor shows anything of it.
-_NAME = "the witness"
+NAME = "the witness"
+"""In messages, in place of the file that a client names."""
 
 Calculate = Callable[[str, bytes], bytes]
 """The .wtns file of a key, by identity, from inputs as JSON."""
 
 
 def witness_of(
-    file: BinaryIO, lease: Lease, calculate: Calculate, buffer: HostBytes | None = None
-) -> Witness:
+    file: BinaryIO, lease: Lease, calculate: Calculate, buffer: HostBytes | None = None,
+    client_bytes: Any = None,
+) -> Witness:  # fmt: skip
     """The witness of a lease, checked, in memory of its own. Raises `InputError`.
 
-    A file is read into `buffer` where it is not too long.
+    A file is read into `buffer` where it is not too long. `client_bytes` is a hash of hashlib that
+    is updated with what is read of a file that the client names, which may change at any time.
     """
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
         inputs = read_body(file, header.sections[lease.partition])
         return _parsed(memoryview(calculate(lease.key, inputs)))
     with open_witness(file, header, lease.partition) as (found, section):
-        return _read(found, section, buffer)
+        data = _read(found, section, buffer)
+    if client_bytes is not None and header.kind is PayloadKind.PATH:
+        client_bytes.update(data)
+    return _parsed(data)
 
 
-def _read(file: BinaryIO, section: Section, buffer: HostBytes | None) -> Witness:
+def _read(file: BinaryIO, section: Section, buffer: HostBytes | None) -> memoryview:
     if buffer is None or len(buffer) < section.length:
         buffer = np.empty(section.length, np.uint8)
     own = buffer[: section.length].data
     file.seek(section.offset)
     if file.readinto(own) != len(own):  # type: ignore[attr-defined]
-        raise InputError("is cut short", path=_NAME)
-    return _parsed(own.toreadonly())
+        raise InputError("is cut short", path=NAME)
+    return own.toreadonly()
 
 
 def _parsed(data: memoryview) -> Witness:
@@ -54,8 +59,8 @@ def _parsed(data: memoryview) -> Witness:
 
 def _container(data: Bytes) -> Iden3File:
     if bytes(data[: len(KIND)]) != KIND.encode():
-        raise InputError("is not a wtns file", path=_NAME)
-    return Iden3File.parse(data, _NAME, KIND, VERSION)
+        raise InputError("is not a wtns file", path=NAME)
+    return Iden3File.parse(data, NAME, KIND, VERSION)
 
 
 def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> tuple[int, int]:
@@ -69,12 +74,12 @@ def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) ->
     if header.kind is PayloadKind.INPUTS:
         return whole + header.sections[lease.partition].length, 0
     with open_witness(file, header, lease.partition) as (found, section):
-        view = FileView(_NAME, found, section.length, section.offset)
+        view = FileView(NAME, found, section.length, section.offset)
         count = len(WitnessHeader.of(_container(view)))
         if count != variables:
             raise MismatchError(
                 f"has {count} values and the key is for {variables}; use the witness and the key "
                 "of one circuit",
-                path=_NAME,
+                path=NAME,
             )
         return max(whole, section.length), section.length

@@ -32,7 +32,8 @@ class Work:
     was told of, and `renewed` when. `reserved` bytes of the budget are its own; `part` is what it
     is given of a permit, of `limit` that there were, and `permitted` what it has of one; `together`
     says that it was begun with others. `result` is what it came to, and `buffer` what its witness
-    is read into, if that is no memory of its own: one of `buffers`.
+    is read into, if that is no memory of its own: one of `buffers`. `digest` is then that of the
+    file which the client names, as it was read.
     """
 
     def __init__(self, lease: Lease, part: int = WHOLE, limit: int = 1) -> None:
@@ -51,6 +52,7 @@ class Work:
         self.result: bytes | None = None
         self.buffers: WitnessBuffers | None = None
         self.buffer: Bytes | None = None
+        self.digest: bytes | None = None
         self.kept = BytesIO(lease.body) if lease.body else None
 
     def enter(self, stage: Stage) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from quod.service.queue.clock import MICROSECONDS
 from quod.service.queue.operations.rows import JobRow, PartState, count, next_event, write_events
 from quod.service.queue.operations.rules import Rules
@@ -32,7 +34,7 @@ def end_job(
             (job.number,),
         )
     told = {"code": code, "message": message} if code else {}
-    event = next_event(job, now, "ended", state=state.name, **told)
+    event = next_event(job, now, "ended", state=str(state), **told)
     job.state, job.ended, job.code, job.message = state, now, code, message
     keep_until = rules.clock.stamp() + int(rules.limits.keep_seconds * MICROSECONDS)
     tx.run(
@@ -41,6 +43,11 @@ def end_job(
         (int(state), now, keep_until, code, message, job.events, job.remaining, job.number),
     )
     write_events(tx, [event])
+    bad = state in (JobState.FAILED, JobState.EXPIRED)
+    tx.changes.note(
+        logging.WARNING if bad else logging.INFO, "a job has ended", job=job.id, client=job.client,
+        key=job.key, state=str(state), code=code, seconds=(now - job.created) / MICROSECONDS,
+    )  # fmt: skip
     topic = end_of(job.number)
     tx.changes.topics.add(topic)
     if state is not JobState.SUCCEEDED or results is not None:

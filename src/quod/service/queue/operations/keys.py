@@ -7,6 +7,8 @@ that was lost.
 
 from __future__ import annotations
 
+import logging
+
 from quod.service.queue.operations.rows import PartState, next_event, read_jobs, write_events
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.signals import WORK
@@ -41,12 +43,14 @@ def suspend(tx: Transaction, rules: Rules, key: str, reason: str) -> None:
         "reason = excluded.reason",
         (key, reason),
     )
+    tx.changes.note(logging.WARNING, "a key was suspended", key=key, reason=reason)
     _tell(tx, rules, hold(tx, key), "held")
 
 
 def resume(tx: Transaction, rules: Rules, key: str) -> None:
     """Gives out the jobs of a key again, and forgets of what it was suspended for."""
     tx.run("DELETE FROM proving_key WHERE key = ?", (key,))
+    tx.changes.note(logging.INFO, "a key was resumed", key=key)
     moved = _move(tx, key, PartState.HELD, PartState.QUEUED)
     _tell(tx, rules, moved, "resumed")
     tx.changes.topics.add(WORK)

@@ -51,6 +51,16 @@ def jobs(tx: Transaction, client: str | None, most: int, before: int | None) -> 
     return [JobRow(*row).record() for row in rows]
 
 
+def running(tx: Transaction, most: int) -> list[Job]:
+    """The newest jobs of which workers have a partition."""
+    rows = tx.rows(
+        f"SELECT {COLUMNS} FROM job WHERE number IN (SELECT job FROM part "
+        f"WHERE state = {PartState.RUNNING:d}) ORDER BY number DESC LIMIT ?",
+        (most,),
+    )
+    return [JobRow(*row).record() for row in rows]
+
+
 def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
     """What the partitions came to, in their order; `ServiceError` unless the job succeeded."""
     job = find_job(tx, job_id, client)
@@ -58,7 +68,7 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
     if state is not JobState.SUCCEEDED:
         why = f": {job.message}" if job.message else ""
         remedy = "" if state.ended else "; wait for its end"
-        raise ServiceError(f"the job has no result, it is {state.name}{why}{remedy}")
+        raise ServiceError(f"the job has no result, it is {state}{why}{remedy}")
     return _results(tx, job.number)
 
 

@@ -24,20 +24,24 @@ class Rules:
     clock: Clock
     spool: Spool
     storage_full: Callable[[], bool]
-    _rate: tuple[float, float] = field(default=(float("-inf"), 0.0), init=False)
+    _rates: tuple[float, dict[str, float]] = field(
+        default_factory=lambda: (float("-inf"), {}), init=False
+    )
 
-    def retry_seconds(self, tx: Transaction, limit: int) -> float:
-        """How long a tenth of `limit` jobs takes at the rate of the last minute.
+    def retry_seconds(self, tx: Transaction, jobs: int, client: str | None) -> float:
+        """The time in which so many jobs end, of a client or of all, at the last minute's rate.
 
-        That is when a client that waits finds some place, and not only the first to ask again.
+        The time that a lease lasts, if none of them has ended in that minute.
         """
         begin = self.clock.steady()
-        if begin - self._rate[0] > 1:
+        if begin - self._rates[0] > 1:
             newest = self.clock.stamp() + int(self.limits.keep_seconds * MICROSECONDS)
-            [(ended,)] = tx.rows(
-                "SELECT count(*) FROM job WHERE keep_until > ?", (newest - _WINDOW * MICROSECONDS,)
+            rows = tx.rows(
+                "SELECT client, count(*) FROM job WHERE keep_until > ? GROUP BY client",
+                (newest - _WINDOW * MICROSECONDS,),
             )
-            self._rate = begin, ended / _WINDOW
-        rate = self._rate[1]
-        seconds = max(limit // 10, 1) / rate if rate else self.limits.lease_seconds
+            self._rates = begin, {name: ended / _WINDOW for name, ended in rows}
+        rates = self._rates[1]
+        rate = sum(rates.values()) if client is None else rates.get(client, 0.0)
+        seconds = max(jobs, 1) / rate if rate else self.limits.lease_seconds
         return min(max(seconds, _LEAST_WAIT), _LONGEST_WAIT)

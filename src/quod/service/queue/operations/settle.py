@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -70,9 +71,7 @@ def held(tx: Transaction, number: int, partition: int, token: int) -> Held:
     [job] = read_jobs(tx, [number], lock=True).values()
     if state != PartState.RUNNING or current != token:
         if JobState(job.state).ended:
-            raise LeaseLostError(
-                f"the lease is void: the job has ended ({JobState(job.state).name})"
-            )
+            raise LeaseLostError(f"the lease is void: the job has ended ({JobState(job.state)})")
         raise LeaseLostError("the lease is void: it was not renewed in time, or given back")
     return Held(job, partition, token, attempts, worker, started, stage)
 
@@ -149,6 +148,12 @@ def give_up(
     if not waits:
         end_job(tx, rules, job, JobState.FAILED, code, message)
         return
+    if not released:
+        tx.changes.note(
+            logging.WARNING, "an attempt has failed, and is made again", job=job.id, key=job.key,
+            partition=part.partition, attempt=attempts, worker=part.worker, outcome=str(outcome),
+            code=code,
+        )  # fmt: skip
     told: dict[str, str | int] = {} if released else {"attempt": attempts, "code": code}
     kind = "released" if released else "retrying"
     event = next_event(job, now, kind, partition=part.partition, **told)

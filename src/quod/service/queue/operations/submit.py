@@ -15,6 +15,7 @@ from quod.service.errors import (
     StorageFullError,
 )
 from quod.service.queue.clock import MICROSECONDS
+from quod.service.queue.operations.forget import MOST_AT_ONCE, make_room
 from quod.service.queue.operations.payloads import payload_of
 from quod.service.queue.operations.rows import (
     COLUMNS,
@@ -74,6 +75,7 @@ def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> 
             found.append(error)
     taken = door.taken
     if taken:
+        door.make_room()
         _write(tx, taken)
     kept = {job.payload for job in taken}
     for name in (one.submission.payload for one in given if one.submission.payload):
@@ -124,11 +126,11 @@ class _Door:
                 "the disk of the queue is nearly full: no new jobs are taken",
                 retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK,
             )
-        own = self._used.setdefault(given.client, [0, 0, 0])
-        self._look_for_a_place(given.client, own, one.payload_bytes)
-        for used in (own, self._total):
+        used = self._used.setdefault(given.client, [0, 0, 0])
+        self._look_for_a_place(given.client, used, one.payload_bytes)
+        for counts in (used, self._total):
             for at, more in enumerate((1, one.payload_bytes, 1)):
-                used[at] += more
+                counts[at] += more
         job = JobRow(
             number=0,
             nonce=secrets.token_hex(8),
@@ -163,20 +165,53 @@ class _Door:
             self._used[client] = [int(one) for one in used]
         self._total = [sum(used) for used in zip(*self._used.values())] or [0, 0, 0]
 
-    def _look_for_a_place(self, client: str, own: Sequence[int], payload_bytes: int) -> None:
+    def _look_for_a_place(self, client: str, used: Sequence[int], payload_bytes: int) -> None:
+        """Raise `QueueFullError` unless the client's quota and the queue's limits have room.
+
+        A client that has jobs already gets another one only if it then has no more than is still
+        free, of jobs and of bytes. One client alone thus has at most half of a limit, and there is
+        room for the first job of any other. Jobs that have ended never keep a job out.
+        """
         limits, quota = self._limits, self._limits.quota_of(client)
-        for what, used, more, limit in (
-            ("the client's quota of jobs", own[0], 1, quota.jobs),
-            ("the client's quota of bytes", own[1], payload_bytes, quota.payload_bytes),
-            ("the queue's limit of jobs", self._total[0], 1, limits.jobs),
-            ("the queue's limit of bytes", self._total[1], payload_bytes, limits.payload_bytes),
-            ("the limit of jobs that are kept", self._total[2], 1, limits.kept_jobs),
+        for at, unit, more, own_limit, limit in (
+            (0, "jobs", 1, quota.jobs, min(limits.jobs, limits.kept_jobs)),
+            (1, "bytes", payload_bytes, quota.payload_bytes, limits.payload_bytes),
         ):
-            if used + more > limit:
-                wait = self._rules.retry_seconds(self._tx, own[0])
-                raise QueueFullError(
-                    f"{what} is {limit}, and {used} are in use", retry_seconds=wait
-                )
+            own, total = used[at], self._total[at]
+            missing = own + more - own_limit
+            if missing > 0:
+                raise self._full(
+                    f"the client's quota of {unit} is {own_limit}, and {own} are in use",
+                    used, at, missing, client,
+                )  # fmt: skip
+            missing = total + more - limit
+            if missing > 0:
+                raise self._full(
+                    f"the queue's limit of {unit} is {limit}, and {total} are in use",
+                    self._total, at, missing,
+                )  # fmt: skip
+            missing = own + more - (limit - total)
+            if own and missing > 0:
+                raise self._full(
+                    f"the queue's limit of {unit} is {limit}, and {limit - total} are free: the "
+                    f"client has {own}, and gets more when it has less than is free",
+                    self._total, at, missing,
+                )  # fmt: skip
+
+    def _full(
+        self, message: str, used: Sequence[int], at: int, missing: int, client: str | None = None
+    ) -> QueueFullError:
+        """The refusal, with the time until the jobs that hold the `missing` room have ended."""
+        jobs = -(-missing * used[0] // max(used[at], 1))
+        wait = self._rules.retry_seconds(self._tx, max(jobs, used[0] // 10), client)
+        return QueueFullError(message, retry_seconds=wait)
+
+    def make_room(self) -> None:
+        """Forget ended jobs where more would be kept than the limit says."""
+        excess = min(self._total[2] - self._limits.kept_jobs, max(len(self.taken), MOST_AT_ONCE))
+        if excess > 0:
+            kept = {client: (kept, kept - jobs) for client, (jobs, _, kept) in self._used.items()}
+            make_room(self._tx, kept, excess)
 
 
 def suspended_keys(tx: Transaction) -> set[str]:

@@ -1,23 +1,20 @@
-"""What time does: leases that nobody renews, deadlines, results that were kept for long enough."""
+"""What time and clients end: leases that nobody renews, deadlines, jobs that are cancelled."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quod.errors import ServiceError
 from quod.service.errors import LeaseLostError
 from quod.service.queue.operations.end import end_job
+from quod.service.queue.operations.forget import MOST_AT_ONCE
 from quod.service.queue.operations.keys import blame
-from quod.service.queue.operations.rows import PartState, count, find_job, read_jobs
+from quod.service.queue.operations.rows import PartState, find_job, read_jobs
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import give_up, held
 from quod.service.queue.records import Job, JobState, Outcome
-from quod.service.queue.transaction import Transaction, in_chunks, placeholders
-
-MOST_AT_ONCE = 500
-"""Jobs that one transaction expires or collects, so that others need not wait for long."""
+from quod.service.queue.transaction import Transaction
 
 LOST = "WORKER_LOST"
 
@@ -77,21 +74,6 @@ def expire(tx: Transaction, rules: Rules) -> int:
                 tx, rules, job, JobState.EXPIRED, "DEADLINE_EXCEEDED", "the deadline has passed"
             )
     return len(jobs)
-
-
-def collect(tx: Transaction, rules: Rules) -> int:
-    """Forgets jobs that ended long ago, with results, events and attempts; how many."""
-    rows = tx.rows(
-        f"DELETE FROM job WHERE number IN (SELECT number FROM job WHERE keep_until <= ? "
-        f"LIMIT ?{tx.skip_locked}) RETURNING number, client",
-        (rules.clock.stamp(), MOST_AT_ONCE),
-    )
-    for chunk in in_chunks(number for number, _ in rows):
-        for table in ("part", "attempt", "event"):
-            tx.run(f"DELETE FROM {table} WHERE job IN {placeholders(chunk)}", chunk)
-    for client, number in sorted(Counter(client for _, client in rows).items()):
-        count(tx, client, 0, 0, -number)
-    return len(rows)
 
 
 def cancel(

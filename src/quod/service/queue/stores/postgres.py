@@ -203,17 +203,22 @@ class PostgresStore:
                 self._writer.execute("SELECT pg_notify(%s, %s)", (self._channel, told))
 
     def _listen(self) -> None:
+        answers = True
         while not self._closed.is_set():
             try:
                 with self._connect() as connection:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     self.signals.notify_all()
+                    if not answers:
+                        _log.info("the database of the queue answers again")
+                    answers = True
                     while not self._closed.is_set():
                         for told in connection.notifies(timeout=_LISTEN_SECONDS):
                             self.signals.notify(int(topic, 16) for topic in told.payload.split())
                             if self._closed.is_set():
                                 break
             except psycopg.Error as error:
+                answers = False
                 _log.warning("the database of the queue does not answer: %s", _line(error))
                 self._closed.wait(_RETRY_SECONDS)
 

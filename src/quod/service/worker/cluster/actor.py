@@ -6,8 +6,10 @@ import threading
 from collections import deque
 from typing import Any
 
+from quod.ceremony.core_dumps import forbid_core_dumps
 from quod.frozen import frozen
 from quod.service.keys import KeyRepository, RegisteredCalculators
+from quod.service.logs import write_log
 from quod.service.queue import JobQueue, Limits, open_queue
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.opening import opener
@@ -44,6 +46,9 @@ class ClusterWorker:
     def begin(self) -> dict[str, Any]:
         """Opens queue and keys, and claims from then on."""
         place, settings = self._place, self._settings
+        # Ray keeps what the process writes to its standard error in files of its own.
+        forbid_core_dumps()
+        write_log("info", as_json=True)
 
         def start() -> None:
             # The server sweeps.

@@ -5,6 +5,7 @@ python -m quod.service.worker.process.child DESCRIPTOR
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -16,9 +17,11 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Any, BinaryIO
 
+from quod.ceremony.core_dumps import forbid_core_dumps
 from quod.errors import QuodError, ServiceError
 from quod.service.errors import UnavailableError
 from quod.service.keys import KeyRepository, RegisteredCalculators, ResidentKeys
+from quod.service.logs import write_log
 from quod.service.queue import Lease, Spool
 from quod.service.queue.operations.payloads import row_of
 from quod.service.worker.opening import opener
@@ -162,6 +165,7 @@ class Child:
                     self._channel.tell("status", {"status": self._worker.status()})
 
     def _begin(self, given: dict[str, Any], _: bytes) -> None:
+        logging.getLogger("quod").setLevel(given["log_level"])
         settings = settings_of(given["settings"])
         repository = KeyRepository(given["repository"])
         self._records = Records(self._channel, lambda: self._begun().in_hand)
@@ -201,6 +205,9 @@ class Child:
 
 def main(open_keys: Opener = opener) -> None:
     """What the process does."""
+    forbid_core_dumps()
+    # The server reads it, and writes it to its own log.
+    write_log("info", as_json=True)
     # Both are for the server, which drains; Ctrl-C and systemd send them to its workers, too.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

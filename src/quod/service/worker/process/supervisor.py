@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 from quod.errors import InputError, QuodError, ServiceError, TryAgainError
 from quod.frozen import replace
 from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.keys import CacheStatus, KeyRepository
+from quod.service.logs import log_line
 from quod.service.queue import JobQueue, Lease
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.placement import Placement
@@ -38,6 +39,9 @@ _BEGIN_SECONDS = 120.0
 # A process that says nothing for so many leases is ended.
 _SILENT_LEASES = 2
 _CLOSE_SECONDS = 30.0
+# For the last lines of a process that has ended.
+_LOG_SECONDS = 1.0
+_MOST_LINE = 1 << 16
 
 _NO_KEYS = CacheStatus(False, {}, {}, 0, ())
 # Stages after which a partition is at the device, or next to come there, until it is computed.
@@ -164,7 +168,7 @@ class Supervisor:
                     break
                 self._restarts += 1
                 self._problem = why
-                _log.error("the worker %s has died: %s", self.name, why)
+                _log.error("a worker has died: %s", why, extra={"worker": self.name})
                 self._changed.wait_for(lambda: self._closing, backoff)
             backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
 
@@ -176,11 +180,17 @@ class Supervisor:
             try:
                 process = subprocess.Popen(
                     [*self._command, str(its.fileno())], pass_fds=(its.fileno(),),
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip
             except OSError as error:
                 return f"it could not be started ({error.strerror})"
             its.close()
+            assert process.stderr is not None
+            log = threading.Thread(
+                target=self._relay_log, args=(process.stderr,), name=f"quod-log {self.name}",
+                daemon=True,
+            )  # fmt: skip
+            log.start()
             channel = Channel(own, self._handlers(), ended.set, prompt=("finish",))
             channel.start()
             self._heard = time.monotonic()
@@ -200,19 +210,30 @@ class Supervisor:
             code = process.wait()
             self._channel = None
             channel.close()
+            # What the process had started may hold its standard error open.
+            log.join(_LOG_SECONDS)
         self._give_back(seen)
         self._process = None
         if code == HUNG:
             return "its device hung"
         return silent or (f"killed by signal {-code}" if code < 0 else f"it ended with {code}")
 
+    def _relay_log(self, stderr: IO[bytes]) -> None:
+        """Write what a process writes to its standard error to the log of this one."""
+        with stderr:
+            while line := stderr.readline(_MOST_LINE):
+                log_line(line, {"worker": self.name})
+
     def _begin(self, channel: Channel) -> None:
         given = {
             "name": self.name, "settings": self._settings, "repository": self._repository.path,
             "spool": self._queue.spool.path, "lease_seconds": self._queue.limits.lease_seconds,
+            "log_level": logging.getLogger("quod").getEffectiveLevel(),
         }  # fmt: skip
         channel.call("begin", given, timeout=_BEGIN_SECONDS)
         self._channel = channel
+        if self._restarts:
+            _log.info("a worker was started again", extra={"worker": self.name})
         if self._draining:
             channel.call("drain", {"timeout": 0}, timeout=_BEGIN_SECONDS)
 

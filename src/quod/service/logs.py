@@ -1,0 +1,133 @@
+"""The log of a server and its workers: a line each, as JSON or as text, on standard error.
+
+No line holds a value. Of errors that nobody expected it has the kind and the places in the code,
+not the text, in which anything may stand. Records of other libraries have the first line of their
+template without its arguments, for the same reason.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+from quod import shallow_json
+from quod.errors import QuodError
+
+_OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_FIELDS: Final = "quod_fields"
+"""Of a record that another process has formatted: its fields."""
+
+_MOST_TEXT: Final = 500
+
+_log = logging.getLogger(__name__)
+
+
+class LineFormatter(logging.Formatter):
+    """Records as lines."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = dict(getattr(record, _FIELDS, None) or _fields(record))
+        if self._as_json:
+            return json.dumps(fields, default=str)
+        head = [fields.pop(name) for name in ("time", "level", "message")]
+        return " ".join([*head, *(f"{name}={value}" for name, value in fields.items())])
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    is_own = record.name.partition(".")[0] == "quod"
+    message = record.getMessage() if is_own else str(record.msg).partition("\n")[0]
+    fields: dict[str, Any] = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": message,
+    }
+    if is_own:
+        fields |= {name: value for name, value in vars(record).items() if name not in _OWN}
+    if record.exc_info and record.exc_info[1] is not None:
+        fields["error"] = _described(record.exc_info[1])
+    return fields
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    frames = traceback.extract_tb(error.__traceback__)
+    found: dict[str, Any] = {
+        "kind": type(error).__name__,
+        "places": [f"{os.path.basename(one.filename)}:{one.lineno} {one.name}" for one in frames],
+    }
+    if isinstance(error, QuodError):
+        found["message"] = str(error)
+    return found
+
+
+def write_log(level: str, *, as_json: bool) -> None:
+    """Send the log of this process to standard error, and all else that Python writes there.
+
+    That is warnings, errors that end a thread, and errors that Python cannot raise.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter(as_json=as_json))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("quod").setLevel(level.upper())
+    # It warns of each request that is none, which anybody may send.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    warnings.showwarning = _log_warning
+    sys.excepthook = lambda *error: _log_error("an error ended the process", error)
+    threading.excepthook = _log_error_of_thread
+    sys.unraisablehook = lambda given: _log_error(
+        "an error could not be raised", (given.exc_type, given.exc_value, given.exc_traceback)
+    )
+
+
+def _log_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    place = f"{os.path.basename(filename)}:{lineno}"
+    _log.warning("a library warns", extra={"kind": category.__name__, "place": place})
+
+
+def _log_error_of_thread(given: threading.ExceptHookArgs) -> None:
+    if given.exc_type is not SystemExit:
+        error = given.exc_type, given.exc_value, given.exc_traceback
+        _log_error("an error ended a thread", error)
+
+
+def _log_error(message: str, error: tuple[Any, Any, Any]) -> None:
+    _log.error(message, exc_info=error)
+
+
+def log_line(line: bytes, fields: Mapping[str, str]) -> None:
+    """Log a line that another process has written to its standard error, with more `fields`.
+
+    Lines of its own log, which are JSON, stay what they are; other lines are the text of a record.
+    """
+    try:
+        found = shallow_json.load(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not {"time", "level", "logger", "message"} <= set(found):
+        text = line.decode(errors="replace").strip()[:_MOST_TEXT]
+        if text:
+            _log.warning("a line on standard error", extra={"text": text, **fields})
+        return
+    level = logging.getLevelNamesMapping().get(str(found["level"]).upper(), logging.ERROR)
+    record = logging.makeLogRecord({
+        "name": str(found["logger"]), "levelno": level, "levelname": logging.getLevelName(level),
+        "msg": str(found["message"]), _FIELDS: {**found, **fields},
+    })  # fmt: skip
+    logging.getLogger(record.name).handle(record)

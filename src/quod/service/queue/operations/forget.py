@@ -1,0 +1,54 @@
+"""Forget jobs that have ended: once their time is over, or earlier to make room for new jobs."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from quod.service.queue.operations.rows import count
+from quod.service.queue.operations.rules import Rules
+from quod.service.queue.transaction import Row, Transaction, in_chunks, placeholders
+
+MOST_AT_ONCE = 500
+"""Jobs that one transaction expires or collects, so that others need not wait for long."""
+
+
+def collect(tx: Transaction, rules: Rules) -> int:
+    """Forget jobs whose time is over, with results, events and attempts; return how many."""
+    return _forget(tx, "keep_until <= ?", "", (rules.clock.stamp(), MOST_AT_ONCE))
+
+
+def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -> None:
+    """Forget `excess` ended jobs, the oldest of the client that keeps most jobs first.
+
+    kept: per client, how many jobs are kept and how many of these have ended.
+    A client that keeps more than the others therefore loses its own jobs, and nobody else's.
+    """
+    heap = [(-jobs, client) for client, (jobs, ended) in kept.items() if ended]
+    heapq.heapify(heap)
+    victims = Counter[str]()
+    while heap and victims.total() < excess:
+        negative, client = heap[0]
+        victims[client] += 1
+        if victims[client] == kept[client][1]:
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (negative + 1, client))
+    for client, jobs in sorted(victims.items()):
+        _forget(tx, "client = ? AND state >= 2", "ORDER BY number ", (client, jobs))
+
+
+def _forget(tx: Transaction, condition: str, order: str, parameters: tuple[object, object]) -> int:
+    """Delete up to as many jobs as the last parameter says, with all that belongs to them."""
+    rows: list[Row] = tx.rows(
+        f"DELETE FROM job WHERE number IN (SELECT number FROM job WHERE {condition} {order}"
+        f"LIMIT ?{tx.skip_locked}) RETURNING number, client",
+        parameters,
+    )
+    for chunk in in_chunks(number for number, _ in rows):
+        for table in ("part", "attempt", "event"):
+            tx.run(f"DELETE FROM {table} WHERE job IN {placeholders(chunk)}", chunk)
+    for client, number in sorted(Counter(client for _, client in rows).items()):
+        count(tx, client, 0, 0, -number)
+    return len(rows)
