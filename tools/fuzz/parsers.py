@@ -101,7 +101,7 @@ class Parser:
 
 
 def _zkey(data: bytes) -> None:
-    Zkey.of(Iden3File.parse(memoryview(data), "zkey", "zkey", 1)).check_points_below_modulus()
+    Zkey.of(Iden3File.parse(memoryview(data), "zkey", "zkey", 1)).check_points()
 
 
 def _key_contributions(data: bytes) -> None:

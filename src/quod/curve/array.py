@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.curve.affine import plain_point
 from quod.curve.group import Group
@@ -21,18 +20,6 @@ from quod.validation import instance, plain_array, shown_kind
 
 Point = tuple[Any, Any] | None
 """An affine point of plain integers (of pairs of them over Fq2), None for infinity."""
-
-
-def infinite_points(points: Words) -> NDArray[np.intp]:
-    """The indices of the points at infinity in an array of shape (n, ...), in ascending order.
-
-    Costs one pass over the first word of every point: nearly no other point has a 0 there.
-    """
-    if not points.size:
-        return np.zeros(0, np.intp)
-    words = points.reshape(len(points), -1)
-    candidates = np.flatnonzero(words[:, 0] == 0)
-    return candidates[~words[candidates].any(axis=1)]
 
 
 def from_points(group: Group, points: Iterable[Point]) -> Words:

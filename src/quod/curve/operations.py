@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve import point_kernels as kernels
-from quod.curve.array import check_points_array, infinite_points, widened_scalars
+from quod.curve.array import check_points_array, widened_scalars
 from quod.curve.group import Group
+from quod.curve.infinity import infinite_points
 from quod.curve.membership import (
     OFF_CURVE,
     ON_CURVE,
@@ -169,7 +170,7 @@ def first_bad_point(
     """
     found = _check(device, group, points, subgroup=subgroup)
     bad = np.flatnonzero(found)
-    infinite = () if infinity else infinite_points(points)
+    infinite = np.zeros(0, np.intp) if infinity else infinite_points(points)
     if len(infinite) and (not len(bad) or infinite[0] < bad[0]):
         return int(infinite[0]), "is the point at infinity"
     if not len(bad):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.curve.array import infinite_points
+from quod.curve.infinity import infinite_points
 from quod.field.moduli import Modulus
 from quod.formats.zkey_lengths import HEADER_POINTS
 

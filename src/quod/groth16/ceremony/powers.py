@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.curve.array import infinite_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
+from quod.curve.infinity import infinite_points
 from quod.curve.named import CURVES
 from quod.curve.operations import first_bad_point
 from quod.device.protocol import AnyDevice
