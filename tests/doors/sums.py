@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from quod import commitment, lookup, sumcheck, transcript
 from tests.doors.row import DEVICE, MODULUS, OPTIONAL, VECTOR, Row
+from tests.support.bound import bound
 
 
 def rows_of_lookup() -> Iterator[tuple[str, Row]]:
@@ -19,12 +20,12 @@ def rows_of_lookup() -> Iterator[tuple[str, Row]]:
     counted = lookup.multiplicities(**given)
     yield "multiplicities", Row(lookup.multiplicities, given)
     yield "lookup.prove", Row(
-        lookup.prove, {**given, "multiplicities": counted, "transcript": None, "timeline": None},
-        {"transcript": OPTIONAL, "timeline": OPTIONAL},
+        lookup.prove,
+        {**given, "multiplicities": counted, "transcript": bound(), "timeline": None},
+        {"timeline": OPTIONAL},
     )  # fmt: skip
     yield "lookup.verify", Row(
-        lookup.verify, {"statement": made, "proof": b"", "transcript": None},
-        {"transcript": OPTIONAL},
+        lookup.verify, {"statement": made, "proof": b"", "transcript": bound()},
     )  # fmt: skip
     scheme = commitment.Raw()
     by = transcript.Hash.SHA_256
@@ -54,13 +55,12 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield "sumcheck.prove", Row(
         sumcheck.prove,
         {"device": DEVICE, "field": MODULUS, "polynomial": product, "tables": [VECTOR],
-         "point": None, "transcript": None, "timeline": None},
-        {"point": OPTIONAL, "transcript": OPTIONAL, "timeline": OPTIONAL},
+         "point": None, "transcript": bound(), "timeline": None},
+        {"point": OPTIONAL, "timeline": OPTIONAL},
     )  # fmt: skip
     yield "sumcheck.verify", Row(
         sumcheck.verify,
-        {"statement": sumcheck.Statement(**statement), "proof": b"", "transcript": None},
-        {"transcript": OPTIONAL},
+        {"statement": sumcheck.Statement(**statement), "proof": b"", "transcript": bound()},
     )  # fmt: skip
     plan = {"device": DEVICE, "shape": sumcheck.Shape(MODULUS, product, 0, False), "log2_size": 3}
     yield "SumcheckPlan", Row(

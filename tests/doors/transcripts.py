@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from quod import commitment, field, transcript
 from quod.field import NAMED, from_integers
 from tests.doors.row import DEVICE, G1, GENERATOR, MODULUS, OPTIONAL, POWERS, Row
+from tests.support.bound import bound
 
 
 def rows_of_commitment(
@@ -20,9 +21,7 @@ def rows_of_commitment(
     table, claims = DEVICE.upload(from_integers(modulus, [1, 1])), [commitment.Claim(((5,),), (1,))]
 
     def writer() -> transcript.ProofWriter:
-        talk = transcript.Transcript()
-        talk.absorb(transcript.Label.PROTOCOL, b"x")
-        return transcript.ProofWriter(talk)
+        return transcript.ProofWriter(bound())
 
     written = writer()
     yield f"{name} commit", Row(committer.commit, {"table": table, "writer": writer()})
@@ -52,12 +51,16 @@ def rows() -> Iterator[tuple[str, Row]]:
             {
                 "state": bytes(32),
                 "drawn": False,
+                "bound": False,
                 "hash": transcript.Hash.SHA_256,
                 "recursive": False,
             },
             {"drawn": ("true",), "recursive": ("true",)},
         ),
     )
+    yield "absorb_table", Row(
+        talk.absorb_table, {"field": MODULUS, "table": from_integers(MODULUS, [1, 2])}
+    )  # fmt: skip
     yield "begin", Row(talk.begin, {"protocol": "test 1"}, {"protocol": ("text",)})
     yield "digest", Row(
         transcript.Hash.SHA_256.digest, {"data": b"", "field": None},

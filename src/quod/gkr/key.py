@@ -111,8 +111,9 @@ class VerifyingKey:
             )
 
     def transcript(self, state: bytes = START) -> Transcript:
-        """A transcript of the key's hash."""
-        return Transcript(state, hash=self.hash, recursive=self.recursive)
+        """A transcript of the key's hash, new or behind the commitment to the inputs."""
+        bound = state != START
+        return Transcript(state, bound=bound, hash=self.hash, recursive=self.recursive)
 
 
 def least_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:

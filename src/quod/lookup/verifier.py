@@ -18,7 +18,7 @@ from quod.lookup.statement import Range, Statement
 from quod.sumcheck.corners import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
-from quod.transcript.messages import ProofReader
+from quod.transcript.messages import ProofReader, checked
 from quod.transcript.transcript import Transcript
 from quod.validation import instance
 
@@ -50,15 +50,17 @@ class Sums:
     table: FractionSum
 
 
-def verify(statement: Statement, proof: bytes, *, transcript: Transcript | None = None) -> Reduced:
+def verify(statement: Statement, proof: bytes, *, transcript: Transcript) -> Reduced:
     """Reduces a statement to values of columns, multiplicities and table, which the caller checks.
 
-    VerificationError for a proof that does not show it, InputError for one that is none.
-    `transcript` has what was before, which must bind the prover to columns and multiplicities: it
-    absorbs the statement and the proof.
+    `statement` is the verifier's own. `transcript` must have absorbed a commitment to each column,
+    to the multiplicities and to a table that is no range, or their digests
+    (`Transcript.check_bound`); it absorbs the statement and the proof. VerificationError for a
+    proof that does not show it, InputError for one that is none.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
-    reader = ProofReader(proof, Transcript() if transcript is None else transcript)
+    checked(transcript).check_bound()
+    reader = ProofReader(proof, transcript)
     reduced = read(statement, reader)
     reader.end()
     return reduced

@@ -76,14 +76,15 @@ class Reduced:
     values: tuple[Plain, ...]
 
 
-def verify(statement: Statement, proof: bytes, *, transcript: Transcript | None = None) -> Reduced:
+def verify(statement: Statement, proof: bytes, *, transcript: Transcript) -> Reduced:
     """Reduces a claim to the tables' values at one point, which the caller checks.
 
+    `statement` is the verifier's own. `transcript` must have absorbed a commitment to each table,
+    or its digest (`Transcript.check_bound`); it absorbs the statement and the proof.
     VerificationError for a proof that does not show the claim, InputError for one that is none.
-    `transcript` has what was before; it absorbs the statement and the proof.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
-    transcript = Transcript() if transcript is None else transcript
+    checked(transcript).check_bound()
     reader = ProofReader(proof, transcript)
     statement.absorb(transcript)
     field, polynomial = statement.field, statement.polynomial

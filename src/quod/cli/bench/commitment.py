@@ -70,7 +70,7 @@ def _of_size(
     state, start = committed.transcript.state, committed.getvalue()
 
     def opened(timeline: Timeline | None = None) -> bytes:
-        writer = ProofWriter(Transcript(state))
+        writer = ProofWriter(Transcript(state, bound=True))
         committer.open(claims, writer, *([timeline] if traces else []))
         return start + writer.getvalue()
 
