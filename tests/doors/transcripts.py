@@ -16,7 +16,9 @@ def rows_of_commitment(
     """The calls of one scheme, about the constant 1."""
     name, size = scheme.name, {"field": modulus, "log2_size": 1}
     yield f"{name} error_terms", Row(scheme.error_terms, size)
-    yield f"{name} committer", Row(scheme.committer, {"device": DEVICE, **size})
+    yield f"{name} committer", Row(
+        scheme.committer, {"device": DEVICE, **size, "allow_bits": 0}
+    )  # fmt: skip
     committer = scheme.committer(DEVICE, modulus, 1)
     table, claims = DEVICE.upload(from_integers(modulus, [1, 1])), [commitment.Claim(((5,),), (1,))]
 
@@ -34,7 +36,9 @@ def rows_of_commitment(
     def reader() -> transcript.ProofReader:
         return transcript.ProofReader(proof, writer().transcript)
 
-    yield f"{name} read", Row(scheme.read, {"reader": reader(), **size})
+    yield f"{name} read", Row(
+        scheme.read, {"reader": reader(), **size, "allow_bits": 0}
+    )  # fmt: skip
     reading = reader()
     read = scheme.read(reading, modulus, 1)
     yield f"{name} check", Row(read.check, {"claims": claims, "reader": reading})

@@ -21,10 +21,10 @@ def bound(message: bytes = TABLES, hash: Hash = Hash.SHA3_256) -> Transcript:
 
 
 def behind_commitments(call: Callable[..., T]) -> Callable[..., T]:
-    """A prover or verifier that takes `bound()` unless it is called with another transcript."""
+    """A prover or verifier that takes `bound()` and any field, unless it is called with others."""
 
     @wraps(call)
     def wrapped(*given: Any, **named: Any) -> T:
-        return call(*given, **{"transcript": bound(), **named})
+        return call(*given, **{"transcript": bound(), "allow_bits": 0, **named})
 
     return wrapped

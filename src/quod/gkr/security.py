@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -14,6 +13,7 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.gkr.reduction import Reduction, check_reduction, degree_by_columns
+from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
 from quod.transcript.hashes import Hash, check_hash
 from quod.validation import instance, shown_kind, whole_number
@@ -114,9 +114,7 @@ def security_bits(
     terms = error_terms(
         circuit, field, instances=instances, commitment=commitment, hash=hash, reduction=reduction
     )
-    total = sum(terms.values(), Fraction(0))
-    # In integers, as what is small may be below all floats.
-    return max(0, _floor_log2(1 / total)) if total < 1 else 0
+    return bits_of(terms.values())
 
 
 _known: WeakKeyDictionary[LayeredCircuit, dict[tuple[int, Reduction], tuple[int, int]]] = (
@@ -151,8 +149,3 @@ def _by_columns(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
     degrees = [degree_by_columns(kinds) for kinds in circuit.kinds]
     rounds = sum(degree for degree in degrees if degree > 1) * more
     return rounds, sum(circuit.log_below(number) for number in range(len(circuit.layers)))
-
-
-def _floor_log2(ratio: Fraction) -> int:
-    whole = math.floor(ratio)
-    return whole.bit_length() - 1

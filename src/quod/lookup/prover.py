@@ -15,8 +15,9 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.lookup.counts import Column, Given, check_multiplicities
 from quod.lookup.run import LookupRun
-from quod.lookup.statement import Range, Statement
+from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced
+from quod.security import LEAST_BITS
 from quod.transcript.messages import ProofWriter, checked
 from quod.transcript.transcript import Transcript
 
@@ -49,6 +50,7 @@ def prove(
     multiplicities: Words,
     *,
     transcript: Transcript,
+    allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> LookupProof:
     """Proves that each row of each of some columns is an entry of a table.
@@ -59,7 +61,8 @@ def prove(
     are those of the function of that name. `transcript` must have absorbed a commitment to each
     column, to the multiplicities and to a table that is no range, or their digests
     (`Transcript.absorb_table`); it absorbs the statement and the proof. InputError for arguments
-    that do not belong together, and for a row that is not in the table.
+    that do not belong together, for a row that is not in the table, and where `error_terms` leave
+    fewer bits than `allow_bits`.
 
     The proof is checked before it is given away.
     """
@@ -67,6 +70,7 @@ def prove(
     or_null(timeline)
     checked(transcript).check_bound()
     given = Given(field, columns, table)
+    check_lookup(given.statement, transcript.hash, allow_bits)
     counts = check_multiplicities(given.statement, multiplicities)
     writer = ProofWriter(transcript)
     run = LookupRun(device, given.statement, writer.transcript.hash)

@@ -12,10 +12,11 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words, check_canonical, check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
 from quod.sumcheck.run import SumcheckRun
 from quod.sumcheck.shape import Shape
-from quod.sumcheck.verifier import Reduced, Statement, verify
+from quod.sumcheck.verifier import Reduced, Statement, check_sumcheck, verify
 from quod.transcript.elements import Plain, check_elements, encode
 from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
@@ -39,6 +40,7 @@ def prove(
     *,
     point: Sequence[Plain] | None = None,
     transcript: Transcript,
+    allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> SumcheckProof:
     """Proves what the sum over the cube of a polynomial of multilinear tables is.
@@ -48,7 +50,8 @@ def prove(
     j being the value at the corner of which variable 0 is the highest bit of j. With a `point` of n
     elements the sum is weighted by eq of it. `transcript` must have absorbed a commitment to each
     table, or its digest (`Transcript.absorb_table`); it absorbs the statement and the proof.
-    InputError for arguments that do not belong together.
+    InputError for arguments that do not belong together, and where `error_terms` leave fewer bits
+    than `allow_bits`.
 
     The proof is checked before it is given away.
     """
@@ -70,6 +73,10 @@ def prove(
                 f"tables of 2^{log2_size} entries take a point of {log2_size} coordinates, not "
                 f"{len(point)}"
             )
+    # The claim is no part of the error terms.
+    zero = (0,) * field.degree
+    unclaimed = Statement(field, polynomial, log2_size, zero, point)
+    check_sumcheck(unclaimed, transcript, allow_bits)
     shape = Shape(field, reordered, len(in_base), point is not None, hash=transcript.hash)
     run = SumcheckRun(device, shape, log2_size)
     for place, table in enumerate(order):
@@ -84,7 +91,7 @@ def prove(
     values = [found.values[renamed[table]] for table in range(polynomial.tables)]
     data = found.messages + encode(field, values)
     try:
-        reduced = verify(statement, data, transcript=transcript)
+        reduced = verify(statement, data, transcript=transcript, allow_bits=allow_bits)
     except (VerificationError, InputError) as error:
         raise DeviceError(
             f"{device.name} made a proof that does not verify ({error}); its memory or its driver "
