@@ -41,18 +41,18 @@ OF_NONE = {
 
 def callables() -> dict[str, Callable[..., Any]]:
     """The public functions and classes of packages with error terms, and the methods of these."""
-    found: dict[str, Callable[..., Any]] = {}
+    calls: dict[str, Callable[..., Any]] = {}
     for package in PACKAGES:
         module = import_module(f"quod.{package}")
         for name in module.__all__:
             public = getattr(module, name)
-            found[f"{package}.{name}"] = public
+            calls[f"{package}.{name}"] = public
             if inspect.isclass(public):
                 methods = inspect.getmembers(public, callable)
-                found |= {f"{package}.{name}.{own}": method for own, method in methods}
-    found["inference.ProofFile.verify"] = ProofFile.verify
-    found["inference.VerifyingKey.check_weights"] = inference.VerifyingKey.check_weights
-    return {name: call for name, call in found.items() if callable(call)}
+                calls |= {f"{package}.{name}.{method}": call for method, call in methods}
+    calls["inference.ProofFile.verify"] = ProofFile.verify
+    calls["inference.VerifyingKey.check_weights"] = inference.VerifyingKey.check_weights
+    return {name: call for name, call in calls.items() if callable(call)}
 
 
 def test_every_public_prover_and_verifier_has_the_bound() -> None:
@@ -106,11 +106,11 @@ def test_sums_over_small_fields(name: str) -> None:
     field: FieldSpec = NAMED.get(name) or EXTENSIONS[name]
     product = sumcheck.SumOfProducts.product(1)
     table = from_integers(field.modulus, [1, 2])
-    made = sumcheck.Statement(field, product, 1, (3, *[0] * (field.degree - 1)))
+    claimed = sumcheck.Statement(field, product, 1, (3, *[0] * (field.degree - 1)))
     refused(sumcheck.prove, "cpu", field, product, [table], transcript=bound())
-    refused(sumcheck.verify, made, b"", transcript=bound())
+    refused(sumcheck.verify, claimed, b"", transcript=bound())
     with pytest.raises(InputError, match="the proof ends"):
-        sumcheck.verify(made, b"", transcript=bound(), allow_bits=0)
+        sumcheck.verify(claimed, b"", transcript=bound(), allow_bits=0)
     looked_up = lookup.Statement(field, 1, 1, lookup.Range(2))
     refused(lookup.prove, "cpu", field, [table], lookup.Range(2), table, transcript=bound())
     refused(lookup.verify, looked_up, b"", transcript=bound())

@@ -19,7 +19,7 @@ def rows_of_commitment(
     yield f"{name} committer", Row(
         scheme.committer, {"device": DEVICE, **size, "allow_bits": 0}
     )  # fmt: skip
-    committer = scheme.committer(DEVICE, modulus, 1)
+    committer = scheme.committer(DEVICE, modulus, 1, allow_bits=0)
     table, claims = DEVICE.upload(from_integers(modulus, [1, 1])), [commitment.Claim(((5,),), (1,))]
 
     def writer() -> transcript.ProofWriter:
@@ -40,7 +40,7 @@ def rows_of_commitment(
         scheme.read, {"reader": reader(), **size, "allow_bits": 0}
     )  # fmt: skip
     reading = reader()
-    read = scheme.read(reading, modulus, 1)
+    read = scheme.read(reading, modulus, 1, allow_bits=0)
     yield f"{name} check", Row(read.check, {"claims": claims, "reader": reading})
 
 

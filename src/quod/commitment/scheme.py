@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, cast
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -97,6 +97,16 @@ def check_size(field: FieldSpec, log2_size: int) -> int:
     """The number of variables; InputError for what is none, or no field."""
     check_field(field)
     return whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
+
+
+def check_scheme(given: object) -> Scheme:
+    """The commitment scheme; InputError for what is none."""
+    methods = ("parameters", "error_terms", "committer", "read")
+    if isinstance(given, type) or not all(
+        callable(getattr(type(given), name, None)) for name in methods
+    ):
+        raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(given)}")
+    return cast(Scheme, given)
 
 
 def check_scheme_bits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.commitment.raw import Raw, evaluated
-from quod.commitment.scheme import Claim, Commitment, Scheme
+from quod.commitment.scheme import Claim, Commitment, Scheme, check_scheme
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, VerificationError
@@ -22,7 +22,7 @@ from quod.transcript.hashes import Hash, check_own_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, offers
+from quod.validation import instance
 
 PROTOCOL = "quod committed lookup 2"
 
@@ -155,8 +155,4 @@ def _claims(reduced: Reduced) -> list[Claim]:
 
 
 def _check_scheme(scheme: object, recursive: bool) -> None:
-    if isinstance(scheme, type) or not all(
-        offers(scheme, name) for name in ("name", "parameters", "error_terms", "committer", "read")
-    ):
-        raise InputError("a scheme is one of quod.commitment, such as Raw()")
-    check_own_hash(scheme, recursive)
+    check_own_hash(check_scheme(scheme), recursive)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from quod.commitment.scheme import Scheme
+from quod.commitment.scheme import Scheme, check_scheme
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
@@ -157,7 +157,7 @@ def error_terms(
     if scheme is not None:
         arrays = statement.columns * statement.table.width
         for count, size in ((arrays, statement.log2_size), (1, statement.table.log2_size)):
-            for what, term in scheme.error_terms(statement.field, size).items():
+            for what, term in check_scheme(scheme).error_terms(statement.field, size).items():
                 name = f"openings: {what}"
                 terms[name] = terms.get(name, Fraction(0)) + count * term
     return terms

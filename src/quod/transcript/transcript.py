@@ -136,6 +136,7 @@ class Transcript:
         table: elements of `field` in the form of memory (`quod.field.from_integers`).
         InputError for an array that is none.
         """
+        check_field(field)
         words = check_words(field, table)
         check_canonical(field.modulus, words.reshape(-1, field.modulus.words))
         rows = np.ascontiguousarray(words).reshape(-1, field.modulus.words)
