@@ -108,23 +108,29 @@ def test_few_bits_are_allowed_by_name_alone(
     words = ["gkr", "compile", "c.circ", "-o", "k.json", "--field", "m31.3"]
     assert entry.run(words) == 3
     text = said(capsys)
-    assert "challenges of m31.3 show" in text
-    assert "or compile with --allow-bits 8" in text
+    assert "a proof of this circuit over m31.3 shows" in text
+    assert "or say --allow-bits 8" in text
     assert not Path("k.json").exists()
     assert entry.run([*words, "--allow-bits", "80"]) == 0
     assert "warning: k.json: proofs for this key may show as few as 80 bits" in said(capsys)
     assert json.loads(Path("k.json").read_text())["bits"] == 80
     files = ["k.json" if word == "key.json" else word for word in MADE]
-    assert entry.run(files) == 0
+    assert entry.run(files) == 3
+    assert "or say --allow-bits 8" in said(capsys)
+    assert entry.run([*files, "--allow-bits", "80"]) == 0
     files = ["k.json" if word == "key.json" else word for word in VERIFY]
-    assert entry.run([*files, "--public", "public.json", "-q"]) == 0
+    files += ["--public", "public.json", "-q"]
+    assert entry.run(files) == 3
+    assert "or say --allow-bits 8" in said(capsys)
+    assert entry.run([*files, "--allow-bits", "80"]) == 0
     assert "warning: k.json: the key takes proofs that show as few as 80 bits" in said(capsys)
     # Of more instances fewer bits are left.
     found = json.loads(Path("k.json").read_text())
     bits = security_of("m31.3", 1)
     assert bits > security_of("m31.3", 3)
     Path("k.json").write_text(json.dumps(found | {"bits": bits}))
-    assert entry.run(["k.json" if word == "key.json" else word for word in MADE]) == 3
+    words = ["k.json" if word == "key.json" else word for word in MADE]
+    assert entry.run([*words, "--allow-bits", "0"]) == 3
     assert "or compile with --allow-bits 8" in said(capsys)
 
 

@@ -60,7 +60,7 @@ def begun() -> Transcript:
 def prove(scheme: Scheme, device: AnyDevice, own: Statement) -> tuple[bytes, bytes]:
     """The proof, and the state after it."""
     writer = ProofWriter(begun())
-    committer = scheme.committer(device, FIELD, own.variables)
+    committer = scheme.committer(device, FIELD, own.variables, allow_bits=0)
     committer.commit(device.upload(from_integers(FIELD, own.table)), writer)
     committer.open(own.claims, writer)
     return writer.getvalue(), writer.transcript.state
@@ -69,7 +69,7 @@ def prove(scheme: Scheme, device: AnyDevice, own: Statement) -> tuple[bytes, byt
 def verify(scheme: Scheme, variables: int, claims: list[Claim], proof: bytes) -> bytes:
     """The state after a proof that is accepted."""
     reader = ProofReader(proof, begun())
-    scheme.read(reader, FIELD, variables).check(claims, reader)
+    scheme.read(reader, FIELD, variables, allow_bits=0).check(claims, reader)
     reader.end()
     return reader.transcript.state
 

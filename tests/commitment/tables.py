@@ -55,7 +55,7 @@ def begun(name: bytes = b"test") -> Transcript:
 def prove(scheme: Scheme, device: AnyDevice, own: Statement) -> tuple[bytes, bytes]:
     """The proof, and the state after it."""
     writer = ProofWriter(begun())
-    committer = scheme.committer(device, own.field, own.variables)
+    committer = scheme.committer(device, own.field, own.variables, allow_bits=0)
     committer.commit(device.upload(from_integers(own.field.modulus, own.table)), writer)
     committer.open(own.claims, writer)
     return writer.getvalue(), writer.transcript.state
@@ -66,7 +66,7 @@ def verify(
 ) -> bytes:
     """The state after a proof that is accepted."""
     reader = ProofReader(proof, transcript or begun())
-    scheme.read(reader, own.field, own.variables).check(own.claims, reader)
+    scheme.read(reader, own.field, own.variables, allow_bits=0).check(own.claims, reader)
     reader.end()
     return reader.transcript.state
 

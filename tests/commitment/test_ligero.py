@@ -135,7 +135,7 @@ def test_memory_begins_where_gpus_want_it(name: str) -> None:
 
 def test_one_committer_proves_one_table_after_another() -> None:
     device, scheme = open_device("cpu"), Ligero(column_bits=10)
-    committer = scheme.committer(device, M31_4, 5)
+    committer = scheme.committer(device, M31_4, 5, allow_bits=0)
     with pytest.raises(InputError, match="commit before"):
         committer.open(statement(M31_4, 5, 1).claims, ProofWriter(begun()))
     kept = device.allocate(4 << 5)

@@ -29,7 +29,7 @@ def check(
 ) -> bytes:
     """The state of the transcript behind a proof that is taken."""
     reader = ProofReader(proof, begun(name))
-    commitment = scheme.read(reader, own.field, own.variables)
+    commitment = scheme.read(reader, own.field, own.variables, allow_bits=0)
     checker.check(commitment, own.claims, reader)
     reader.end()
     return reader.transcript.state
@@ -58,13 +58,13 @@ def test_other_hashes(hash: Hash) -> None:
         transcript.absorb(Label.PROTOCOL, b"test")
         return transcript
 
-    writer, committer = ProofWriter(started()), scheme.committer(device, M31_4, 5)
+    writer, committer = ProofWriter(started()), scheme.committer(device, M31_4, 5, allow_bits=0)
     committer.commit(device.upload(from_integers(M31_4.modulus, own.table)), writer)
     committer.open(own.claims, writer)
     reader = ProofReader(writer.getvalue(), started())
     checker = OpeningChecker(device, scheme.shape(M31_4, 5))
     with patch.object(LigeroCommitment, "check", side_effect=AssertionError):
-        checker.check(scheme.read(reader, M31_4, 5), own.claims, reader)
+        checker.check(scheme.read(reader, M31_4, 5, allow_bits=0), own.claims, reader)
     assert reader.transcript.state == writer.transcript.state
 
 

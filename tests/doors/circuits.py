@@ -86,6 +86,7 @@ def rows() -> Iterator[tuple[str, Row]]:
                 "instances": 1,
                 "batch": 1,
                 "in_progress": 1,
+                "allow_bits": 0,
             },
         ),
     )
@@ -98,7 +99,14 @@ def rows() -> Iterator[tuple[str, Row]]:
         "Verifier",
         Row(
             gkr.Verifier,
-            {"device": DEVICE, "key": known, "circuit": made, "instances": 1, "batch": 1},
+            {
+                "device": DEVICE,
+                "key": known,
+                "circuit": made,
+                "instances": 1,
+                "batch": 1,
+                "allow_bits": 0,
+            },
         ),
     )
     verifier = gkr.Verifier(DEVICE, known, made)
@@ -111,7 +119,9 @@ def rows() -> Iterator[tuple[str, Row]]:
             check, {"publics": [[]], "proofs": [good], "timeline": None}, {"timeline": OPTIONAL}
         )  # fmt: skip
     yield "gkr.verify", Row(
-        gkr.verify, {"key": known, "circuit": made, "public": [], "proof": b"", "instances": 1}
+        gkr.verify,
+        {"key": known, "circuit": made, "public": [], "proof": b"", "instances": 1,
+         "allow_bits": 0},
     )  # fmt: skip
     for function in (gkr.error_terms, gkr.security_bits):
         yield function.__name__, Row(

@@ -26,7 +26,7 @@ def rows() -> Iterator[tuple[str, Row]]:
         Row(inference.run, {"device": DEVICE, "perceptron": perceptron, "images": images}),
     )
     prover = inference.Prover(DEVICE, perceptron)
-    right = {"device": DEVICE, "perceptron": perceptron, "key": prover.key}
+    right = {"device": DEVICE, "perceptron": perceptron, "key": prover.key, "allow_bits": 0}
     yield "inference.Prover", Row(inference.Prover, right, {"key": ("None",)})
     yield "inference.Prover.prove", Row(prover.prove, {"images": images})
     key = prover.key
@@ -38,7 +38,13 @@ def rows() -> Iterator[tuple[str, Row]]:
         "inference.verify",
         Row(
             inference.verify,
-            {"key": key, "images": images, "logits": np.zeros((1, 2), int), "proof": b""},
+            {
+                "key": key,
+                "images": images,
+                "logits": np.zeros((1, 2), int),
+                "proof": b"",
+                "allow_bits": 0,
+            },
         ),
     )
     yield (
@@ -46,7 +52,8 @@ def rows() -> Iterator[tuple[str, Row]]:
         Row(
             inference.VerifyingKey,
             {"widths": key.widths, "table_bits": key.table_bits, "biases": key.biases,
-             "multipliers": key.multipliers, "root": key.root, "weights_proof": key.weights_proof},
+             "multipliers": key.multipliers, "root": key.root, "weights_proof": key.weights_proof,
+             "field": key.field},
             {"weights_proof": ("bytes",)},
         ),
     )  # fmt: skip
@@ -67,6 +74,7 @@ def rows() -> Iterator[tuple[str, Row]]:
         ),
     )
     yield "inference.read_proof", Row(inference.read_proof, {"path": EXAMPLE})
+    yield "VerifyingKey.check_weights", Row(key.check_weights, {"allow_bits": 0})
     file = ProofFile("proof", key.digest, logits, b"")
     yield (
         "ProofFile.check",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from quod import commitment, lookup, sumcheck, transcript
 from tests.doors.row import DEVICE, MODULUS, OPTIONAL, VECTOR, Row
+from tests.support.bound import bound
 
 
 def rows_of_lookup() -> Iterator[tuple[str, Row]]:
@@ -19,27 +20,32 @@ def rows_of_lookup() -> Iterator[tuple[str, Row]]:
     counted = lookup.multiplicities(**given)
     yield "multiplicities", Row(lookup.multiplicities, given)
     yield "lookup.prove", Row(
-        lookup.prove, {**given, "multiplicities": counted, "transcript": None, "timeline": None},
-        {"transcript": OPTIONAL, "timeline": OPTIONAL},
+        lookup.prove,
+        {**given, "multiplicities": counted, "transcript": bound(), "allow_bits": 0,
+         "timeline": None},
+        {"timeline": OPTIONAL},
     )  # fmt: skip
     yield "lookup.verify", Row(
-        lookup.verify, {"statement": made, "proof": b"", "transcript": None},
-        {"transcript": OPTIONAL},
+        lookup.verify,
+        {"statement": made, "proof": b"", "transcript": bound(), "allow_bits": 0},
     )  # fmt: skip
     scheme = commitment.Raw()
     by = transcript.Hash.SHA_256
     yield "prove_committed", Row(
         lookup.prove_committed,
-        {**given, "scheme": scheme, "hash": by, "recursive": False, "timeline": None},
+        {**given, "scheme": scheme, "hash": by, "recursive": False, "allow_bits": 0,
+         "timeline": None},
         {"timeline": OPTIONAL, "recursive": ("true",)},
     )  # fmt: skip
     yield "verify_committed", Row(
         lookup.verify_committed,
         {"statement": made, "proof": b"", "table": None, "scheme": scheme, "hash": by,
-         "recursive": False},
+         "recursive": False, "allow_bits": 0},
         {"table": OPTIONAL, "recursive": ("true",)},
     )  # fmt: skip
-    yield "lookup.error_terms", Row(lookup.error_terms, {"statement": made, "hash": by})
+    yield "lookup.error_terms", Row(
+        lookup.error_terms, {"statement": made, "hash": by, "scheme": scheme}, {"scheme": OPTIONAL}
+    )  # fmt: skip
 
 
 def rows() -> Iterator[tuple[str, Row]]:
@@ -54,13 +60,17 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield "sumcheck.prove", Row(
         sumcheck.prove,
         {"device": DEVICE, "field": MODULUS, "polynomial": product, "tables": [VECTOR],
-         "point": None, "transcript": None, "timeline": None},
-        {"point": OPTIONAL, "transcript": OPTIONAL, "timeline": OPTIONAL},
+         "point": None, "transcript": bound(), "allow_bits": 0, "timeline": None},
+        {"point": OPTIONAL, "timeline": OPTIONAL},
     )  # fmt: skip
     yield "sumcheck.verify", Row(
         sumcheck.verify,
-        {"statement": sumcheck.Statement(**statement), "proof": b"", "transcript": None},
-        {"transcript": OPTIONAL},
+        {"statement": sumcheck.Statement(**statement), "proof": b"", "transcript": bound(),
+         "allow_bits": 0},
+    )  # fmt: skip
+    yield "sumcheck.error_terms", Row(
+        sumcheck.error_terms,
+        {"statement": sumcheck.Statement(**statement), "hash": transcript.Hash.SHA_256},
     )  # fmt: skip
     plan = {"device": DEVICE, "shape": sumcheck.Shape(MODULUS, product, 0, False), "log2_size": 3}
     yield "SumcheckPlan", Row(

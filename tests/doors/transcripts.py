@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from quod import commitment, field, transcript
 from quod.field import NAMED, from_integers
 from tests.doors.row import DEVICE, G1, GENERATOR, MODULUS, OPTIONAL, POWERS, Row
+from tests.support.bound import bound
 
 
 def rows_of_commitment(
@@ -15,14 +16,14 @@ def rows_of_commitment(
     """The calls of one scheme, about the constant 1."""
     name, size = scheme.name, {"field": modulus, "log2_size": 1}
     yield f"{name} error_terms", Row(scheme.error_terms, size)
-    yield f"{name} committer", Row(scheme.committer, {"device": DEVICE, **size})
-    committer = scheme.committer(DEVICE, modulus, 1)
+    yield f"{name} committer", Row(
+        scheme.committer, {"device": DEVICE, **size, "allow_bits": 0}
+    )  # fmt: skip
+    committer = scheme.committer(DEVICE, modulus, 1, allow_bits=0)
     table, claims = DEVICE.upload(from_integers(modulus, [1, 1])), [commitment.Claim(((5,),), (1,))]
 
     def writer() -> transcript.ProofWriter:
-        talk = transcript.Transcript()
-        talk.absorb(transcript.Label.PROTOCOL, b"x")
-        return transcript.ProofWriter(talk)
+        return transcript.ProofWriter(bound())
 
     written = writer()
     yield f"{name} commit", Row(committer.commit, {"table": table, "writer": writer()})
@@ -35,9 +36,11 @@ def rows_of_commitment(
     def reader() -> transcript.ProofReader:
         return transcript.ProofReader(proof, writer().transcript)
 
-    yield f"{name} read", Row(scheme.read, {"reader": reader(), **size})
+    yield f"{name} read", Row(
+        scheme.read, {"reader": reader(), **size, "allow_bits": 0}
+    )  # fmt: skip
     reading = reader()
-    read = scheme.read(reading, modulus, 1)
+    read = scheme.read(reading, modulus, 1, allow_bits=0)
     yield f"{name} check", Row(read.check, {"claims": claims, "reader": reading})
 
 
@@ -52,12 +55,16 @@ def rows() -> Iterator[tuple[str, Row]]:
             {
                 "state": bytes(32),
                 "drawn": False,
+                "bound": False,
                 "hash": transcript.Hash.SHA_256,
                 "recursive": False,
             },
             {"drawn": ("true",), "recursive": ("true",)},
         ),
     )
+    yield "absorb_table", Row(
+        talk.absorb_table, {"field": MODULUS, "table": from_integers(MODULUS, [1, 2])}
+    )  # fmt: skip
     yield "begin", Row(talk.begin, {"protocol": "test 1"}, {"protocol": ("text",)})
     yield "digest", Row(
         transcript.Hash.SHA_256.digest, {"data": b"", "field": None},

@@ -192,11 +192,11 @@ def accepted(
     lies: Callable[[Place], bool], *, both: bool = False,
 ) -> bool:  # fmt: skip
     """Whether the verifier takes what a cheating prover says of a false statement."""
-    statement = Statement(key, circuit, public, len(inputs))
+    statement = Statement(key, circuit, public, len(inputs), allow_bits=0)
     by = CheatingByColumns if key.reduction is Reduction.COLUMNS else CheatingProver
     proof = by(statement, inputs, lies, both=both).prove()
     try:
-        verify(key, circuit, public, proof, instances=len(inputs))
+        verify(key, circuit, public, proof, instances=len(inputs), allow_bits=0)
     except VerificationError:
         return False
     return True

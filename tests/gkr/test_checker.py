@@ -47,22 +47,28 @@ class Proven:
         self.circuit: LayeredCircuit = made[0]
         self.inputs: Rows = made[1]
         self.public: Rows = made[2]
-        self.instances = instances
+        self.instances, self.allow_bits = instances, allow_bits
         self.key = VerifyingKey.of(
             self.circuit, field, commitment=commitment, allow_bits=allow_bits, hash=hash,
             recursive=recursive, reduction=reduction,
         )  # fmt: skip
-        prover = Prover("cpu", self.key, self.circuit, instances=instances)
+        prover = Prover("cpu", self.key, self.circuit, instances=instances, allow_bits=allow_bits)
         self.proof = prover.prove(self.inputs, self.public, check=False)
 
     def verifier(self, device: Any = "cpu", batch: int = 1) -> Verifier:
-        return Verifier(device, self.key, self.circuit, instances=self.instances, batch=batch)
+        return Verifier(
+            device, self.key, self.circuit, instances=self.instances, batch=batch,
+            allow_bits=self.allow_bits,
+        )  # fmt: skip
 
     def expected(self, proof: bytes, public: Rows | None = None) -> QuodError | None:
         """What the plain verifier says."""
         try:
             own = self.public if public is None else public
-            verify(self.key, self.circuit, own, proof, instances=self.instances)
+            verify(
+                self.key, self.circuit, own, proof, instances=self.instances,
+                allow_bits=self.allow_bits,
+            )  # fmt: skip
         except (VerificationError, InputError) as error:
             return error
         return None

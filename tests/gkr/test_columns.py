@@ -81,7 +81,8 @@ def test_columns_of_every_length_agree_on_the_processor(instances: int) -> None:
         field.modulus, instances, instances=instances, layers=2, log_inputs=2, gates=6
     )
     key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS, allow_bits=0)
-    proof = Prover("cpu", key, circuit, instances=instances).prove(inputs, public)
+    prover = Prover("cpu", key, circuit, instances=instances, allow_bits=0)
+    proof = prover.prove(inputs, public)
     assert proof == reference.prove(key, circuit, inputs, public)
 
 

@@ -130,7 +130,7 @@ def with_bits(key: VerifyingKey, circuit: LayeredCircuit) -> int:
     bits = 0
     while True:
         try:
-            with_other(key, bits=bits + 1).check_bits(circuit, 1)
+            with_other(key, bits=bits + 1).check_bits(circuit, 1, 0)
         except InputError:
             return bits
         bits += 1
@@ -188,10 +188,13 @@ def test_layers_of_more_weights_than_an_instance_makes(gpu_device: AnyDevice, na
     circuit = builder.finished(zeros=64)
     key = VerifyingKey.of(circuit, field, allow_bits=0)
     rows = [[3 + place + at for place in range(32)] for at in range(2)]
-    proofs = Prover(gpu_device, key, circuit, batch=2).prove_many(rows, [()] * 2, check=False)
-    assert proofs == Prover("cpu", key, circuit, batch=2).prove_many(rows, [()] * 2)
+    prover, other = (
+        Prover(device, key, circuit, batch=2, allow_bits=0) for device in (gpu_device, "cpu")
+    )
+    proofs = prover.prove_many(rows, [()] * 2, check=False)
+    assert proofs == other.prove_many(rows, [()] * 2)
     for proof in proofs:
-        verify(key, circuit, [], proof)
+        verify(key, circuit, [], proof, allow_bits=0)
 
 
 def test_batches_in_progress_at_once(
@@ -284,7 +287,7 @@ def test_other_statements_are_refused(proven: Proven) -> None:
         with_other(key, reduction=other_reduction(key)),
     ):
         with pytest.raises((VerificationError, InputError)):
-            verify(wrong, circuit, public, proof, instances=count)
+            verify(wrong, circuit, public, proof, instances=count, allow_bits=0)
     with pytest.raises(InputError, match="chain of 63 hashes is too short"):
         verify(with_other(key, chain=63), circuit, public, proof, instances=count)
     more = [*public, public[-1]]
@@ -315,7 +318,7 @@ def test_every_part_of_the_statement_changes_the_first_challenge(proven: Proven)
         (with_other(key, reduction=other_reduction(key)), public),
     ):  # fmt: skip
         transcript = own.transcript()
-        Statement(own, circuit, rows, len(rows)).begin(transcript)
+        Statement(own, circuit, rows, len(rows), allow_bits=0).begin(transcript)
         states.add(transcript.state)
     assert len(states) == 8
     digests = {circuit.digest}
@@ -400,8 +403,18 @@ def test_few_bits_are_refused() -> None:
     bits = security_bits(circuit, EXTENSIONS["m31.3"])
     assert 80 <= bits < 93
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.3"], allow_bits=bits)
-    with pytest.raises(InputError, match="are asked for"):
-        Prover("cpu", key, circuit, instances=1 << 20)
+    for call in (Prover, Verifier):
+        with pytest.raises(InputError, match=f"at least 100 .* or say allow_bits={bits}"):
+            call("cpu", key, circuit)
+        call("cpu", key, circuit, allow_bits=bits)
+        with pytest.raises(
+            InputError, match=f"at least {bits} .* or make the key with allow_bits="
+        ):
+            call("cpu", key, circuit, instances=1 << 20, allow_bits=0)
+    with pytest.raises(InputError, match="at least 100 are asked for"):
+        verify(key, circuit, [0], b"")
+    with pytest.raises(InputError, match="the proof ends"):
+        verify(key, circuit, [[0] * circuit.public], b"", allow_bits=bits)
     assert security_bits(circuit, EXTENSIONS["m31.4"]) > 110
     toy, *_ = satisfied(Modulus("toy.17", 17), 1)
     assert security_bits(toy, toy.field) == 0
@@ -451,7 +464,8 @@ def test_false_statements_pass_on_toy_fields_as_often_as_theory_allows() -> None
         if wrong == public[0]:
             continue
         try:
-            verify(key, circuit, wrong, reference.prove(key, circuit, inputs, [wrong]))
+            proof = reference.prove(key, circuit, inputs, [wrong])
+            verify(key, circuit, wrong, proof, allow_bits=0)
             accepted += 1
         except VerificationError:
             pass

@@ -128,11 +128,11 @@ def check(field: FieldSpec, made: Made, reduction: Reduction, instances: int = 3
     most = [*[inputs] * (instances - 1), zeros]
     statements = [[inputs] * instances, most, [inputs] * instances]
     known = [[public] * instances] * 3
-    forms: dict[str, int] = {"instances": instances, "batch": 2}
+    forms: dict[str, int] = {"instances": instances, "batch": 2, "allow_bits": 0}
     proofs = Prover("cpu", key, circuit, **forms).prove_many(statements, known, check=False)
     for rows, proof in zip(statements, proofs, strict=True):
         assert proof == reference.prove(key, circuit, rows, known[0])
-        verify(key, circuit, known[0], proof, instances=instances)
+        verify(key, circuit, known[0], proof, instances=instances, allow_bits=0)
     Verifier("cpu", key, circuit, **forms).verify_many(known, proofs)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
+from fractions import Fraction
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 
 from quod.cli import entry
 from quod.errors import InputError, MismatchError, OutputError, VerificationError
+from quod.field import EXTENSIONS
 from quod.frozen import replace
 from quod.inference import (
     Prover,
@@ -27,6 +30,7 @@ from quod.inference.files.describe import describe_file
 from quod.inference.files.key import key_writer, parse_verifying_key
 from quod.inference.files.proof import ProofFile, parse_proof, proof_writer
 from quod.inference.prover import Inference
+from quod.inference.statement import FIELDS
 from tests.formats.tiny import refused, replaced, split
 from tests.inference.networks import image_rows, perceptron_of
 
@@ -333,3 +337,55 @@ def test_what_files_are(
     (tmp_path / "key.qivk").write_bytes(key_bytes)
     assert entry.run(["inspect", str(tmp_path / "key.qivk")]) == 0
     assert "verifying key of an inference (qivk)" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # Kernels of the cubic extension, which no other test compiles.
+def test_keys_over_the_larger_field(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From the prover to the files and back; no proof of one field is one of the other."""
+    small, large = FIELDS
+    perceptron = perceptron_of((2, 3, 2), seed=1)
+    monkeypatch.setattr("quod.inference.prover.field_for", lambda *_: large)
+    prover = Prover("cpu", perceptron)
+    key, images = prover.key, image_rows(COUNT, 2, seed=2)
+    assert key.field == large
+    found = prover.prove(images)
+    write_verifying_key(tmp_path / "key.qivk", key)
+    write_proof(tmp_path / "proof.qinp", key, found.logits, found.proof)
+    assert b"quod inference 1 goldilocks.3" in (tmp_path / "key.qivk").read_bytes()
+    read, claimed = read_verifying_key(tmp_path / "key.qivk"), read_proof(tmp_path / "proof.qinp")
+    assert read == key
+    claimed.verify(read, images)
+    assert Prover("cpu", perceptron, key=read).key is read
+    other = replace(key, field=small)
+    assert other.digest != key.digest
+    with pytest.raises(MismatchError, match="another key"):
+        claimed.verify(other, images)
+    with pytest.raises((VerificationError, InputError)):
+        verify(other, images, found.logits, found.proof)
+    with pytest.raises(InputError, match=r"goldilocks\.2 or goldilocks\.3"):
+        replace(key, field=EXTENSIONS["m31.4"])
+
+
+def test_proofs_of_fewer_bits_are_refused(
+    prover: Prover, made: Inference, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A key that was recorded below the bound is read, and taken by name alone."""
+    small = {"the hash": Fraction(1, 1 << 99)}
+    monkeypatch.setattr("quod.inference.statement.terms_of", lambda *_: small)
+    write_verifying_key(tmp_path / "key.qivk", prover.key)
+    write_proof(tmp_path / "proof.qinp", prover.key, made.logits, made.proof)
+    key, claimed = read_verifying_key(tmp_path / "key.qivk"), read_proof(tmp_path / "proof.qinp")
+    for call in (
+        partial(verify, key, IMAGES, made.logits, made.proof),
+        partial(claimed.verify, key, IMAGES),
+        key.check_weights,
+        partial(Prover, "cpu", prover.perceptron, key=key),
+        partial(Prover, "cpu", prover.perceptron),
+        partial(prover.prove, IMAGES),
+    ):
+        with pytest.raises(InputError, match=r"99 bits, and at least 100 .* say allow_bits=99"):
+            call()
+    claimed.verify(key, IMAGES, allow_bits=99)
+    verify(key, IMAGES, made.logits, made.proof, allow_bits=99)
+    again = Prover("cpu", prover.perceptron, key=key, allow_bits=99)
+    assert again.prove(IMAGES).proof == made.proof

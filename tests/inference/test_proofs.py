@@ -18,7 +18,7 @@ from quod.frozen import replace
 from quod.inference import Activations, Prover, error_terms, run, verify
 from quod.inference.perceptron import clamped
 from quod.inference.protocol import matrix_at, pair_at
-from quod.inference.statement import FIELD, SCHEME, VerifyingKey, begin
+from quod.inference.statement import FIELDS, SCHEME, VerifyingKey, begin
 from quod.sumcheck.corners import equalities
 from quod.transcript import Transcript
 from tests.inference.networks import image_rows, perceptron_of
@@ -26,6 +26,7 @@ from tests.support.webgpu_quick import is_software
 
 prover: Any = quod.inference.prover
 
+FIELD = FIELDS[0]
 WIDTHS = (9, 5, 4, 3)
 COUNT = 3
 
@@ -187,7 +188,7 @@ def test_a_cheating_prover(
     with pytest.raises((DeviceError, InputError)):
         known.prove(images)  # its own check
     taken: list[bytes] = []
-    monkeypatch.setattr(prover, "verify", lambda *given: taken.append(given[-1]))
+    monkeypatch.setattr(prover, "verify", lambda *given, **_: taken.append(given[-1]))
     monkeypatch.setattr(prover.lookups, "multiplicities", counted)
     monkeypatch.setattr(prover._Writer, "_sumcheck", unchecked_sumcheck)
     with pytest.raises((DeviceError, InputError, VerificationError)):
@@ -199,7 +200,7 @@ def unchecked_sumcheck(self: Any, statement: Any, tables: Any) -> Any:
     """Whatever the sum is that was to be shown."""
     found = prover.sumchecks.prove(
         self._device, FIELD, prover.PRODUCT, tables, point=statement.point,
-        transcript=self.transcript,
+        transcript=self.transcript, allow_bits=0,
     )  # fmt: skip
     self._parts.append(found.data)
     return found.reduced
@@ -267,7 +268,7 @@ def test_the_table_of_pairs() -> None:
                 value %= FIELD.modulus.value
                 total = add(FIELD, total, product(FIELD, weight, (value, 0)))
             expected.append(total)
-        assert list(pair_at(point)) == expected
+        assert list(pair_at(FIELD, point)) == expected
 
 
 def test_a_matrix_at_a_point() -> None:
@@ -281,7 +282,7 @@ def test_a_matrix_at_a_point() -> None:
         for other, value in zip(equalities(FIELD, columns), row, strict=True):
             entry = (value % FIELD.modulus.value, 0)
             total = add(FIELD, total, product(FIELD, product(FIELD, weight, other), entry))
-    assert matrix_at(numbers, rows, columns) == total
+    assert matrix_at(FIELD, numbers, rows, columns) == total
 
 
 @pytest.mark.parametrize(

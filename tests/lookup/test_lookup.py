@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod import lookup
 from quod.commitment import Ligero, Raw
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -22,20 +23,21 @@ from quod.lookup import (
     Table,
     error_terms,
     multiplicities,
-    prove,
     prove_committed,
-    verify,
     verify_committed,
 )
 from quod.lookup.fractions import Fractions, read_sums
 from quod.lookup.tree import FractionTrees
 from quod.sumcheck.run import elements_to_words
-from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
+from quod.transcript import Hash, ProofReader, ProofWriter, Transcript
 from tests.reference import lookup as reference
 from tests.reference.sumcheck import add, embed, multilinear, negate
+from tests.support.bound import behind_commitments, bound
 from tests.support.elements import drawn
 from tests.support.idle import Idle
 from tools.fuzz.mutations import of_bytes
+
+prove, verify = behind_commitments(lookup.prove), behind_commitments(lookup.verify)
 
 TOY = Modulus("toy.17", 17)
 FIELDS: dict[str, FieldSpec] = {
@@ -90,7 +92,7 @@ def test_agrees_with_the_model(
     proof = prove(device, field, arrays, entries, counts)
     assert proof.statement == Statement(field, columns, log2_size, Table(log2_table, width))
     assert proof.data == reference.prove(
-        proof.statement, looked_up, table, expected, Transcript()
+        proof.statement, looked_up, table, expected, bound()
     )  # fmt: skip
     check(proof.statement, proof.data, looked_up, table, expected)
     assert verify(proof.statement, proof.data) == proof.reduced
@@ -122,7 +124,7 @@ def test_ranges(device: AnyDevice, name: str) -> None:
     counts = multiplicities(device, field, arrays, Range(3))
     proof = prove(device, field, arrays, Range(3), counts)
     table, expected = [list(range(8))], [2, 1, 1, 1, 0, 0, 0, 3]
-    assert proof.data == reference.prove(proof.statement, columns, table, expected, Transcript())
+    assert proof.data == reference.prove(proof.statement, columns, table, expected, bound())
     assert proof.reduced.entry == ()
     check(proof.statement, proof.data, columns, table, expected)
 
@@ -201,9 +203,7 @@ def test_denominators_may_be_zero(name: str) -> None:
 
 def begun(number: int) -> Transcript:
     """A transcript after a commitment that nobody has seen before."""
-    transcript = Transcript()
-    transcript.absorb(Label.COMMITMENT, number.to_bytes(4, "little"))
-    return transcript
+    return bound(number.to_bytes(4, "little"))
 
 
 Proven = tuple[Statement, bytes, Integers, list[list[int]], list[int]]
@@ -303,7 +303,7 @@ def test_a_cheating_prover_is_refused(proven: Proven) -> None:
     for one_more in range(4):
         wrong = [count + (at == one_more) for at, count in enumerate(counts)]
         for own, own_counts in ((smuggled, counts), (smuggled, wrong), (columns, wrong)):
-            data = reference.prove(statement, own, table, own_counts, Transcript())
+            data = reference.prove(statement, own, table, own_counts, bound())
             with pytest.raises(VerificationError, match="a lookup is not in the table"):
                 verify(statement, data)
     # Half of an entry and half of another are no entry.
@@ -313,7 +313,7 @@ def test_a_cheating_prover_is_refused(proven: Proven) -> None:
         pair for pair in itertools.product(*table) if pair not in entries
     )  # fmt: skip
     swapped[0][0][0], swapped[0][1][0] = halves
-    data = reference.prove(statement, swapped, table, counts, Transcript())
+    data = reference.prove(statement, swapped, table, counts, bound())
     with pytest.raises(VerificationError):
         verify(statement, data)
 

@@ -27,7 +27,7 @@ def prove(
     """The proof that Quod's prover makes, with raw inputs."""
     public = [[] for _ in inputs] if public is None else public
     by = ModelByColumns if key.reduction is Reduction.COLUMNS else ModelProver
-    return by(Statement(key, circuit, public, len(inputs)), inputs).prove()
+    return by(Statement(key, circuit, public, len(inputs), allow_bits=0), inputs).prove()
 
 
 class ModelProver:

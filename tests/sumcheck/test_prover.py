@@ -10,6 +10,7 @@ from unittest.mock import Mock, patch
 import numpy as np
 import pytest
 
+from quod import sumcheck
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
@@ -19,7 +20,7 @@ from quod.field.array import Words, from_integers, random_elements, to_integers
 from quod.field.extension import field_arithmetic
 from quod.field.plain_extension import product
 from quod.kernel import U32, Builder, Pointer, kernel, u32
-from quod.sumcheck import Statement, SumcheckPlan, SumOfProducts, prove, verify
+from quod.sumcheck import Statement, SumcheckPlan, SumOfProducts
 from quod.sumcheck.finish import added_parts, parts_at_once
 from quod.sumcheck.plan import Inputs
 from quod.sumcheck.shape import Shape
@@ -27,8 +28,11 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript import Hash, Label, ProofWriter, Transcript
 from quod.transcript.elements import Plain, encode
 from tests.reference import sumcheck as reference
+from tests.support.bound import behind_commitments, bound
 from tests.support.elements import drawn
 from tests.support.idle import Idle
+
+prove, verify = behind_commitments(sumcheck.prove), behind_commitments(sumcheck.verify)
 
 TOY = Modulus("toy.17", 17)
 FIELDS: dict[str, FieldSpec] = {
@@ -71,7 +75,7 @@ def expected(
 ) -> tuple[bytes, tuple[Plain, ...], tuple[Plain, ...]]:
     """The model's proof, its point and its values."""
     field = statement.field
-    transcript = Transcript(hash=hash, recursive=hash.is_algebraic)
+    transcript = bound(hash=hash)
     statement.absorb(transcript)
 
     def challenge(message: list[Plain]) -> Plain:

@@ -10,9 +10,10 @@ import pytest
 from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
 from quod.sumcheck import SumOfProducts, prove, verify
-from quod.transcript import Hash, Transcript
+from quod.transcript import Hash
 from tests.data.sumcheck.make import FIELDS, FILES, text
 from tests.sumcheck.test_prover import words
+from tests.support.bound import bound
 
 CASES = [
     (hash, vector)
@@ -34,10 +35,10 @@ def test_proofs_are_these_bytes(device: AnyDevice, number: int) -> None:
     polynomial = SumOfProducts(tuple((c, tuple(tables)) for c, tables in vector["terms"]))
     tables = [words(field, [tuple(entry) for entry in table]) for table in vector["tables"]]
     point = None if given is None else [tuple(w) for w in given]
-    transcript = Transcript(hash=hash, recursive=hash.is_algebraic)
+    transcript = bound(bytes.fromhex(vector["commitment"]), hash)
     proof = prove(device, field, polynomial, tables, point=point, transcript=transcript)
     assert proof.statement.claim == tuple(vector["claim"])
     assert proof.data.hex() == vector["proof"]
     other = Hash.SHA_256 if hash is Hash.SHA3_256 else Hash.SHA3_256
     with pytest.raises(VerificationError):
-        verify(proof.statement, proof.data, transcript=Transcript(hash=other))
+        verify(proof.statement, proof.data, transcript=bound(hash=other))

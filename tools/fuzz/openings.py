@@ -34,14 +34,14 @@ def opening(scheme: Scheme, field: FieldSpec) -> tuple[bytes, Callable[[bytes], 
     ]
     claims = [Claim(point, evaluated(field, table, point)) for point in points]
     device, writer = open_device("cpu"), ProofWriter(_begun())
-    committer = scheme.committer(device, field, _VARIABLES)
+    committer = scheme.committer(device, field, _VARIABLES, allow_bits=0)
     committer.commit(device.upload(from_integers(field.modulus, table)), writer)
     committer.open(claims, writer)
     made = writer.getvalue()
 
     def read(data: bytes) -> None:
         reader = ProofReader(data, _begun())
-        scheme.read(reader, field, _VARIABLES).check(claims, reader)
+        scheme.read(reader, field, _VARIABLES, allow_bits=0).check(claims, reader)
         reader.end()
         assert data == made
 

@@ -54,6 +54,9 @@ _COLUMNS = Option(
 RECURSIVE = Option(
     "--recursive", help="Make challenges with Poseidon2, for verifiers that are circuits."
 )
+ALLOW_BITS = Option(
+    "--allow-bits", metavar="N", least=0, help="Take proofs that show N bits, fewer than 100."
+)
 ALGEBRAIC = (
     "its challenges are made with Poseidon2, which is cheap for circuits, so that the chain is a "
     "weaker defence against circuits that foretell them; take none from others"
@@ -82,8 +85,9 @@ def info(
     found, challenges, scheme = _circuit_and_scheme(
         circuit, field, commitment, ptau, insecure=insecure_srs, recursive=recursive
     )
-    from quod.gkr.key import LEAST_BITS, VerifyingKey
+    from quod.gkr.key import VerifyingKey
     from quod.gkr.reduction import Reduction
+    from quod.security import LEAST_BITS
 
     summary = circuit_summary(found)
     reduction = Reduction.COLUMNS if columns else Reduction.PLACES
@@ -123,10 +127,7 @@ def compile_key(
     hash: Annotated[str | None, _HASH] = None,
     recursive: Annotated[bool, RECURSIVE] = False,
     columns: Annotated[bool, _COLUMNS] = False,
-    allow_bits: Annotated[
-        int | None,
-        Option(metavar="N", least=0, help="Take a key of as few bits; 100 unless told otherwise."),
-    ] = None,
+    allow_bits: Annotated[int | None, ALLOW_BITS] = None,
     circuit_output: Annotated[
         Path | None, Option(metavar="FILE", help="Where the circuit goes, as Quod's own file.")
     ] = None,
@@ -144,8 +145,9 @@ def compile_key(
     from quod.circuit.file import circuit_writer
     from quod.formats import write_all_atomically
     from quod.gkr.files.key import verifying_key_to_json
-    from quod.gkr.key import LEAST_BITS, VerifyingKey
+    from quod.gkr.key import VerifyingKey
     from quod.gkr.reduction import Reduction
+    from quod.security import LEAST_BITS
     from quod.transcript.hashes import hash_named
 
     made_by = None if hash is None else hash_named(hash)
@@ -182,6 +184,7 @@ def prove(
     ] = None,
     ptau: Annotated[Path | None, PTAU] = None,
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
+    allow_bits: Annotated[int | None, ALLOW_BITS] = None,
     device: Device = "cpu",
     self_check: Annotated[bool, Option(help="Verify the proof before writing it.")] = True,
     timings: Timings = False,
@@ -200,7 +203,9 @@ def prove(
     from quod.gkr.files.inputs import public_inputs_to_json
     from quod.gkr.files.proof import proof_writer
     from quod.gkr.security import log_instances
+    from quod.security import LEAST_BITS
 
+    allowed = LEAST_BITS if allow_bits is None else allow_bits
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
         with timeline.stage("read circuit"):
@@ -219,7 +224,7 @@ def prove(
                 )
                 verifying = replace(verifying, commitment=scheme)
             with _options_named():
-                prover = Prover(device, verifying, found, instances=len(given))
+                prover = Prover(device, verifying, found, instances=len(given), allow_bits=allowed)
             table = given.for_prover(prover.device)
         with timeline.stage("prove"):
             proof = prover.prove(table, given.public, check=self_check, timeline=timeline)
@@ -264,14 +269,16 @@ def verify(
         Option(metavar="NAME", help="Check it there; else in Python, on the CPU if it is large."),
     ] = None,
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
+    allow_bits: Annotated[int | None, ALLOW_BITS] = None,
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
     from quod.circuit import read_circuit
     from quod.gkr import Verifier, read_proof, read_public_inputs, read_verifying_key
     from quod.gkr import verify as verify_in_python
-    from quod.gkr.key import LEAST_BITS
+    from quod.security import LEAST_BITS
 
+    allowed = LEAST_BITS if allow_bits is None else allow_bits
     found = read_circuit(circuit)
     verifying = read_verifying_key(key, found, insecure=insecure_srs)
     if public is not None:
@@ -295,9 +302,13 @@ def verify(
     try:
         with _options_named():
             if device is None and found.gate_count * len(rows) < _LARGE:
-                verify_in_python(verifying, found, rows, file.proof, instances=len(rows))
+                verify_in_python(
+                    verifying, found, rows, file.proof, instances=len(rows), allow_bits=allowed
+                )
             else:
-                checker = Verifier(device or "cpu", verifying, found, instances=len(rows))
+                checker = Verifier(
+                    device or "cpu", verifying, found, instances=len(rows), allow_bits=allowed
+                )
                 checker.verify(rows, file.proof)
     except VerificationError as error:
         raise VerificationError(
@@ -313,7 +324,8 @@ def verify(
 
 
 _OPTIONS = {
-    "say allow_bits=": "compile with --allow-bits ",
+    "make the key with allow_bits=": "compile with --allow-bits ",
+    "say allow_bits=": "say --allow-bits ",
     "say recursive=True": "compile with --recursive",
     "leave recursive out": "leave --recursive out",
 }

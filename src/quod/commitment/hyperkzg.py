@@ -17,7 +17,7 @@ from quod.commitment.hyperkzg_prover import HyperKzgCommitter
 from quod.commitment.one_claim import read_as_one
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
-from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_reader
+from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_reader, check_scheme_bits
 from quod.commitment.three_points import drawn_point, folded_value, interpolated
 from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import Point
@@ -26,6 +26,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import VerificationError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS
 from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
@@ -67,18 +68,24 @@ class HyperKzg:
         }
 
     def committer(
-        self, device: DeviceChoice, field: FieldSpec, log2_size: int
-    ) -> HyperKzgCommitter:
+        self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> HyperKzgCommitter:  # fmt: skip
         """A prover with its part of the reference string on a device.
 
         InputError where the string has too few powers.
         """
+        check_scheme_bits(self, field, log2_size, allow_bits)
         return HyperKzgCommitter(
             resolve_device(device), group_size(field, log2_size), self.reference
         )
 
-    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyperKzgCommitment:
+    def read(
+        self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> HyperKzgCommitment:  # fmt: skip
         """Reads a commitment; InputError for what is none."""
+        check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
         check_reader(reader)
         (point,) = reader.points(Label.COMMITMENT, GROUP, 1)

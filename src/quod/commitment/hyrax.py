@@ -19,7 +19,7 @@ from quod.commitment.hyrax_bases import GROUP, hashed_bases
 from quod.commitment.one_claim import read_as_one
 from quod.commitment.rows import weighted_rows
 from quod.commitment.scalars import GroupCommitter, combined_errors, group_size, sum_of_multiples
-from quod.commitment.scheme import Claim, check_reader
+from quod.commitment.scheme import Claim, check_reader, check_scheme_bits
 from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
@@ -27,6 +27,7 @@ from quod.errors import VerificationError
 from quod.field.plain_extension import add, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS
 from quod.sumcheck.corners import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
@@ -56,12 +57,20 @@ class Hyrax:
         """What several claims that become one leave to chance."""
         return combined_errors(field, group_size(field, log2_size))
 
-    def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> HyraxCommitter:
+    def committer(
+        self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> HyraxCommitter:  # fmt: skip
         """A prover with its bases on a device."""
+        check_scheme_bits(self, field, log2_size, allow_bits)
         return HyraxCommitter(resolve_device(device), group_size(field, log2_size))
 
-    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> HyraxCommitment:
+    def read(
+        self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> HyraxCommitment:  # fmt: skip
         """Reads the commitments of all rows; InputError for what is none."""
+        check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
         check_reader(reader)
         rows = reader.points(Label.COMMITMENT, GROUP, 1 << log_rows(log2_size))

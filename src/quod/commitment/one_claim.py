@@ -108,7 +108,11 @@ def read_as_one(
 
 
 def _begun(field: FieldSpec, claims: Sequence[Claim], transcript: Transcript) -> list[Plain]:
-    """Absorbs claims, and draws a factor for each but the first, whose factor is 1."""
+    """Absorbs claims, and draws a factor for each but the first, whose factor is 1.
+
+    InputError for a transcript that binds no table (`Transcript.check_bound`).
+    """
+    transcript.check_bound()
     for claim in claims:
         transcript.absorb_elements(Label.POINT, field, claim.point)
         transcript.absorb_elements(Label.CLAIM, field, [claim.value])

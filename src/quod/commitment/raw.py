@@ -10,6 +10,7 @@ from quod.commitment.scheme import (
     Claim,
     check_claims,
     check_reader,
+    check_scheme_bits,
     check_size,
 )
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -18,6 +19,7 @@ from quod.field.array import Words, words_to_integers
 from quod.field.plain_extension import add, scaled
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS
 from quod.sumcheck.corners import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
@@ -42,12 +44,20 @@ class Raw:
         check_size(field, log2_size)
         return {}
 
-    def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> RawCommitter:
+    def committer(
+        self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> RawCommitter:  # fmt: skip
         """A prover, with memory for the table where elements are held in another form."""
+        check_scheme_bits(self, field, log2_size, allow_bits)
         return RawCommitter(resolve_device(device), field, check_size(field, log2_size))
 
-    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> RawCommitment:
+    def read(
+        self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> RawCommitment:  # fmt: skip
         """Reads a table; InputError for what is none."""
+        check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = check_size(field, log2_size)
         check_reader(reader)
         table = reader.digested_words(Label.COMMITMENT, field.modulus, 1 << log2_size)

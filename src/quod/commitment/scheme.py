@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, cast
 
 from quod.device.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -19,6 +19,7 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS, check_bits
 from quod.transcript.elements import Plain, check_elements
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.validation import instance, shown_kind, whole_number
@@ -79,17 +80,42 @@ class Scheme(Protocol):
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
         """How likely false claims are accepted, by what goes wrong; the hash is not among it."""
 
-    def committer(self, device: AnyDevice, field: FieldSpec, log2_size: int) -> Committer:
-        """Allocates the memory of a prover."""
+    def committer(
+        self, device: AnyDevice, field: FieldSpec, log2_size: int, *, allow_bits: int = LEAST_BITS
+    ) -> Committer:
+        """Allocates the memory of a prover; InputError where `error_terms` leave fewer bits."""
 
-    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> Commitment:
-        """Reads a commitment; InputError for what is none."""
+    def read(
+        self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> Commitment:  # fmt: skip
+        """Reads a commitment; InputError for what is none, and where `error_terms` leave fewer
+        bits."""
 
 
 def check_size(field: FieldSpec, log2_size: int) -> int:
     """The number of variables; InputError for what is none, or no field."""
     check_field(field)
     return whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
+
+
+def check_scheme(given: object) -> Scheme:
+    """The commitment scheme; InputError for what is none."""
+    methods = ("parameters", "error_terms", "committer", "read")
+    if isinstance(given, type) or not all(
+        callable(getattr(type(given), name, None)) for name in methods
+    ):
+        raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(given)}")
+    return cast(Scheme, given)
+
+
+def check_scheme_bits(
+    scheme: Scheme, field: FieldSpec, log2_size: int, allow_bits: int
+) -> None:  # fmt: skip
+    """InputError where an opening of a table of so many variables shows fewer bits."""
+    terms = scheme.error_terms(field, log2_size)
+    what = f"an opening by {scheme.parameters()} of 2^{log2_size} entries over {field.name}"
+    check_bits(what, terms, allow_bits)
 
 
 def check_claims(field: FieldSpec, log2_size: int, claims: object) -> list[Claim]:

@@ -11,13 +11,12 @@ from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.reduction import Reduction, check_reduction
-from quod.gkr.security import check_challenges, checked_scheme, security_bits
+from quod.gkr.security import check_challenges, checked_scheme, error_terms
+from quod.security import LEAST_BITS, check_bits
 from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.hashes import Hash, check_own_hash, hash_asked_for, recursive_hash
 from quod.transcript.transcript import START, Transcript
 from quod.validation import flag, instance, whole_number
-
-LEAST_BITS = 100
 
 MOST_CHAIN = 1 << 20
 """The longest chain of hashes: about a second of a verifier."""
@@ -92,7 +91,7 @@ class VerifyingKey:
             circuit.digest, field, scheme, chain, allowed, hash, recursive, reduction,
             circuit.randoms,
         )  # fmt: skip
-        key.check_bits(circuit, 1)
+        key.check_bits(circuit, 1, allowed)
         return key
 
     def check_circuit(self, circuit: LayeredCircuit) -> None:
@@ -113,21 +112,21 @@ class VerifyingKey:
                 f"layers, which take {least}"
             )
 
-    def check_bits(self, circuit: LayeredCircuit, instances: int) -> None:
-        """InputError where a proof of so many instances shows too few bits."""
-        found = security_bits(
+    def check_bits(self, circuit: LayeredCircuit, instances: int, allow_bits: int) -> None:
+        """InputError where a proof of so many instances shows fewer bits than `allow_bits`, or than
+        the key asks for."""
+        terms = error_terms(
             circuit, self.field, instances=instances, commitment=self.commitment, hash=self.hash,
             reduction=self.reduction,
         )  # fmt: skip
-        if found < self.bits:
-            raise InputError(
-                f"challenges of {self.field.name} show {found} bits for this circuit, and at least "
-                f"{self.bits} are asked for; take a larger extension, or say allow_bits={found}"
-            )
+        what = f"a proof of this circuit over {self.field.name}"
+        check_bits(what, terms, allow_bits)
+        check_bits(what, terms, self.bits, remedy="make the key with")
 
     def transcript(self, state: bytes = START) -> Transcript:
-        """A transcript of the key's hash."""
-        return Transcript(state, hash=self.hash, recursive=self.recursive)
+        """A transcript of the key's hash, new or behind the commitment to the inputs."""
+        bound = state != START
+        return Transcript(state, bound=bound, hash=self.hash, recursive=self.recursive)
 
 
 def least_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:

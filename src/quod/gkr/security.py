@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from typing import cast
 from weakref import WeakKeyDictionary
 
 from quod.circuit.layered import POWERS, LayeredCircuit
 from quod.commitment.raw import Raw
-from quod.commitment.scheme import Scheme
+from quod.commitment.scheme import Scheme, check_scheme
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.gkr.reduction import Reduction, by_reduction, check_reduction, degree_by_columns
+from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
 from quod.transcript.hashes import Hash, check_hash
-from quod.validation import instance, shown_kind, whole_number
+from quod.validation import instance, whole_number
 
 MOST_LOG_INSTANCES = 24
 
@@ -34,14 +33,7 @@ def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
 
 def checked_scheme(given: object) -> Scheme:
     """The commitment scheme, `Raw` for None; InputError for what is none."""
-    methods = ("parameters", "error_terms", "committer", "read")
-    if given is None:
-        return Raw()
-    if isinstance(given, type) or not all(
-        callable(getattr(type(given), name, None)) for name in methods
-    ):
-        raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(given)}")
-    return cast(Scheme, given)
+    return Raw() if given is None else check_scheme(given)
 
 
 def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
@@ -114,9 +106,7 @@ def security_bits(
     terms = error_terms(
         circuit, field, instances=instances, commitment=commitment, hash=hash, reduction=reduction
     )
-    total = sum(terms.values(), Fraction(0))
-    # In integers, as what is small may be below all floats.
-    return max(0, _floor_log2(1 / total)) if total < 1 else 0
+    return bits_of(terms.values())
 
 
 _known: WeakKeyDictionary[LayeredCircuit, dict[tuple[int, Reduction], tuple[int, int]]] = (
@@ -151,8 +141,3 @@ def _by_columns(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
     degrees = [degree_by_columns(kinds) for kinds in circuit.kinds]
     rounds = sum(degree for degree in degrees if degree > 1) * more
     return rounds, sum(circuit.log_below(number) for number in range(len(circuit.layers)))
-
-
-def _floor_log2(ratio: Fraction) -> int:
-    whole = math.floor(ratio)
-    return whole.bit_length() - 1

@@ -11,6 +11,7 @@ from quod.errors import InputError
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import by_reduction
 from quod.gkr.security import is_linear, log_instances
+from quod.security import LEAST_BITS
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import describe, encode
 from quod.transcript.labels import Label
@@ -39,10 +40,12 @@ class Statement:
 
     def __init__(
         self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int,
-        *, checked: int | None = None,
+        *, checked: int | None = None, allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
         """`checked` is what `checked_key` has given for all these."""
-        self.log_instances = checked_key(key, circuit, instances) if checked is None else checked
+        if checked is None:
+            checked = checked_key(key, circuit, instances, allow_bits)
+        self.log_instances = checked
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         given: object = public
         if isinstance(given, (list, tuple)) and not given and not circuit.public:
@@ -87,10 +90,11 @@ class Statement:
         transcript.absorb_digest(Label.PUBLIC_INPUT, self.circuit.field, data, before=count)
 
 
-def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int) -> int:
+def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int, allow_bits: int) -> int:
     """The logarithm of the number of instances.
 
-    MismatchError for a key of another circuit, InputError for too few bits or too many instances.
+    MismatchError for a key of another circuit, InputError for fewer bits than the key or
+    `allow_bits` asks for, or too many instances.
     """
     instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
     key.check_circuit(circuit)
@@ -101,7 +105,7 @@ def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int) -> i
             f"{int(instances):,} instances of this circuit are too many for one proof; prove at "
             f"most {1 << most:,} at a time"
         )
-    key.check_bits(circuit, int(instances))
+    key.check_bits(circuit, int(instances), allow_bits)
     return found
 
 

@@ -16,6 +16,7 @@ from quod.gkr.plain.gates import LayerGates
 from quod.gkr.plain.places import ByPlaces
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement
+from quod.security import LEAST_BITS
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript
@@ -23,20 +24,21 @@ from quod.transcript.transcript import Transcript
 
 def verify(
     key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], proof: bytes, *,
-    instances: int = 1,
+    instances: int = 1, allow_bits: int = LEAST_BITS,
 ) -> None:  # fmt: skip
     """Checks a proof that the prover knows inputs of all instances that make the outputs 0.
 
     `public` are the public inputs: a list of int, of several instances a list of lists.
     VerificationError for a proof that does not show it, InputError for one that is none,
-    MismatchError for another circuit.
+    MismatchError for another circuit. Fewer bits than the key or `allow_bits` asks for are an
+    InputError.
     """
-    statement = Statement(key, circuit, public, instances)
+    statement = Statement(key, circuit, public, instances, allow_bits=allow_bits)
     transcript = key.transcript()
     reader = ProofReader(proof, transcript)
     statement.begin(transcript)
     commitment = key.commitment.read(
-        reader, key.field, circuit.log_inputs + statement.log_instances
+        reader, key.field, circuit.log_inputs + statement.log_instances, allow_bits=0
     )
     _apply_chain(key, transcript)
     randoms = transcript.challenges(key.field, circuit.randoms)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from quod.frozen import frozen
 from quod.inference.perceptron import SHIFT
+from quod.sumcheck.verifier import MOST_VARIABLES
 
 LIMB_BITS = SHIFT // 2
 """Of the two limbs of a remainder."""
@@ -71,6 +72,11 @@ class Places:
     def log_blocks(self) -> int:
         """Of the columns of all layers and the two of multiplicities."""
         return log2_up(COLUMNS * self.hidden + 2)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all that is committed of the activations has few enough variables."""
+        return self.log_block + self.log_blocks <= MOST_VARIABLES
 
     def column(self, layer: int, which: int) -> int:
         """The number of a column."""

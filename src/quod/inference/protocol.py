@@ -18,10 +18,10 @@ from typing import Protocol
 from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
 from quod.field.plain_extension import add, product, scaled, subtract
+from quod.field.spec import FieldSpec
 from quod.inference.perceptron import HALF, MOST_ACTIVATION, SHIFT, Numbers
 from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT
 from quod.inference.statement import (
-    FIELD,
     WEIGHT_OFFSET,
     VerifyingKey,
     limbs_statement,
@@ -41,7 +41,6 @@ Point = Sequence[Plain]
 
 PRODUCT = SumOfProducts.product(2)
 
-_ZERO: Plain = (0,) * FIELD.degree
 _ACTIVATION_BITS = MOST_ACTIVATION.bit_length()
 
 
@@ -77,7 +76,8 @@ class Conversation:
 
     def __init__(self, side: Side, key: VerifyingKey, images: Numbers, logits: Numbers) -> None:
         self._side, self._key, self._images, self._logits = side, key, images, logits
-        self._places = key.places(len(images))
+        self._places, self._field = key.places(len(images)), key.field
+        self._zero: Plain = (0,) * key.field.degree
         self._columns: list[Claim] = []
         self._weights: list[Claim] = []
 
@@ -86,9 +86,9 @@ class Conversation:
         side, places = self._side, self._places
         layers = range(places.hidden)
         side.commit()
-        pairs = side.lookup(pairs_statement(places))
-        limbs = side.lookup(limbs_statement(places))
-        if pairs.entry != pair_at(pairs.table_point):
+        pairs = side.lookup(pairs_statement(places, self._field))
+        limbs = side.lookup(limbs_statement(places, self._field))
+        if pairs.entry != pair_at(self._field, pairs.table_point):
             raise VerificationError("the pairs of sums and activations are of another table")
         self._at(pairs.point, {
             places.column(layer, which): pairs.columns[layer][which]
@@ -108,60 +108,68 @@ class Conversation:
     def _at(self, point: Point, wanted: dict[int, Plain]) -> list[Plain]:
         """The columns' values at a point; they are as wanted, and one claim more is to open."""
         places, side = self._places, self._side
-        whole = (*[_ZERO] * (places.log_block - len(point)), *point)
+        whole = (*[self._zero] * (places.log_block - len(point)), *point)
         values = side.values(whole, 1 << places.log_blocks)
         for column, value in wanted.items():
             if values[column] != value:
                 raise VerificationError(f"column {column} of the activations has another value")
-        chosen = side.transcript.challenges(FIELD, places.log_blocks)
-        self._columns.append(Claim((*chosen, *whole), weighted(equalities(FIELD, chosen), values)))
+        chosen = side.transcript.challenges(self._field, places.log_blocks)
+        self._columns.append(
+            Claim((*chosen, *whole), weighted(self._field, equalities(self._field, chosen), values))
+        )
         return values
 
     def _hidden_layers(self) -> None:
         side, places, key = self._side, self._places, self._key
-        point = side.transcript.challenges(FIELD, places.log_activations)
+        point = side.transcript.challenges(self._field, places.log_activations)
         images, rows = point[: places.log_images], point[places.log_images :]
         values = self._at(point, {})
-        weights = equalities(FIELD, rows)
+        weights = equalities(self._field, rows)
         for layer in range(places.hidden):
             # Quotient * 2^24 + remainder - 2^23 is the multiplier times the sum.
-            claim = _ZERO
+            claim = self._zero
             for which, bits in ((QUOTIENT, SHIFT), (LOW, 0), (HIGH, LIMB_BITS)):
                 claim = add(
-                    FIELD, claim, scaled(FIELD, values[places.column(layer, which)], 1 << bits)
+                    self._field,
+                    claim,
+                    scaled(self._field, values[places.column(layer, which)], 1 << bits),
                 )
-            claim = subtract(FIELD, claim, _constant(HALF))
+            claim = subtract(self._field, claim, self._constant(HALF))
             multipliers = key.multipliers[layer]
             for weight, m, bias in zip(weights, multipliers, key.biases[layer], strict=False):
-                claim = subtract(FIELD, claim, scaled(FIELD, weight, m * bias))
+                claim = subtract(self._field, claim, scaled(self._field, weight, m * bias))
             reduced = self._inner(layer, claim, rows, images)
-            statement = Sumcheck(FIELD, PRODUCT, places.log_hidden, reduced.values[0], tuple(rows))
+            statement = Sumcheck(
+                self._field, PRODUCT, places.log_hidden, reduced.values[0], tuple(rows)
+            )
             row = side.row(statement, layer, reduced.point)
-            if row.values[0] != weighted(equalities(FIELD, row.point), map(_constant, multipliers)):
+            if row.values[0] != weighted(
+                self._field, equalities(self._field, row.point), map(self._constant, multipliers)
+            ):
                 raise VerificationError(f"the multipliers of layer {layer} are not the key's")
             self._weight(layer, row.point, reduced.point, row.values[1])
 
     def _last_layer(self) -> None:
         side, places, key = self._side, self._places, self._key
         last = places.hidden
-        point = side.transcript.challenges(FIELD, places.log_images + places.log_rows(last))
+        point = side.transcript.challenges(self._field, places.log_images + places.log_rows(last))
         images, rows = point[: places.log_images], point[places.log_images :]
-        claim = matrix_at(self._logits, images, rows)
-        for weight, bias in zip(equalities(FIELD, rows), key.biases[last], strict=False):
-            claim = subtract(FIELD, claim, scaled(FIELD, weight, bias))
+        claim = matrix_at(self._field, self._logits, images, rows)
+        for weight, bias in zip(equalities(self._field, rows), key.biases[last], strict=False):
+            claim = subtract(self._field, claim, scaled(self._field, weight, bias))
         reduced = self._inner(last, claim, rows, images)
         self._weight(last, rows, reduced.point, reduced.values[0])
 
     def _inner(self, layer: int, claim: Plain, rows: Point, images: Point) -> Reduced:
         """The sum over the columns, whose activations are those of the layer before."""
         places = self._places
-        statement = Sumcheck(FIELD, PRODUCT, places.log_columns(layer), claim)
+        statement = Sumcheck(self._field, PRODUCT, places.log_columns(layer), claim)
         reduced = self._side.inner(statement, layer, rows, images)
         activation = reduced.values[1]
         if layer:
             column = places.column(layer - 1, OUTPUT)
             self._at((*images, *reduced.point), {column: activation})
-        elif matrix_at(self._images, images, reduced.point) != activation:
+        elif matrix_at(self._field, self._images, images, reduced.point) != activation:
             raise VerificationError("the activations of layer 0 are not the images")
         return reduced
 
@@ -170,12 +178,15 @@ class Conversation:
         places = self._places
         size = places.log_weights_of(layer)
         block, bits = places.weight_offsets[layer] >> size, places.log_weights - size
-        place = [_constant(block >> bit & 1) for bit in reversed(range(bits))]
-        value = add(FIELD, weight, _constant(WEIGHT_OFFSET))
+        place = [self._constant(block >> bit & 1) for bit in reversed(range(bits))]
+        value = add(self._field, weight, self._constant(WEIGHT_OFFSET))
         self._weights.append(Claim((*place, *rows, *columns), value))
 
+    def _constant(self, number: int) -> Plain:
+        return constant(self._field, number)
 
-def pair_at(point: Point) -> tuple[Plain, Plain]:
+
+def pair_at(field: FieldSpec, point: Point) -> tuple[Plain, Plain]:
     """The table of pairs at a point: whole numbers with their sign, from the least, and what they
     are as activations.
 
@@ -183,42 +194,43 @@ def pair_at(point: Point) -> tuple[Plain, Plain]:
     are, the others 127.
     """
     bits = len(point)
-    number = subtract(FIELD, range_at(FIELD, point), _constant(1 << (bits - 1)))
-    small = _constant(1)
+    number = subtract(field, range_at(field, point), constant(field, 1 << (bits - 1)))
+    small = constant(field, 1)
     for coordinate in point[1 : bits - _ACTIVATION_BITS]:
-        small = product(FIELD, small, subtract(FIELD, _constant(1), coordinate))
-    least = product(FIELD, small, range_at(FIELD, point[bits - _ACTIVATION_BITS :]))
-    most = scaled(FIELD, subtract(FIELD, _constant(1), small), MOST_ACTIVATION)
-    return number, product(FIELD, point[0], add(FIELD, least, most))
+        small = product(field, small, subtract(field, constant(field, 1), coordinate))
+    least = product(field, small, range_at(field, point[bits - _ACTIVATION_BITS :]))
+    most = scaled(field, subtract(field, constant(field, 1), small), MOST_ACTIVATION)
+    return number, product(field, point[0], add(field, least, most))
 
 
-def matrix_at(numbers: Numbers, rows: Point, columns: Point) -> Plain:
+def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -> Plain:
     """The multilinear polynomial of a matrix, its last row repeated, zeros behind its columns."""
-    weights = equalities(FIELD, rows)
+    weights = equalities(field, rows)
     count = len(numbers)
-    ends = _ZERO
+    ends: Plain = (0,) * field.degree
     for weight in weights[count - 1 :]:
-        ends = add(FIELD, ends, weight)
+        ends = add(field, ends, weight)
     by_row = [*weights[: count - 1], ends]
-    total = _ZERO
-    across = equalities(FIELD, columns)[: numbers.shape[1]]
+    total: Plain = (0,) * field.degree
+    across = equalities(field, columns)[: numbers.shape[1]]
     for weight, row in zip(by_row, numbers.tolist(), strict=True):
         parts = [
             sum(number * each[place] for number, each in zip(row, across, strict=True) if number)
-            for place in range(FIELD.degree)
+            for place in range(field.degree)
         ]
-        inner = tuple(part % FIELD.modulus.value for part in parts)
-        total = add(FIELD, total, product(FIELD, weight, inner))
+        inner = tuple(part % field.modulus.value for part in parts)
+        total = add(field, total, product(field, weight, inner))
     return total
 
 
-def weighted(weights: Sequence[Plain], values: Iterable[Plain]) -> Plain:
+def weighted(field: FieldSpec, weights: Sequence[Plain], values: Iterable[Plain]) -> Plain:
     """The sum of weights times values, as many as there are of the latter."""
-    total = _ZERO
+    total: Plain = (0,) * field.degree
     for weight, value in zip(weights, values, strict=False):
-        total = add(FIELD, total, product(FIELD, weight, value))
+        total = add(field, total, product(field, weight, value))
     return total
 
 
-def _constant(number: int) -> Plain:
-    return (number % FIELD.modulus.value, *([0] * (FIELD.degree - 1)))
+def constant(field: FieldSpec, number: int) -> Plain:
+    """The element that an integer is."""
+    return (number % field.modulus.value, *([0] * (field.degree - 1)))

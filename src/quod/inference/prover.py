@@ -21,7 +21,7 @@ from quod.inference.perceptron import HALF, Numbers, Perceptron, check_images, c
 from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
 from quod.inference.protocol import PRODUCT, Conversation, Point, weighted
 from quod.inference.statement import (
-    FIELD,
+    FIELDS,
     LIMBS,
     MAKE_A_KEY,
     SCHEME,
@@ -29,12 +29,14 @@ from quod.inference.statement import (
     WEIGHTS,
     VerifyingKey,
     begin,
+    field_for,
 )
 from quod.inference.verifier import LENGTH_BYTES, together, verify
 from quod.lookup import prover as lookups
 from quod.lookup.committed import prove_committed
 from quod.lookup.statement import Statement as Lookup
 from quod.lookup.verifier import Reduced as LookupReduced
+from quod.security import LEAST_BITS
 from quod.sumcheck import prover as sumchecks
 from quod.sumcheck.corners import equalities
 from quod.sumcheck.run import elements_to_words
@@ -44,7 +46,7 @@ from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
-from quod.validation import instance
+from quod.validation import instance, whole_number
 
 
 @frozen(eq=False)
@@ -60,12 +62,15 @@ class Prover:
 
     `key` is what verifiers need. It and proofs are checked before they are given away; DeviceError
     for a device that made wrong ones. With the `key` that an earlier prover made it is not made
-    again: MismatchError for that of another perceptron.
+    again: MismatchError for that of another perceptron. Challenges of a new key are of the smallest
+    field with which proofs of up to 4,096 images show `LEAST_BITS`; InputError for a key, or for
+    so many images, that fewer bits than `allow_bits` are shown.
     """
 
     def __init__(
-        self, device: DeviceChoice, perceptron: Perceptron, *, key: VerifyingKey | None = None
-    ) -> None:
+        self, device: DeviceChoice, perceptron: Perceptron, *, key: VerifyingKey | None = None,
+        allow_bits: int = LEAST_BITS,
+    ) -> None:  # fmt: skip
         self.device = resolve_device(device)
         self.perceptron = instance(
             "the perceptron", perceptron, Perceptron, "Perceptron.open reads one"
@@ -73,6 +78,11 @@ class Prover:
         layers = perceptron.layers
         widths = (layers[0].inputs, *(layer.outputs for layer in layers))
         places = Places(widths, perceptron.table_bits, 1)
+        if key is None:
+            field = field_for(widths, perceptron.table_bits)
+        else:
+            field = instance("the key", key, VerifyingKey, MAKE_A_KEY).field
+        self._allow_bits = whole_number("allow_bits", allow_bits, 0)
         numbers = np.zeros(1 << places.log_weights, np.int64)
         self._weights: list[Buffer] = []
         self._turned: list[Buffer] = []
@@ -85,7 +95,7 @@ class Prover:
             self._weights.append(self.device.upload(_words(self.device, padded)))
             self._turned.append(self.device.upload(_words(self.device, padded.T)))
         committed = _words(self.device, numbers + WEIGHT_OFFSET)
-        self._committer = SCHEME.committer(self.device, FIELD, places.log_weights)
+        self._committer = SCHEME.committer(self.device, field, places.log_weights, allow_bits=0)
         self._committed = self.device.upload(committed)
         writer = ProofWriter(Transcript())
         self._committer.commit(self._committed, writer)
@@ -96,54 +106,62 @@ class Prover:
             tuple(tuple(layer.multipliers.tolist()) for layer in perceptron.hidden),  # type: ignore[union-attr]
             writer.getvalue(),
             b"",
+            field,
         )
+        made.check_bits(1, self._allow_bits)
         if key is not None:
-            if made.digest != instance("the key", key, VerifyingKey, MAKE_A_KEY).digest:
+            if made.digest != key.digest:
                 raise MismatchError("the key is of another perceptron")
-            key.check_weights()
+            key.check_weights(allow_bits=self._allow_bits)
             self.key = key
             return
-        shown = prove_committed(self.device, FIELD, [committed], WEIGHTS, scheme=SCHEME)
+        shown = prove_committed(
+            self.device, field, [committed], WEIGHTS, scheme=SCHEME, allow_bits=0
+        )
         self.key = replace(made, weights_proof=shown)
         try:
-            self.key.check_weights()
+            self.key.check_weights(allow_bits=self._allow_bits)
         except (VerificationError, InputError) as error:
             raise lookups.wrong_proof(self.device, error) from None
 
     def prove(self, images: object) -> Inference:
         """The logits of images, whole numbers from 0 to 127 a row an image, and their proof.
 
-        InputError for other images; DeviceError for a device that made a wrong proof.
+        InputError for other images, and for so many that fewer bits are shown than the prover
+        allows; DeviceError for a device that made a wrong proof.
         """
         values = check_images(images, self.key.widths[0])
-        self.key.places(len(values))  # before anything is computed
+        self.key.check_bits(len(values), self._allow_bits)  # before anything is computed
         made = run(self.device, self.perceptron, values)
         transcript = begin(self.key, values, made.logits)
         writer = _Writer(self, values, made, transcript)
         try:
             Conversation(writer, self.key, values, made.logits).run()
             proof = writer.proof()
-            verify(self.key, values, made.logits, proof)
+            verify(self.key, values, made.logits, proof, allow_bits=self._allow_bits)
         except (VerificationError, InputError) as error:
             raise lookups.wrong_proof(self.device, error) from None
         return Inference(made.logits, proof)
 
 
 class _Writer:
-    """The prover's side."""
+    """The prover's side. `Prover.prove` has looked at the bits of all parts together."""
 
     def __init__(
         self, prover: Prover, images: Numbers, made: Activations, transcript: Transcript
     ) -> None:
         self.transcript = transcript
-        self._prover, self._device = prover, prover.device
+        self._prover, self._device, self._field = prover, prover.device, prover.key.field
         self._places = prover.key.places(len(images))
         self._parts: list[bytes] = []
         self._inputs = _padded(self._places, images, self._places.log_columns(0), 0)
         self._columns = self._made(made)
         self._limbs: Any = None
         self._committer = SCHEME.committer(
-            self._device, FIELD, self._places.log_block + self._places.log_blocks
+            self._device,
+            self._field,
+            self._places.log_block + self._places.log_blocks,
+            allow_bits=0,
         )
 
     def _made(self, made: Activations) -> dict[int, Numbers]:
@@ -179,19 +197,21 @@ class _Writer:
         numbers = np.arange(-half, half)
         self._table = [_words(device, numbers), _words(device, clamped(numbers))]
         self._counts = {
-            places.pair_counts: lookups.multiplicities(device, FIELD, self._pairs, self._table),
-            places.limb_counts: lookups.multiplicities(device, FIELD, self._limbs, LIMBS),
+            places.pair_counts: lookups.multiplicities(
+                device, self._field, self._pairs, self._table
+            ),
+            places.limb_counts: lookups.multiplicities(device, self._field, self._limbs, LIMBS),
         }
         table = np.zeros(
-            (1 << places.log_blocks, 1 << places.log_block, FIELD.modulus.words), np.uint32
+            (1 << places.log_blocks, 1 << places.log_block, self._field.modulus.words), np.uint32
         )
         for at, column in (words | self._counts).items():
             table[at, : len(column)] = column
-        self._committed = device.upload(table.reshape(-1, FIELD.modulus.words))
+        self._committed = device.upload(table.reshape(-1, self._field.modulus.words))
         # What has the same upper coordinates stands in a row, of all columns.
-        cut = table.reshape(len(table), -1, 1 << places.log_block // 2, FIELD.modulus.words)
+        cut = table.reshape(len(table), -1, 1 << places.log_block // 2, self._field.modulus.words)
         turned = np.ascontiguousarray(cut.transpose(1, 0, 2, 3))
-        self._by_place = device.upload(turned.reshape(-1, FIELD.modulus.words))
+        self._by_place = device.upload(turned.reshape(-1, self._field.modulus.words))
         writer = ProofWriter(self.transcript)
         self._committer.commit(self._committed, writer)
         self._parts.append(writer.getvalue())
@@ -200,13 +220,13 @@ class _Writer:
         places = self._places
         if statement.table == LIMBS:
             found = lookups.prove(
-                self._device, FIELD, self._limbs, LIMBS, self._counts[places.limb_counts],
-                transcript=self.transcript,
+                self._device, self._field, self._limbs, LIMBS, self._counts[places.limb_counts],
+                transcript=self.transcript, allow_bits=0,
             )  # fmt: skip
         else:
             found = lookups.prove(
-                self._device, FIELD, self._pairs, self._table, self._counts[places.pair_counts],
-                transcript=self.transcript,
+                self._device, self._field, self._pairs, self._table,
+                self._counts[places.pair_counts], transcript=self.transcript, allow_bits=0,
             )  # fmt: skip
         self._parts.append(found.data)
         return found.reduced
@@ -215,29 +235,35 @@ class _Writer:
         low = self._places.log_block // 2
         upper, lower = point[: len(point) - low], point[len(point) - low :]
         rows = weighted_rows(
-            self._device, FIELD, self._by_place, equalities(FIELD, upper),
+            self._device, self._field, self._by_place, equalities(self._field, upper),
             self._places.log_blocks + low,
         )  # fmt: skip
-        weights = equalities(FIELD, lower)
-        found = [weighted(weights, rows[at << low : (at + 1) << low]) for at in range(count)]
+        weights = equalities(self._field, lower)
+        found = [
+            weighted(self._field, weights, rows[at << low : (at + 1) << low]) for at in range(count)
+        ]
         writer = ProofWriter(self.transcript)
-        writer.elements(Label.VALUES, FIELD, found)
+        writer.elements(Label.VALUES, self._field, found)
         self._parts.append(writer.getvalue())
         return found
 
     def inner(self, statement: Sumcheck, layer: int, rows: Point, images: Point) -> Reduced:
         places, device = self._places, self._device
-        weights = equalities(FIELD, rows)
+        weights = equalities(self._field, rows)
         if layer < places.hidden:
             multipliers = self._prover.key.multipliers[layer]
             padded = (*multipliers, *[0] * (len(weights) - len(multipliers)))
-            weights = [scaled(FIELD, w, m) for w, m in zip(weights, padded, strict=True)]
+            weights = [scaled(self._field, w, m) for w, m in zip(weights, padded, strict=True)]
         log_columns = places.log_columns(layer)
-        folded = weighted_rows(device, FIELD, self._prover._weights[layer], weights, log_columns)
+        folded = weighted_rows(
+            device, self._field, self._prover._weights[layer], weights, log_columns
+        )
         taken = self._columns[places.column(layer - 1, OUTPUT)] if layer else self._inputs
         activations = device.upload(_words(device, taken))
-        mixed = weighted_rows(device, FIELD, activations, equalities(FIELD, images), log_columns)
-        tables = [elements_to_words(FIELD, folded), elements_to_words(FIELD, mixed)]
+        mixed = weighted_rows(
+            device, self._field, activations, equalities(self._field, images), log_columns
+        )
+        tables = [elements_to_words(self._field, folded), elements_to_words(self._field, mixed)]
         return self._sumcheck(statement, tables)
 
     def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
@@ -245,14 +271,20 @@ class _Writer:
         multipliers = np.zeros(1 << log_rows, np.int64)
         own = self._prover.key.multipliers[layer]
         multipliers[: len(own)] = own
-        weights = equalities(FIELD, columns)
-        mixed = weighted_rows(device, FIELD, self._prover._turned[layer], weights, log_rows)
-        tables = [_words(device, multipliers), elements_to_words(FIELD, mixed)]
+        weights = equalities(self._field, columns)
+        mixed = weighted_rows(device, self._field, self._prover._turned[layer], weights, log_rows)
+        tables = [_words(device, multipliers), elements_to_words(self._field, mixed)]
         return self._sumcheck(statement, tables)
 
     def _sumcheck(self, statement: Sumcheck, tables: list[Words]) -> Reduced:
         found = sumchecks.prove(
-            self._device, FIELD, PRODUCT, tables, point=statement.point, transcript=self.transcript
+            self._device,
+            self._field,
+            PRODUCT,
+            tables,
+            point=statement.point,
+            transcript=self.transcript,
+            allow_bits=0,
         )
         if found.statement != statement:
             raise DeviceError(
@@ -285,7 +317,7 @@ def _padded(places: Places, numbers: Numbers, log_columns: int, fill: int) -> Nu
 
 def _words(device: AnyDevice, numbers: Numbers) -> Words:
     """Whole numbers below p in absolute value as elements in the form of memory, a row each."""
-    modulus = FIELD.modulus
+    modulus = FIELDS[0].modulus
     flat = np.ascontiguousarray(numbers, np.int64).reshape(-1)
     shifted = flat.astype(np.uint64)
     shifted[flat < 0] += np.uint64(modulus.value)

@@ -12,6 +12,7 @@ from quod.commitment.ligero.scheme import Ligero
 from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.errors import InputError, VerificationError
+from quod.field.array import check_field
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
@@ -27,6 +28,7 @@ from quod.lookup.committed import verify_committed
 from quod.lookup.statement import Range, Table
 from quod.lookup.statement import Statement as Lookup
 from quod.lookup.statement import error_terms as lookup_error_terms
+from quod.security import LEAST_BITS, bits_of, check_bits
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import most_likely
 from quod.transcript.hashes import Hash
@@ -36,11 +38,15 @@ from quod.validation import instance, plain_array, shown_kind, whole_number
 
 PROTOCOL = "quod inference 1"
 
-FIELD: FieldSpec = EXTENSIONS["goldilocks.2"]
-"""Of challenges. All numbers are of the prime field under it, in which none wraps around."""
+FIELDS: tuple[FieldSpec, ...] = (EXTENSIONS["goldilocks.2"], EXTENSIONS["goldilocks.3"])
+"""Of challenges: a key takes the first one that reaches `LEAST_BITS`. All numbers are of the prime
+field under them, in which none wraps around."""
 
 SCHEME = Ligero()
 """Of the commitments."""
+
+MANY_IMAGES = 1 << 12
+"""A new key reaches `LEAST_BITS` in proofs of so many images."""
 
 LIMBS = Range(LIMB_BITS)
 
@@ -60,7 +66,7 @@ class VerifyingKey:
 
     `widths` are those of the images and of each layer's outputs; `biases` and `multipliers` are
     public, as those of `quod.inference.Layer`. `weights_proof` shows that what `root` binds is
-    numbers of eight bits. `quod.inference.Prover` makes one.
+    numbers of eight bits. Challenges are of `field`. `quod.inference.Prover` makes one.
     """
 
     widths: tuple[int, ...]
@@ -69,11 +75,16 @@ class VerifyingKey:
     multipliers: tuple[tuple[int, ...], ...]
     root: bytes
     weights_proof: bytes
+    field: FieldSpec = FIELDS[0]
 
     def __post_init__(self) -> None:
         given: object = self.root
         if type(given) is not bytes or len(given) != ROOT_BYTES:
             raise InputError(f"the root of a key is {ROOT_BYTES} bytes")
+        check_field(self.field)
+        if self.field not in FIELDS:
+            names = " or ".join(field.name for field in FIELDS)
+            raise InputError(f"the challenges of a key are of {names}")
         widths: object = self.widths
         if not isinstance(widths, tuple) or not 3 <= len(widths) <= MOST_LAYERS + 1:
             raise InputError(f"the widths of a key are a tuple of 3 to {MOST_LAYERS + 1}")
@@ -100,7 +111,7 @@ class VerifyingKey:
     def places(self, images: int) -> Places:
         """The sizes of a proof of so many images; InputError for too many."""
         found = Places(self.widths, self.table_bits, images)
-        if found.log_block + found.log_blocks > MOST_VARIABLES:
+        if not found.fits:
             raise InputError(
                 f"{images} images at a time are too many for this perceptron: more than "
                 f"2^{MOST_VARIABLES} numbers would be committed to; take fewer"
@@ -110,13 +121,16 @@ class VerifyingKey:
     @property
     def weights_statement(self) -> Lookup:
         """What `weights_proof` is of."""
-        return Lookup(FIELD, 1, self.places(1).log_weights, WEIGHTS)
+        return Lookup(self.field, 1, self.places(1).log_weights, WEIGHTS)
 
     @cached_property
     def weights(self) -> LigeroCommitment:
         """The commitment to the weights; raises what `check_weights` does."""
         try:
-            proven = verify_committed(self.weights_statement, self.weights_proof, scheme=SCHEME)[0]
+            # `check_weights` has looked at the bits.
+            proven, *_ = verify_committed(
+                self.weights_statement, self.weights_proof, scheme=SCHEME, allow_bits=0
+            )
         except InputError as error:
             raise moved(error, section="weights_proof") from None
         assert isinstance(proven, LigeroCommitment)
@@ -124,17 +138,31 @@ class VerifyingKey:
             raise VerificationError("the proof of the weights is of others than the key's")
         return proven
 
-    def check_weights(self) -> None:
+    def check_weights(self, *, allow_bits: int = LEAST_BITS) -> None:
         """VerificationError unless `root` binds numbers of eight bits, InputError for a
-        `weights_proof` that is none. It is done once a key, by `verify` too."""
+        `weights_proof` that is none, and where a proof of one image shows fewer bits than
+        `allow_bits`. It is done once a key, by `verify` too."""
+        self.check_bits(1, allow_bits)
         _ = self.weights
+
+    def check_bits(self, images: int, allow_bits: int) -> None:
+        """InputError where a proof of so many images shows fewer bits than `allow_bits`."""
+        what = f"an inference of {images} images by this key, over {self.field.name},"
+        check_bits(what, error_terms(self, images), allow_bits)
 
     @property
     def digest(self) -> bytes:
         """SHA3-256 of the key but for `weights_proof`."""
         numbers = (*self.widths, self.table_bits)
         parts = [" ".join(map(str, row)) for row in (numbers, *self.biases, *self.multipliers)]
+        if self.field != FIELDS[0]:
+            parts.append(self.field.name)
         return hashlib.sha3_256(self.root + "\n".join(parts).encode()).digest()
+
+
+def protocol_of(field: FieldSpec) -> str:
+    """The name of the protocol with challenges of a field."""
+    return PROTOCOL if field == FIELDS[0] else f"{PROTOCOL} {field.name}"
 
 
 def moved(
@@ -150,7 +178,7 @@ def moved(
 def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
     """The transcript that all challenges depend on."""
     transcript = Transcript()
-    transcript.begin(PROTOCOL)
+    transcript.begin(protocol_of(key.field))
     transcript.absorb(Label.PARAMETERS, f"{SCHEME.name} {SCHEME.parameters()}".encode())
     transcript.absorb(Label.CIRCUIT, key.digest)
     transcript.absorb(Label.INSTANCES, str(len(images)).encode())
@@ -190,15 +218,15 @@ def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -
     return found
 
 
-def pairs_statement(places: Places) -> Lookup:
+def pairs_statement(places: Places, field: FieldSpec) -> Lookup:
     """Each rescaled sum and its activation are in the table of pairs."""
     table = Table(places.table_bits, 2)
-    return Lookup(FIELD, places.hidden, places.log_activations, table)
+    return Lookup(field, places.hidden, places.log_activations, table)
 
 
-def limbs_statement(places: Places) -> Lookup:
+def limbs_statement(places: Places, field: FieldSpec) -> Lookup:
     """Each limb is in its range."""
-    return Lookup(FIELD, 2 * places.hidden, places.log_activations, LIMBS)
+    return Lookup(field, 2 * places.hidden, places.log_activations, LIMBS)
 
 
 def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
@@ -207,7 +235,25 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
     What shows that the weights are of eight bits is among it.
     """
     instance("the key", key, VerifyingKey, MAKE_A_KEY)
-    places, likely = key.places(whole_number("the images", images, 1)), most_likely(FIELD)
+    return terms_of(key.places(whole_number("the images", images, 1)), key.field)
+
+
+def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
+    """The field of challenges of a new key.
+
+    It is the smallest that reaches `LEAST_BITS` for `MANY_IMAGES` in one proof, or for as many as
+    one may be of.
+    """
+    places = Places(widths, table_bits, MANY_IMAGES)
+    while places.images > 1 and not places.fits:
+        places = Places(widths, table_bits, places.images // 2)
+    enough = (f for f in FIELDS if bits_of(terms_of(places, f).values()) >= LEAST_BITS)
+    return next(enough, FIELDS[-1])
+
+
+def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
+    """The error terms of proofs of these sizes with challenges of a field."""
+    likely = most_likely(field)
     layers = range(places.hidden + 1)
     rounds = 2 * sum(places.log_columns(each) for each in layers)
     rounds += 3 * sum(places.log_rows(each) for each in layers[:-1])
@@ -220,8 +266,11 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
         "columns combined": selected * likely,
         "the hash": Fraction(1, 1 << Hash.SHA3_256.collision_bits),
     }
-    lookups = {"pairs": pairs_statement(places), "limbs": limbs_statement(places)}
-    lookups["weights"] = key.weights_statement
+    lookups = {
+        "pairs": pairs_statement(places, field),
+        "limbs": limbs_statement(places, field),
+        "weights": Lookup(field, 1, places.log_weights, WEIGHTS),
+    }
     for name, statement in lookups.items():
         found[f"lookups of {name}"] = sum(lookup_error_terms(statement).values(), Fraction(0))
     openings = {
@@ -230,6 +279,6 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
         "counts of weights": (WEIGHTS.log2_size, 1),
     }
     for name, (size, count) in openings.items():
-        terms = SCHEME.error_terms(FIELD, size).values()
+        terms = SCHEME.error_terms(field, size).values()
         found[f"openings of {name}"] = count * sum(terms, Fraction(0))
     return found

@@ -9,9 +9,10 @@ from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.scheme import Claim, Commitment
 from quod.errors import InputError
 from quod.inference.protocol import Conversation, Point
-from quod.inference.statement import FIELD, SCHEME, VerifyingKey, begin, check_public, moved
+from quod.inference.statement import SCHEME, VerifyingKey, begin, check_public, moved
 from quod.lookup import verifier as lookups
 from quod.lookup.statement import Statement as Lookup
+from quod.security import LEAST_BITS
 from quod.sumcheck import verifier as sumchecks
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
@@ -23,15 +24,20 @@ LENGTH_BYTES = 4
 """Before each part of a proof, little-endian."""
 
 
-def verify(key: VerifyingKey, images: object, logits: object, proof: bytes) -> None:
+def verify(
+    key: VerifyingKey, images: object, logits: object, proof: bytes, *,
+    allow_bits: int = LEAST_BITS,
+) -> None:  # fmt: skip
     """VerificationError unless logits are shown to be those of the images under the key's weights.
 
     `images` are whole numbers from 0 to 127, a row an image; `logits` a row an image. InputError
-    for other arguments, and for bytes that are no proof, with their offset. A key is checked when
-    it is first used (`VerifyingKey.check_weights`).
+    for other arguments, for bytes that are no proof, with their offset, and where `error_terms`
+    leave fewer bits than `allow_bits`. A key is checked when it is first used
+    (`VerifyingKey.check_weights`).
     """
     values, sums = check_public(key, images, logits)
-    key.check_weights()
+    key.check_bits(len(values), allow_bits)
+    key.check_weights(allow_bits=allow_bits)
     transcript = begin(key, values, sums)
     reader = _Reader(key, proof, transcript, len(values))
     try:
@@ -42,7 +48,7 @@ def verify(key: VerifyingKey, images: object, logits: object, proof: bytes) -> N
 
 
 class _Reader:
-    """The verifier's side."""
+    """The verifier's side. `verify` has looked at the bits of all parts together."""
 
     def __init__(
         self, key: VerifyingKey, proof: object, transcript: Transcript, images: int
@@ -66,25 +72,25 @@ class _Reader:
 
     def commit(self) -> None:
         reader = self._reader()
-        self._commitment = SCHEME.read(reader, FIELD, self._log_columns)
+        self._commitment = SCHEME.read(reader, self._key.field, self._log_columns, allow_bits=0)
         reader.end()
 
     def lookup(self, statement: Lookup) -> lookups.Reduced:
-        return lookups.verify(statement, self._part(), transcript=self.transcript)
+        return lookups.verify(statement, self._part(), transcript=self.transcript, allow_bits=0)
 
     def values(self, point: Point, count: int) -> list[Plain]:
         reader = self._reader()
-        found = reader.elements(Label.VALUES, FIELD, count)
+        found = reader.elements(Label.VALUES, self._key.field, count)
         reader.end()
         return found
 
     def inner(
         self, statement: sumchecks.Statement, layer: int, rows: Point, images: Point
     ) -> sumchecks.Reduced:
-        return sumchecks.verify(statement, self._part(), transcript=self.transcript)
+        return sumchecks.verify(statement, self._part(), transcript=self.transcript, allow_bits=0)
 
     def row(self, statement: sumchecks.Statement, layer: int, columns: Point) -> sumchecks.Reduced:
-        return sumchecks.verify(statement, self._part(), transcript=self.transcript)
+        return sumchecks.verify(statement, self._part(), transcript=self.transcript, allow_bits=0)
 
     def open_columns(self, claims: Sequence[Claim]) -> None:
         assert self._commitment is not None

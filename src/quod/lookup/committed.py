@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.commitment.raw import Raw, evaluated
-from quod.commitment.scheme import Claim, Commitment, Scheme
+from quod.commitment.scheme import Claim, Commitment, Scheme, check_scheme
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.timeline import Timeline, or_null
 from quod.errors import InputError, VerificationError
@@ -14,14 +14,15 @@ from quod.field.spec import FieldSpec
 from quod.lookup.counts import Column, Given, table_arrays
 from quod.lookup.prover import wrong_proof
 from quod.lookup.run import LookupRun
-from quod.lookup.statement import Range, Statement
+from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced, read
+from quod.security import LEAST_BITS
 from quod.transcript.elements import describe, encode
 from quod.transcript.hashes import Hash, check_own_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, offers
+from quod.validation import instance
 
 PROTOCOL = "quod committed lookup 2"
 
@@ -35,13 +36,15 @@ def prove_committed(
     scheme: Scheme = Raw(),  # noqa: B008
     hash: Hash = Hash.SHA3_256,
     recursive: bool = False,
+    allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> bytes:
     """Commits to columns and proves that each of their rows is an entry of a table.
 
     The arguments are those of `prove`. The verifier knows the table, and learns the commitments.
     `hash` is that of the transcript; `recursive` asks for one over the field, which is not to be
-    had otherwise. The proof is checked before it is given away.
+    had otherwise. InputError where the error terms of the lookups and of all openings together
+    leave fewer bits than `allow_bits`. The proof is checked before it is given away.
     """
     device = resolve_device(device)
     or_null(timeline)
@@ -49,6 +52,7 @@ def prove_committed(
     given = Given(field, columns, table)
     statement = given.statement
     transcript = Transcript(hash=hash, recursive=recursive)
+    check_lookup(statement, transcript.hash, allow_bits, scheme)
     counts = given.counted(device)
     run = LookupRun(device, statement, transcript.hash)
     run.set_values(given.columns, given.entries(device), counts)
@@ -57,7 +61,8 @@ def prove_committed(
     buffers = [
         *(run.column(number, part) for number, part in _arrays_of(statement)), run.counts
     ]  # fmt: skip
-    committers = [scheme.committer(device, field, size) for size in _sizes(statement)]
+    # All openings together have their bits: each alone needs none.
+    committers = [scheme.committer(device, field, size, allow_bits=0) for size in _sizes(statement)]
     for committer, buffer in zip(committers, buffers, strict=True):
         committer.commit(buffer, writer)
     try:
@@ -66,7 +71,10 @@ def prove_committed(
             committer.open([claim], writer)
         proof = writer.getvalue()
         known = None if given.table is None else table
-        verify_committed(statement, proof, known, scheme=scheme, hash=hash, recursive=recursive)
+        verify_committed(
+            statement, proof, known, scheme=scheme, hash=hash, recursive=recursive,
+            allow_bits=allow_bits,
+        )  # fmt: skip
     except (VerificationError, InputError) as error:
         raise wrong_proof(device, error) from None
     return proof
@@ -77,16 +85,19 @@ def verify_committed(
     scheme: Scheme = Raw(),  # noqa: B008
     hash: Hash = Hash.SHA3_256,
     recursive: bool = False,
+    allow_bits: int = LEAST_BITS,
 ) -> list[Commitment]:  # fmt: skip
     """The commitments to the columns, of each as many as an entry is wide, if all rows are in the
     table.
 
     `table`, `hash` and `recursive` are as it was proven with; a range is in the statement.
-    VerificationError for a proof that does not show it, InputError for one that is none.
+    VerificationError for a proof that does not show it, InputError for one that is none, and where
+    `error_terms` with the scheme leave fewer bits than `allow_bits`.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     _check_scheme(scheme, recursive)
     field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
+    check_lookup(statement, transcript.hash, allow_bits, scheme)
     known = None
     if not isinstance(statement.table, Range):
         known = table_arrays(statement, table)
@@ -94,7 +105,7 @@ def verify_committed(
         raise InputError("the table of the statement is a range; leave table out")
     reader = ProofReader(proof, transcript)
     _begin(transcript, statement, scheme, known)
-    commitments = [scheme.read(reader, field, size) for size in _sizes(statement)]
+    commitments = [scheme.read(reader, field, size, allow_bits=0) for size in _sizes(statement)]
     reduced = read(statement, reader)
     for commitment, claim in zip(commitments, _claims(reduced), strict=True):
         commitment.check([claim], reader)
@@ -144,8 +155,4 @@ def _claims(reduced: Reduced) -> list[Claim]:
 
 
 def _check_scheme(scheme: object, recursive: bool) -> None:
-    if isinstance(scheme, type) or not all(
-        offers(scheme, name) for name in ("name", "parameters", "committer", "read")
-    ):
-        raise InputError("a scheme is one of quod.commitment, such as Raw()")
-    check_own_hash(scheme, recursive)
+    check_own_hash(check_scheme(scheme), recursive)

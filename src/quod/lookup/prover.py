@@ -15,9 +15,10 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.lookup.counts import Column, Given, check_multiplicities
 from quod.lookup.run import LookupRun
-from quod.lookup.statement import Range, Statement
+from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced
-from quod.transcript.messages import ProofWriter
+from quod.security import LEAST_BITS
+from quod.transcript.messages import ProofWriter, checked
 from quod.transcript.transcript import Transcript
 
 
@@ -48,7 +49,8 @@ def prove(
     table: Column | Range,
     multiplicities: Words,
     *,
-    transcript: Transcript | None = None,
+    transcript: Transcript,
+    allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> LookupProof:
     """Proves that each row of each of some columns is an entry of a table.
@@ -56,17 +58,21 @@ def prove(
     `field` is that of the challenges, all values are of the prime field under it, in the form of
     memory. A column is an array of shape (2**n, words), or a list of as many as the table has
     elements in an entry; the table is such arrays of 2**m entries, or a `Range`. `multiplicities`
-    are those of the function of that name. `transcript` must have absorbed what binds the prover to
-    columns and multiplicities; it absorbs the statement and the proof. InputError for arguments
-    that do not belong together, and for a row that is not in the table.
+    are those of the function of that name. `transcript` must have absorbed a commitment to each
+    column, to the multiplicities and to a table that is no range, or their digests
+    (`Transcript.absorb_table`); it absorbs the statement and the proof. InputError for arguments
+    that do not belong together, for a row that is not in the table, and where `error_terms` leave
+    fewer bits than `allow_bits`.
 
     The proof is checked before it is given away.
     """
     device = resolve_device(device)
     or_null(timeline)
+    checked(transcript).check_bound()
     given = Given(field, columns, table)
+    check_lookup(given.statement, transcript.hash, allow_bits)
     counts = check_multiplicities(given.statement, multiplicities)
-    writer = ProofWriter(Transcript() if transcript is None else transcript)
+    writer = ProofWriter(transcript)
     run = LookupRun(device, given.statement, writer.transcript.hash)
     run.set_values(given.columns, given.entries(device), counts)
     try:

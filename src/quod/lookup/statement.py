@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from quod.commitment.scheme import Scheme, check_scheme
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.lookup.fractions import DEGREE, Fractions, layers_of
+from quod.security import check_bits
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import challenge_bits, describe, most_likely
 from quod.transcript.hashes import Hash, check_hash
@@ -127,10 +129,13 @@ class Statement:
         transcript.absorb(Label.PARAMETERS, parameters.encode())
 
 
-def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str, Fraction]:
+def error_terms(
+    statement: Statement, *, hash: Hash = Hash.SHA3_256, scheme: Scheme | None = None
+) -> dict[str, Fraction]:
     """How likely a false statement is accepted, by what goes wrong, with challenges by chance.
 
-    What binds the prover to columns and multiplicities comes on top.
+    With a `scheme` the openings of `prove_committed` are among it. Without one, what binds the
+    prover to columns and multiplicities comes on top.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     likely = most_likely(statement.field)
@@ -142,10 +147,26 @@ def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str
         rounds += DEGREE * layer
         combined += 2 * own - 1
     degree = (statement.lookups + entries - 1) * max(1, statement.table.width - 1)
-    return {
+    terms = {
         "the sums of fractions": degree * likely,
         "claims combined": combined * likely,
         "rounds of sumchecks": rounds * likely,
         "points between halves": layers * likely,
         "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
     }
+    if scheme is not None:
+        arrays = statement.columns * statement.table.width
+        for count, size in ((arrays, statement.log2_size), (1, statement.table.log2_size)):
+            for what, term in check_scheme(scheme).error_terms(statement.field, size).items():
+                name = f"openings: {what}"
+                terms[name] = terms.get(name, Fraction(0)) + count * term
+    return terms
+
+
+def check_lookup(
+    statement: Statement, hash: Hash, allow_bits: int, scheme: Scheme | None = None
+) -> None:
+    """InputError where `error_terms` leave fewer bits than `allow_bits`."""
+    terms = error_terms(statement, hash=hash, scheme=scheme)
+    what = f"a proof of {statement.lookups} lookups over {statement.field.name}"
+    check_bits(what, terms, allow_bits)

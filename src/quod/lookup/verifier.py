@@ -14,11 +14,12 @@ from quod.field.plain_extension import add, one, product, scaled, subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.lookup.fractions import FractionSum, read_sums
-from quod.lookup.statement import Range, Statement
+from quod.lookup.statement import Range, Statement, check_lookup
+from quod.security import LEAST_BITS
 from quod.sumcheck.corners import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
-from quod.transcript.messages import ProofReader
+from quod.transcript.messages import ProofReader, checked
 from quod.transcript.transcript import Transcript
 from quod.validation import instance
 
@@ -50,15 +51,21 @@ class Sums:
     table: FractionSum
 
 
-def verify(statement: Statement, proof: bytes, *, transcript: Transcript | None = None) -> Reduced:
+def verify(
+    statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = LEAST_BITS
+) -> Reduced:
     """Reduces a statement to values of columns, multiplicities and table, which the caller checks.
 
-    VerificationError for a proof that does not show it, InputError for one that is none.
-    `transcript` has what was before, which must bind the prover to columns and multiplicities: it
-    absorbs the statement and the proof.
+    `statement` is the verifier's own. `transcript` must have absorbed a commitment to each column,
+    to the multiplicities and to a table that is no range, or their digests
+    (`Transcript.check_bound`); it absorbs the statement and the proof. VerificationError for a
+    proof that does not show it, InputError for one that is none, and where `error_terms` leave
+    fewer bits than `allow_bits`.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
-    reader = ProofReader(proof, Transcript() if transcript is None else transcript)
+    checked(transcript).check_bound()
+    check_lookup(statement, transcript.hash, allow_bits)
+    reader = ProofReader(proof, transcript)
     reduced = read(statement, reader)
     reader.end()
     return reduced

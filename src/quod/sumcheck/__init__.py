@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from quod.sumcheck.shape import Shape as Shape
     from quod.sumcheck.verifier import Reduced as Reduced
     from quod.sumcheck.verifier import Statement as Statement
+    from quod.sumcheck.verifier import error_terms as error_terms
     from quod.sumcheck.verifier import verify as verify
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "SumOfProducts",
     "SumcheckPlan",
     "SumcheckProof",
+    "error_terms",
     "prove",
     "verify",
 ]
@@ -43,6 +45,7 @@ _HOME = {
     "SumOfProducts": "quod.sumcheck.polynomial",
     "SumcheckPlan": "quod.sumcheck.plan",
     "SumcheckProof": "quod.sumcheck.prover",
+    "error_terms": "quod.sumcheck.verifier",
     "prove": "quod.sumcheck.prover",
     "verify": "quod.sumcheck.verifier",
 }

@@ -12,11 +12,13 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words, check_canonical, check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
 from quod.sumcheck.run import SumcheckRun
 from quod.sumcheck.shape import Shape
-from quod.sumcheck.verifier import Reduced, Statement, verify
+from quod.sumcheck.verifier import Reduced, Statement, check_sumcheck, verify
 from quod.transcript.elements import Plain, check_elements, encode
+from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, plain_array
 
@@ -37,7 +39,8 @@ def prove(
     tables: Sequence[Words],
     *,
     point: Sequence[Plain] | None = None,
-    transcript: Transcript | None = None,
+    transcript: Transcript,
+    allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> SumcheckProof:
     """Proves what the sum over the cube of a polynomial of multilinear tables is.
@@ -45,16 +48,17 @@ def prove(
     `field` is that of the challenges; a table is an array of shape (2**n, words) of its elements or
     of those of the prime field under it, in the form of memory (`quod.field.from_integers`), entry
     j being the value at the corner of which variable 0 is the highest bit of j. With a `point` of n
-    elements the sum is weighted by eq of it. `transcript` is what went before, and absorbs the
-    statement and the proof. InputError for arguments that do not belong together.
+    elements the sum is weighted by eq of it. `transcript` must have absorbed a commitment to each
+    table, or its digest (`Transcript.absorb_table`); it absorbs the statement and the proof.
+    InputError for arguments that do not belong together, and where `error_terms` leave fewer bits
+    than `allow_bits`.
 
     The proof is checked before it is given away.
     """
     device = resolve_device(device)
     or_null(timeline)
     check_field(field)
-    if transcript is not None:
-        instance("the transcript", transcript, Transcript, "make one")
+    checked(transcript).check_bound()
     instance("the polynomial", polynomial, SumOfProducts, MAKE_ONE)
     arrays, in_base, log2_size = _checked_tables(field, polynomial, tables)
     order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
@@ -69,7 +73,10 @@ def prove(
                 f"tables of 2^{log2_size} entries take a point of {log2_size} coordinates, not "
                 f"{len(point)}"
             )
-    transcript = Transcript() if transcript is None else transcript
+    # The claim is no part of the error terms.
+    zero = (0,) * field.degree
+    unclaimed = Statement(field, polynomial, log2_size, zero, point)
+    check_sumcheck(unclaimed, transcript, allow_bits)
     shape = Shape(field, reordered, len(in_base), point is not None, hash=transcript.hash)
     run = SumcheckRun(device, shape, log2_size)
     for place, table in enumerate(order):
@@ -84,7 +91,7 @@ def prove(
     values = [found.values[renamed[table]] for table in range(polynomial.tables)]
     data = found.messages + encode(field, values)
     try:
-        reduced = verify(statement, data, transcript=transcript)
+        reduced = verify(statement, data, transcript=transcript, allow_bits=allow_bits)
     except (VerificationError, InputError) as error:
         raise DeviceError(
             f"{device.name} made a proof that does not verify ({error}); its memory or its driver "

@@ -7,14 +7,17 @@ protocol is written out in docs/sumcheck.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from quod.errors import InputError, VerificationError
 from quod.field.array import check_field
 from quod.field.plain_extension import add, product, subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS, check_bits
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
-from quod.transcript.elements import Plain, check_elements, describe
+from quod.transcript.elements import Plain, check_elements, describe, most_likely
+from quod.transcript.hashes import Hash, check_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, checked
 from quod.transcript.transcript import Transcript
@@ -76,14 +79,38 @@ class Reduced:
     values: tuple[Plain, ...]
 
 
-def verify(statement: Statement, proof: bytes, *, transcript: Transcript | None = None) -> Reduced:
-    """Reduces a claim to the tables' values at one point, which the caller checks.
+def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str, Fraction]:
+    """The probabilities that a false claim is accepted, by what goes wrong, with random challenges.
 
-    VerificationError for a proof that does not show the claim, InputError for one that is none.
-    `transcript` has what was before; it absorbs the statement and the proof.
+    `hash` is that of the transcript. What binds the prover to the tables comes on top.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
-    transcript = Transcript() if transcript is None else transcript
+    rounds = statement.variables * statement.polynomial.degree
+    return {
+        "rounds": rounds * most_likely(statement.field),
+        "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
+    }
+
+
+def check_sumcheck(statement: Statement, transcript: Transcript, allow_bits: int) -> None:
+    """InputError for a transcript that binds no table, and for fewer bits than `allow_bits`."""
+    checked(transcript).check_bound()
+    terms = error_terms(statement, hash=transcript.hash)
+    check_bits(f"a sumcheck over {statement.field.name}", terms, allow_bits)
+
+
+def verify(
+    statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = LEAST_BITS
+) -> Reduced:
+    """Reduces a claim to the tables' values at one point, which the caller checks.
+
+    `statement` is the verifier's own. `transcript` must have absorbed a commitment to each table,
+    or its digest (`Transcript.check_bound`); it absorbs the statement and the proof.
+    VerificationError for a proof that does not show the claim, InputError for one that is none, and
+    where `error_terms` leave fewer bits than `allow_bits`.
+    """
+    instance("the statement", statement, Statement, "make one of what is to be shown")
+    check_sumcheck(statement, transcript, allow_bits)
     reader = ProofReader(proof, transcript)
     statement.absorb(transcript)
     field, polynomial = statement.field, statement.polynomial

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+import numpy as np
+
 from quod.errors import InputError
-from quod.field.array import check_field
+from quod.field.array import Words, check_canonical, check_field, check_words, to_integers
 from quod.field.spec import FieldSpec
 from quod.transcript.elements import (
     DIGEST_BYTES,
@@ -35,6 +37,9 @@ MOST_BYTES = (1 << 24) - 1
 START = bytes(DIGEST_BYTES)
 """The state before the first message."""
 
+_BINDING = (Label.COMMITMENT, Label.PUBLIC_INPUT)
+"""Labels of messages that bind a prover to tables: commitments, and digests of public values."""
+
 
 def header(label: Label, length: int) -> bytes:
     """The four bytes before a message; InputError for one that is too long."""
@@ -49,21 +54,27 @@ def _check_bytes(message: object) -> None:
 
 
 class Transcript:
-    """Absorbs messages and gives challenges; `state` is the digest of all messages so far."""
+    """Absorbs messages and gives challenges; `state` is the digest of all messages so far.
+
+    `is_bound` is whether a commitment or a public input is among them (`check_bound`).
+    """
 
     def __init__(
-        self, state: bytes = START, *, drawn: bool = False, hash: Hash = Hash.SHA3_256,
-        recursive: bool = False,
+        self, state: bytes = START, *, drawn: bool = False, bound: bool = False,
+        hash: Hash = Hash.SHA3_256, recursive: bool = False,
     ) -> None:  # fmt: skip
-        """`drawn` says that a challenge was made of this state already; `recursive` asks for a hash
-        over a field, which is not to be had otherwise."""
+        """`drawn` says that a challenge was made of this state already, `bound` that its messages
+        bind the prover to all tables; `recursive` asks for a hash over a field, which is not to be
+        had otherwise."""
         given: object = state
         if type(given) is not bytes or len(given) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
         self.state, self.hash = state, hash_asked_for(hash, recursive)
         if hash.field is not None:
             decode(hash.field, state)
-        self._drawn = flag("drawn", drawn)
+        self._drawn, self.is_bound = flag("drawn", drawn), flag("bound", bound)
+        if bound and state == START:
+            raise InputError("a transcript that has absorbed nothing binds nothing")
 
     def copy(self) -> Self:
         """Another transcript that goes on from here."""
@@ -75,7 +86,8 @@ class Transcript:
 
     def _from(self, state: bytes, *, drawn: bool) -> Self:
         recursive = self.hash.is_algebraic
-        return type(self)(state, drawn=drawn, hash=self.hash, recursive=recursive)
+        bound = self.is_bound
+        return type(self)(state, drawn=drawn, bound=bound, hash=self.hash, recursive=recursive)
 
     def begin(self, protocol: str) -> None:
         """Absorbs what comes first: the name of a protocol with its version, and of the hash."""
@@ -101,6 +113,35 @@ class Transcript:
             takes = self.hash.takes(field)
             self.state = algebraic.after(self.state, label, message, are_elements=takes)
         self._drawn = False
+        # An empty message, such as that of a range, binds nothing.
+        self.is_bound |= label in _BINDING and len(message) > 0
+
+    def check_bound(self) -> None:
+        """InputError unless a commitment or a public input was absorbed (labels COMMITMENT and
+        PUBLIC_INPUT).
+
+        A prover that is not bound to its tables chooses them after the challenges. Names of
+        protocols and parameters bind nothing. Whether *all* tables are bound is for the caller.
+        """
+        if not self.is_bound:
+            raise InputError(
+                "the transcript binds no table, so that a prover could choose the tables after the "
+                "challenges; first absorb a commitment to each table (Label.COMMITMENT) or its "
+                "digest (Transcript.absorb_table)"
+            )
+
+    def absorb_table(self, field: FieldSpec, table: Words) -> None:
+        """Bind all later challenges to a table by its digest, as a message COMMITMENT.
+
+        table: elements of `field` in the form of memory (`quod.field.from_integers`).
+        InputError for an array that is none.
+        """
+        check_field(field)
+        words = check_words(field, table)
+        check_canonical(field.modulus, words.reshape(-1, field.modulus.words))
+        rows = np.ascontiguousarray(words).reshape(-1, field.modulus.words)
+        elements = [(c,) for c in to_integers(field.modulus, rows)]
+        self.absorb_digest(Label.COMMITMENT, field, encode(field.modulus, elements))
 
     def absorb_digest(
         self, label: Label, field: FieldSpec, data: bytes, *, before: bytes = b""

@@ -1,7 +1,8 @@
 """Makes the files of vectors, from the model on plain integers: python -m tests.data.sumcheck.make
 
-Tables, point, claim and proof of small sumchecks. Whoever changes the protocol makes them anew and
-gives it another name in its first message (`quod.sumcheck.verifier.PROTOCOL`).
+Tables, point, claim and proof of small sumchecks, whose transcripts have absorbed a message with
+the label COMMITMENT. Whoever changes the protocol makes them anew and gives it another name in its
+first message (`quod.sumcheck.verifier.PROTOCOL`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from quod.sumcheck import Statement, SumOfProducts
 from quod.transcript import Hash
 from tests.reference import sumcheck as reference
 from tests.sumcheck.test_prover import expected
+from tests.support.bound import TABLES
 
 FILES = {
     Hash.SHA3_256: Path(__file__).with_name("vectors.json"),
@@ -54,7 +56,7 @@ def vector(name: str, hash: Hash, *, weighted: bool) -> dict[str, Any]:
     proof, _, _ = expected(statement, plain, hash)
     return {
         "field": name, "terms": TERMS, "tables": tables, "point": point, "claim": claim,
-        "proof": proof.hex(),
+        "commitment": TABLES.hex(), "proof": proof.hex(),
     }  # fmt: skip
 
 

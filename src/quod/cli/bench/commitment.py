@@ -58,7 +58,7 @@ def _of_size(
     points = [drawn[at : at + log2_size] for at in range(0, count * log2_size, log2_size)]
     claims = [Claim(tuple(point), _value(device, field, table, point)) for point in points]
     # Ligero's tells a timeline of its stages.
-    committer: Any = scheme.committer(device, field, log2_size)
+    committer: Any = scheme.committer(device, field, log2_size, allow_bits=0)
     traces = {"timeline"} <= set(committer.commit.__annotations__)
 
     def commit(timeline: Timeline | None = None) -> ProofWriter:
@@ -70,7 +70,7 @@ def _of_size(
     state, start = committed.transcript.state, committed.getvalue()
 
     def opened(timeline: Timeline | None = None) -> bytes:
-        writer = ProofWriter(Transcript(state))
+        writer = ProofWriter(Transcript(state, bound=True))
         committer.open(claims, writer, *([timeline] if traces else []))
         return start + writer.getvalue()
 
@@ -78,7 +78,7 @@ def _of_size(
 
     def verify() -> None:
         reader = ProofReader(proof, _begun())
-        scheme.read(reader, field, log2_size).check(claims, reader)
+        scheme.read(reader, field, log2_size, allow_bits=0).check(claims, reader)
         reader.end()
 
     verify()
@@ -96,7 +96,7 @@ def _of_size(
 
     def check(timeline: Timeline | None = None) -> None:
         reader = ProofReader(proof, _begun())
-        checker.check(scheme.read(reader, field, log2_size), claims, reader, timeline)
+        checker.check(scheme.read(reader, field, log2_size, allow_bits=0), claims, reader, timeline)
         reader.end()
 
     yield Case(

@@ -50,7 +50,7 @@ def cases(
         made, field, commitment=scheme_named(commitment), allow_bits=0, reduction=reduction
     )
     for count in instances:
-        prover = Prover(found, key, made, instances=count, batch=batch)
+        prover = Prover(found, key, made, instances=count, batch=batch, allow_bits=0)
         number = batch if proofs is None else proofs
         drawn, shown = draw(count)
         inputs, public = [drawn] * number, [shown] * number
@@ -74,7 +74,7 @@ def cases(
             absent=absent, way="in registers", traced=prove,
         )  # fmt: skip
 
-        verifier = Verifier(found, key, made, instances=count, batch=batch)
+        verifier = Verifier(found, key, made, instances=count, batch=batch, allow_bits=0)
 
         def verify(
             timeline: Timeline | None = None, *, verifier: Verifier = verifier,

@@ -323,7 +323,7 @@ class _Study:
             random_elements(field.modulus, 1 << circuit.log_inputs, seed=seed)[None]
             for seed in range(proofs)
         ]
-        statements = [Statement(key, circuit, (), 1)] * proofs
+        statements = [Statement(key, circuit, (), 1, allow_bits=0)] * proofs
         before = key.transcript()
         statements[0].begin(before)
 
@@ -356,7 +356,9 @@ class _Study:
         ways = {"one after another": (alone, 1), "on streams": (alone, proofs),
                 "side by side": (fused, 1)}  # fmt: skip
         wanted = prove(fused, 1)
-        Verifier(device, key, circuit, batch=proofs).verify_many([()] * proofs, wanted)
+        Verifier(device, key, circuit, batch=proofs, allow_bits=0).verify_many(
+            [()] * proofs, wanted
+        )
         for what, run in (("proofs", prove), ("launches of proofs", launch)):
             for way, arguments in ways.items():
                 if prove(*arguments) != wanted:
@@ -373,7 +375,7 @@ class _Study:
         key = VerifyingKey.of(circuit, self._field, allow_bits=0)
         inputs, batch = [draw(1)[0]] * proofs, max(1, proofs // 8)
         for way, most in (("one batch in progress", 1), ("two batches in progress", 2)):
-            prover = Prover(self._device, key, circuit, batch=batch, in_progress=most)
+            prover = Prover(self._device, key, circuit, batch=batch, in_progress=most, allow_bits=0)
             prover.prove_many(inputs[:batch], [()] * batch)
             parameters: dict[str, Parameter] = {
                 "what": "batches", "way": way, "field": self._field.name, "proofs": proofs,

@@ -15,11 +15,12 @@ from quod.commitment.ligero.code import Code, most_log_length
 from quod.commitment.ligero.prover import LigeroCommitter
 from quod.commitment.ligero.shape import MOST_CLAIMS, LigeroShape
 from quod.commitment.ligero.verifier import LigeroCommitment
-from quod.commitment.scheme import check_reader, check_size
+from quod.commitment.scheme import check_reader, check_scheme_bits, check_size
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.security import LEAST_BITS
 from quod.transcript.elements import most_likely
 from quod.transcript.hashes import Hash, check_hash
 from quod.transcript.labels import Label
@@ -98,12 +99,23 @@ class Ligero:
             "columns": shape.miss,
         }
 
-    def committer(self, device: DeviceChoice, field: FieldSpec, log2_size: int) -> LigeroCommitter:
-        """Allocates the memory of a prover."""
+    def committer(
+        self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> LigeroCommitter:  # fmt: skip
+        """Allocates the memory of a prover; InputError where `error_terms` leave fewer bits."""
+        check_scheme_bits(self, field, log2_size, allow_bits)
         return LigeroCommitter(resolve_device(device), self.shape(field, log2_size))
 
-    def read(self, reader: ProofReader, field: FieldSpec, log2_size: int) -> LigeroCommitment:
-        """Reads a commitment, the root of the tree; InputError if the proof ends before."""
+    def read(
+        self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
+        allow_bits: int = LEAST_BITS,
+    ) -> LigeroCommitment:  # fmt: skip
+        """Reads a commitment, the root of the tree.
+
+        InputError if the proof ends before, and where `error_terms` leave fewer bits.
+        """
+        check_scheme_bits(self, field, log2_size, allow_bits)
         shape = self.shape(field, log2_size)
         check_reader(reader)
         return LigeroCommitment(shape, reader.message(Label.COMMITMENT, 32))

@@ -86,7 +86,11 @@ class LigeroShape:
     def combine(
         self, transcript: Transcript, claims: object
     ) -> tuple[list[Claim], list[Plain], Plain]:
-        """The claims, the factor of each, and the sum of their values with these."""
+        """The claims, the factor of each, and the sum of their values with these.
+
+        InputError for a transcript that binds no table (`Transcript.check_bound`).
+        """
+        transcript.check_bound()
         checked = check_claims(self.field, self.log2_size, claims)
         if len(checked) > MOST_CLAIMS:
             raise InputError(f"{len(checked)} claims are opened together, at most {MOST_CLAIMS}")

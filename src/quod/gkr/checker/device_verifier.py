@@ -35,6 +35,7 @@ from quod.gkr.checker.records import FAILED, FIRST_CHECK, FIRST_WRONG, PASSED, R
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement, checked_key, checked_lists
+from quod.security import LEAST_BITS
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain, decode, element_bytes
@@ -58,12 +59,12 @@ class Verifier:
 
     def __init__(
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
-        instances: int = 1, batch: int = 1,
+        instances: int = 1, batch: int = 1, allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
-        """MismatchError for a key of another circuit, InputError for too few bits, DeviceError
-        where memory is short."""
+        """MismatchError for a key of another circuit, InputError for fewer bits than the key or
+        `allow_bits` asks for, DeviceError where memory is short."""
         self.device: AnyDevice = resolve_device(device)
-        self._log_instances = checked_key(key, circuit, instances)
+        self._log_instances = checked_key(key, circuit, instances, allow_bits)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         checks: Callable[..., CheckPlan] = by_reduction(
             key.reduction, places=PlacesPlan, columns=ColumnsPlan
@@ -125,7 +126,10 @@ class Verifier:
             if type(proof) is not bytes:
                 which = f"proof {number}" if len(given) > 1 else "a proof"
                 raise InputError(f"{which} is bytes, not {shown_kind(proof)}")
-        statements = [Statement(self.key, self.circuit, row, self.instances) for row in known]
+        checked = self._log_instances
+        statements = [
+            Statement(self.key, self.circuit, row, self.instances, checked=checked) for row in known
+        ]
         return self.errors_of(statements, given, timeline)
 
     def errors_of(
@@ -154,7 +158,7 @@ class Verifier:
         statement.begin(reader.transcript)
         try:
             size = self.circuit.log_inputs + self._log_instances
-            commitment = key.commitment.read(reader, key.field, size)
+            commitment = key.commitment.read(reader, key.field, size, allow_bits=0)
         except (InputError, VerificationError) as error:
             return error
         start, each = reader.offset, element_bytes(key.field)

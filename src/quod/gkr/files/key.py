@@ -54,7 +54,7 @@ class KeyFile:
         """MismatchError for another circuit, InputError for too short a chain or too few bits."""
         try:
             self.key.check_circuit(circuit)
-            self.key.check_bits(circuit, 1)
+            self.key.check_bits(circuit, 1, self.key.bits)
         except InputError as error:
             raise type(error)(str(error), path=self.path) from None
         if (self.public, self.zeros) != (circuit.public, circuit.zeros):

@@ -25,6 +25,7 @@ from quod.gkr.prover.resident import ResidentCircuit, ResidentGates
 from quod.gkr.prover.side_by_side import SideBySide
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
+from quod.security import LEAST_BITS
 from quod.validation import flag, plain_array, whole_number
 
 
@@ -36,13 +37,15 @@ class Prover:
 
     def __init__(
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
-        instances: int = 1, batch: int = 1, in_progress: int = 2,
+        instances: int = 1, batch: int = 1, in_progress: int = 2, allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
         """At most so many batches are `in_progress`, each with memory of its own, where a device
         works on one while the host finishes another. MismatchError for a key of another circuit,
-        InputError for too few bits, DeviceError where memory is short."""
+        InputError for fewer bits than the key or `allow_bits` asks for, DeviceError where memory is
+        short."""
         self.device: AnyDevice = resolve_device(device)
-        more = checked_key(key, circuit, instances)
+        more = checked_key(key, circuit, instances, allow_bits)
+        self._allow_bits = allow_bits
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._log_instances, self._batch = more, batch
@@ -143,8 +146,9 @@ class Prover:
     def _verifier(self) -> Verifier:
         """Made for the first proof that is checked, with memory of its own."""
         return Verifier(
-            self.device, self.key, self.circuit, instances=self.instances, batch=self._batch
-        )
+            self.device, self.key, self.circuit, instances=self.instances, batch=self._batch,
+            allow_bits=self._allow_bits,
+        )  # fmt: skip
 
     def _table(self, inputs: object) -> Words:
         """The inputs of each instance in the form of memory."""

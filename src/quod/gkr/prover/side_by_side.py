@@ -49,7 +49,7 @@ class SideBySide:
             self._raw = RawCommitter(self.device, key.field, log2_size, count=plan.batch)
         else:
             self._committers = [
-                key.commitment.committer(self.device, key.field, log2_size)
+                key.commitment.committer(self.device, key.field, log2_size, allow_bits=0)
                 for _ in range(plan.batch)
             ]
         self._submitted: SubmittedStream | None = None

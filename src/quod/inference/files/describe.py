@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from quod.inference.files import key as key_file
 from quod.inference.files import proof as proof_file
+from quod.inference.statement import error_terms
+from quod.security import bits_of
 
 
 def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
@@ -19,6 +21,8 @@ def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
             "kind": "verifying key of an inference (qivk)",
             "widths": list(key.widths),
             "table_bits": key.table_bits,
+            "field": key.field.name,
+            "bits_of_one_image": bits_of(error_terms(key, 1).values()),
             "root": key.root.hex(),
             "digest": key.digest.hex(),
             "weights_proof_bytes": len(key.weights_proof),

@@ -1,7 +1,8 @@
 """Verifying keys as files: containers of the iden3 tools (`quod.formats.iden3`) of the kind `qivk`.
 
 Version 1 has four sections, all integers little-endian. The first has two texts in ASCII, each a
-u32 length and its bytes, the protocol and the commitment; the u32 number of widths and the widths
+u32 length and its bytes, the protocol, which names the field of challenges unless that is the
+first of `FIELDS`, and the commitment; the u32 number of widths and the widths
 as u32; the u32 bits of the table; the root of the weights' commitment in 32 bytes, and the digest
 of the key (`VerifyingKey.digest`) in as many. The second has the biases of all layers as i32, the
 third the multipliers of the hidden ones as u32. The fourth has the SHA3-256 of the rest of it, the
@@ -13,16 +14,24 @@ Provers need no file but the perceptron's: what they have beside the key follows
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from quod.field.spec import FieldSpec
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer, little_u32
 from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, check_length, read_file
 from quod.inference.perceptron import MOST_LAYERS, MOST_TABLE_BITS, MOST_WIDTH
-from quod.inference.statement import MAKE_A_KEY, PROTOCOL, ROOT_BYTES, SCHEME, VerifyingKey
+from quod.inference.statement import (
+    FIELDS,
+    MAKE_A_KEY,
+    ROOT_BYTES,
+    SCHEME,
+    VerifyingKey,
+    protocol_of,
+)
 from quod.validation import file_path, instance
 
 KIND = "qivk"
@@ -31,7 +40,10 @@ VERSION = 1
 _DIGEST_BYTES = 32
 # Nearly all of a key is the proof of the weights, which grows as the root of their number.
 _MOST_BYTES = 256 << 20
-_TEXTS = {"protocol": PROTOCOL, "commitment": f"{SCHEME.name} {SCHEME.parameters()}"}
+_PROTOCOLS = {protocol_of(field): field for field in FIELDS}
+"""The field of challenges by the name of the protocol."""
+
+_COMMITMENT = f"{SCHEME.name} {SCHEME.parameters()}"
 
 
 def write_verifying_key(path: Path, key: VerifyingKey) -> None:
@@ -48,7 +60,8 @@ def key_writer(key: VerifyingKey) -> Callable[[BinaryIO], None]:
 def _sections(key: VerifyingKey) -> list[tuple[int, list[Buffer]]]:
     numbers = (len(key.widths), *key.widths, key.table_bits)
     header: list[Buffer] = [
-        *map(_text, _TEXTS.values()),
+        _text(protocol_of(key.field)),
+        _text(_COMMITMENT),
         *map(little_u32, numbers),
         key.root,
         key.digest,
@@ -72,12 +85,12 @@ def read_verifying_key(path: Path) -> VerifyingKey:
     weights is none, and `VerifyingKey.check_weights` does so at once.
     """
     name = file_path(path)
-    return parse_verifying_key(read_file(path, lambda view: _header(view, name)), name)
+    return parse_verifying_key(read_file(path, lambda view: _head_of(view, name)), name)
 
 
 def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     """As `read_verifying_key`, for bytes in memory; `name` says in errors where they come from."""
-    file, header, widths, table_bits = _header(data, name)
+    file, header, field, widths, table_bits = _head_of(data, name)
     root = bytes(header.take(ROOT_BYTES, "the root"))
     at = header.offset
     digest = bytes(header.take(_DIGEST_BYTES, "the digest"))
@@ -90,26 +103,48 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     proof = bytes(section.take(section.remaining, "the proof"))
     if hashlib.sha3_256(proof).digest() != of_proof:
         section.fail("the proof is not of this digest; the file is damaged, copy it again", start)
-    key = VerifyingKey(widths, table_bits, biases, multipliers, root, proof)
+    key = VerifyingKey(widths, table_bits, biases, multipliers, root, proof, field)
     if key.digest != digest:
         header.fail("the key is not of this digest; the file is damaged, copy it again", at)
     return key
 
 
-def _header(data: Bytes, name: str) -> tuple[Iden3File, SectionReader, tuple[int, ...], int]:
-    """The container, its header up to the root, the widths and the bits of the table."""
+class _Head(NamedTuple):
+    """The beginning of a key file.
+
+    file: The container.
+    header: A reader of its first section, behind the bits of the table.
+    field: The field of challenges, which the protocol's name says.
+    widths: The numbers of activations, inputs first.
+    table_bits: The bits of the activation table.
+    """
+
+    file: Iden3File
+    header: SectionReader
+    field: FieldSpec
+    widths: tuple[int, ...]
+    table_bits: int
+
+
+def _head_of(data: Bytes, name: str) -> _Head:
     file = Iden3File.parse(data, name, KIND, VERSION)
     check_length(len(data), _MOST_BYTES, "the verifying key of an inference", name)
     file.check_sections(1, 2, 3, 4)
     header = file.section(1, "header")
-    for what, wanted in _TEXTS.items():
-        start = header.offset
-        if (found := header.text(what)) != wanted:
-            header.fail(f"the {what} is {found!r}, and Quod verifies {wanted!r}", start)
+    field = _PROTOCOLS[_text_of(header, "protocol", list(_PROTOCOLS))]
+    _text_of(header, "commitment", [_COMMITMENT])
     count = _number(header, "the number of widths", 3, MOST_LAYERS + 1)
     widths = tuple(_number(header, "a width", 1, MOST_WIDTH) for _ in range(count))
     table_bits = _number(header, "the bits of the table", 8, MOST_TABLE_BITS)
-    return file, header, widths, table_bits
+    return _Head(file, header, field, widths, table_bits)
+
+
+def _text_of(header: SectionReader, what: str, wanted: Sequence[str]) -> str:
+    start = header.offset
+    if (text := header.text(what)) not in wanted:
+        listed = " or ".join(map(repr, wanted))
+        header.fail(f"the {what} is {text!r}, and Quod verifies {listed}", start)
+    return text
 
 
 def _number(header: SectionReader, what: str, least: int, most: int) -> int:

@@ -21,6 +21,7 @@ from quod.frozen import frozen
 from quod.inference.perceptron import MOST_WIDTH, Numbers, check_images
 from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits, moved
 from quod.inference.verifier import verify
+from quod.security import LEAST_BITS
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.validation import file_path, instance, whole_number
 
@@ -59,14 +60,14 @@ class ProofFile:
                 path=self.path,
             )
 
-    def verify(self, key: VerifyingKey, images: object) -> None:
+    def verify(self, key: VerifyingKey, images: object, *, allow_bits: int = LEAST_BITS) -> None:
         """`check`, and `quod.inference.verify` of what the file claims; raises what they do, of the
         proof with the file and the place in it."""
         values = check_images(images, instance("the key", key, VerifyingKey, MAKE_A_KEY).widths[0])
         self.check(key, len(values))
-        key.check_weights()
+        key.check_weights(allow_bits=allow_bits)
         try:
-            verify(key, values, self.logits, self.proof)
+            verify(key, values, self.logits, self.proof, allow_bits=allow_bits)
         except InputError as error:
             found = moved(error, by=self.offset, section=_PROOF, path=self.path)
             raise found from None

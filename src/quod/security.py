@@ -1,0 +1,47 @@
+"""The least number of security bits, which every prover and verifier with error terms enforces.
+
+Bits are minus the logarithm, to the base 2, of the probability that one attempt at a false proof is
+accepted, with challenges drawn at random. A prover that makes its own challenges by a hash makes as
+many attempts as it pays for. Grinding is not counted: it is work of the prover, no error term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from quod.errors import InputError
+from quod.validation import whole_number
+
+LEAST_BITS = 100
+"""Provers and verifiers refuse fewer bits, unless `allow_bits` lowers the bound by name."""
+
+MOST_BITS = 256
+"""The bits of what has no error terms: as many as a digest has."""
+
+
+def bits_of(terms: Iterable[Fraction]) -> int:
+    """Minus the logarithm of the sum of error terms, rounded down; 0 for a sum beyond 1."""
+    total = sum(terms, Fraction(0))
+    if not total:
+        return MOST_BITS
+    # In integers, as small sums may be below all floats.
+    return min(MOST_BITS, math.floor(1 / total).bit_length() - 1) if total < 1 else 0
+
+
+def check_bits(
+    what: str, terms: Mapping[str, Fraction], allow_bits: object, *, remedy: str = "say"
+) -> None:
+    """InputError where error terms leave fewer bits than `allow_bits`.
+
+    `what` is the subject of the message, `remedy` the verb before the parameter that allows fewer.
+    """
+    asked_for = whole_number("allow_bits", allow_bits, 0)
+    bits = bits_of(terms.values())
+    if bits < asked_for:
+        largest = max(terms, key=lambda name: terms[name], default="none")
+        raise InputError(
+            f"{what} shows {bits} bits, and at least {asked_for} are asked for (the largest error "
+            f"term is {largest!r}); take parameters that reach it, or {remedy} allow_bits={bits}"
+        )
