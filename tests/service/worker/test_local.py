@@ -18,6 +18,7 @@ from quod.service.errors import KeyInUseError, NotFoundError, UnavailableError
 from quod.service.keys.needs import Tier
 from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
+from quod.service.worker.buffers import HEADER_BYTES
 from quod.service.worker.local import LocalPool
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.result import read_result, result_bytes
@@ -121,7 +122,7 @@ def test_a_witness_beyond_the_budget_is_refused(bench: Bench) -> None:
 
 def test_work_waits_for_memory(bench: Bench) -> None:
     """One witness at a time has room; all are proved."""
-    bench.pool(WorkerSettings(memory_bytes=len(WITNESS) * 3 // 2))
+    bench.pool(WorkerSettings(memory_bytes=(len(WITNESS) + HEADER_BYTES) * 3 // 2))
     jobs = [bench.submit() for _ in range(6)]
     assert {bench.ended(job).state for job in jobs} == {JobState.SUCCEEDED}
 

@@ -95,7 +95,7 @@ class Stages:
     def _witness(self, work: Work) -> Witness:
         try:
             with work.payload(self.jobs) as file:
-                return witness_of(file, work.lease, self.calculate, work.buffer)
+                return witness_of(file, work.lease, self.calculate, work.most_bytes, work.buffer)
         except NotFoundError:
             # The payload goes when its job has ended.
             raise GoneError from None

@@ -7,13 +7,13 @@ from typing import BinaryIO
 
 import numpy as np
 
-from quod.errors import InputError
+from quod.errors import InputError, MismatchError
 from quod.formats import Witness
 from quod.formats.iden3 import Iden3File
 from quod.formats.wtns import KIND, VERSION
 from quod.service.payload import PayloadKind, Section, open_witness, read_body, read_header
 from quod.service.queue import Lease
-from quod.service.worker.buffers import Bytes
+from quod.service.worker.buffers import HEADER_BYTES, Bytes
 
 # No message names the file that a client gave, nor shows anything of it.
 _NAME = "the witness"
@@ -23,17 +23,23 @@ Calculate = Callable[[str, bytes], bytes]
 
 
 def witness_of(
-    file: BinaryIO, lease: Lease, calculate: Calculate, buffer: Bytes | None = None
+    file: BinaryIO, lease: Lease, calculate: Calculate, most: int, buffer: Bytes | None = None
 ) -> Witness:
     """The witness of a lease, checked, in memory of its own. Raises `InputError`.
 
-    A file is read into `buffer` where it is not too long.
+    A file is read into `buffer` where it is not too long, and refused if it is longer than `most`
+    bytes: a client may have written to it since.
     """
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
         inputs = read_body(file, header.sections[lease.partition])
         return _parsed(memoryview(calculate(lease.key, inputs)))
     with open_witness(file, header, lease.partition) as (found, section):
+        if section.length > most:
+            raise MismatchError(
+                f"has {section.length} bytes, and a witness of this key has at most {most}",
+                path=_NAME,
+            )
         return _read(found, section, buffer)
 
 
@@ -54,13 +60,13 @@ def _parsed(data: memoryview) -> Witness:
 
 
 def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> tuple[int, int]:
-    """A bound on the memory that a witness takes, of a circuit with so many variables.
+    """The memory that a witness takes, and the bytes that its file may have, 0 if it is computed.
 
-    And the bytes of its file, 0 if it is to be computed.
+    Both follow from the variables of the circuit: what the file of a client is now says nothing of
+    what it will be when it is read.
     """
     header = read_header(file, lease.partitions)
-    whole = variables * element
+    whole = variables * element + HEADER_BYTES
     if header.kind is PayloadKind.INPUTS:
         return whole + header.sections[lease.partition].length, 0
-    with open_witness(file, header, lease.partition) as (_, section):
-        return max(whole, section.length), section.length
+    return whole, whole
