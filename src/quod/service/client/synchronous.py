@@ -45,7 +45,8 @@ class Client:
         groups, outcomes = wire.groups(requests), list[RemoteJob | QuodError]()
         for group in groups:
             try:
-                outcomes += self._do(wire.submit_many(group))
+                answered = self._do(wire.submit_many(group))
+                outcomes += answered
             except QuodError as error:
                 if len(groups) == 1:
                     raise

@@ -8,6 +8,7 @@ and nothing else reads one.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections import Counter, deque
 from typing import Final, Self
 
@@ -47,22 +48,26 @@ def stranger(peer: str) -> Owner:
 
 
 def peer_address(peer: str) -> str:
-    """The address of a peer without its port; of IPv6 the network of 64 bits.
+    """The address of a peer without its port; of IPv6 its network of 64 bits.
 
     peer: as gRPC writes it (``ipv4:192.0.2.1:4711``, ``ipv6:%5B::1%5D:4711``, ``unix:``) or as a
     host alone.
     """
-    kind, colon, rest = peer.partition(":")
-    if colon and kind == "unix":
+    kind, _, rest = peer.partition(":")
+    if kind == "unix":
         return kind
-    if colon and kind in ("ipv4", "ipv6"):
+    if kind in ("ipv4", "ipv6"):
         peer = rest.rpartition(":")[0]
-    peer = peer.replace("%5B", "").replace("%5D", "").strip("[]")
-    groups = peer.partition("%")[0].split(":")
-    if len(groups) < 3:
-        return peer
-    head = peer.partition("::")[0].split(":") if "::" in peer else groups
-    return ":".join([*head, "0", "0", "0", "0"][:4])
+    host = peer.replace("%5B", "").replace("%5D", "").strip("[]").partition("%")[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 class RequestBudget:

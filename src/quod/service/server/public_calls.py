@@ -13,7 +13,7 @@ from quod.service.protocol.calls import SERVICE
 from quod.service.refusals import refusal_of
 from quod.service.server.budget import CALL_BYTES, Reservation, stranger
 from quod.service.server.intake import Intake
-from quod.service.server.rpc import Context, refuse
+from quod.service.server.rpc import Context, at_end, refuse
 
 _OWN = f"/{SERVICE}/"
 
@@ -73,7 +73,7 @@ class PublicCalls(grpc.aio.ServerInterceptor):
     ) -> Any:
         """The request of a call, or its requests."""
         reservation = self._intake.budget.of(stranger(context.peer()))
-        context.add_done_callback(lambda _: reservation.close())
+        at_end(context, reservation.close)
         reservation.take(CALL_BYTES)
         requests = self._requests(handler, messages, reservation)
         if handler.request_streaming:

@@ -178,7 +178,7 @@ def handlers(
     before its handler runs: nothing may be received of callers that are nobody.
     """
     calls, door = Calls(service), _Door(service, clients, is_local)
-    methods = {}
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for name, call in CALLS.items():
         work = getattr(calls, _snake(name))
         if call.response_streams:
@@ -245,7 +245,7 @@ class _Door:
             client.require(*_ROLES.get(name, (Role.CLIENT,)))
             reservation = self._service.intake.budget.of(owner_of(client, context.peer()))
             # An answer that its client does not take stays after the handler's end.
-            context.add_done_callback(lambda _: reservation.close())
+            at_end(context, reservation.close)
             reservation.take(CALL_BYTES)
             yield client, reservation
         except Exception as error:
@@ -306,6 +306,15 @@ def rich_status(refusal: Refusal) -> status_pb2.Status:
         packed[-1].Pack(detail)
     code = code_pb2.Code.Value(refusal.status)
     return status_pb2.Status(code=code, message=refusal.message, details=packed)
+
+
+def at_end(context: Context, work: Callable[[], None]) -> None:
+    """Have something done once a call has ended, its answer taken or not."""
+
+    def done(ctx: Context) -> None:
+        work()
+
+    context.add_done_callback(done)
 
 
 async def refuse(context: Context, refusal: Refusal) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 REQUEST_SECONDS: Final = 20.0
 """From its acceptance, or the first byte of a later request, to the end of a request's head."""
@@ -183,7 +183,9 @@ def limited_protocol(
 
         def _look(self) -> None:
             """Have the time run while the head of a request is to come."""
-            is_waiting = self.cycle is None or self.cycle.response_complete
+            # There is none before the first request.
+            cycle: RequestResponseCycle | None = self.cycle
+            is_waiting = cycle is None or cycle.response_complete
             (connections.waits if is_waiting else connections.works)(self._number)
             if self.conn.their_state is not h11.IDLE:
                 self._forget()
