@@ -136,10 +136,9 @@ class TestProving:
         server.pool.drain()
         text = b'{"a": [' + b'"1", ' * 5000 + b'"2"]}'
         with server.http() as http:
-            for path in ("/v1/proofs", "/v1/prove?timeout=0"):
-                answer = http.post(
-                    path, params={"key": KEY, "kind": "inputs"}, content=text, headers=BYTES
-                )
+            for path in ("/v1/proofs", "/v1/prove"):
+                query = {"key": KEY, "kind": "inputs", "timeout": "0"}
+                answer = http.post(path, params=query, content=text, headers=BYTES)
                 assert answer.status_code == 202
         for lease in server.queue.claim("test", most=9):
             with server.queue.open_payload(lease) as file:

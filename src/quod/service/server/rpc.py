@@ -311,10 +311,8 @@ def rich_status(refusal: Refusal) -> status_pb2.Status:
 def at_end(context: Context, work: Callable[[], None]) -> None:
     """Have something done once a call has ended, its answer taken or not."""
 
-    def done(ctx: Context) -> None:
-        work()
-
-    context.add_done_callback(done)
+    # The stubs name a class that is no protocol.
+    context.add_done_callback(lambda _: work())  # type: ignore[arg-type]
 
 
 async def refuse(context: Context, refusal: Refusal) -> None:
