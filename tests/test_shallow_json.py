@@ -47,3 +47,42 @@ def test_where_the_limit_of_python_was_raised() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("nested more than 32 times")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "\\u0061": 3}}]', "[NaN]", "[-Infinity]"]
+)
+def test_what_parsers_differ_about(text: str) -> None:
+    with pytest.raises(ValueError, match=r"two equal keys|is no number of JSON"):
+        shallow_json.load(text)
+
+
+def test_values_that_stay_text() -> None:
+    text = (
+        '{"k": "raw", "raw" : {"a": [1, {"raw": "}"}], "b": "\\"]"} , "x": '
+        '[{"raw": null}, {"raw": 5}, {"raw": "a,}"}, {"raw":[]}]}'
+    )
+    found = shallow_json.load(text, raw=["raw"], most_values=20)
+    assert found == {
+        "k": "raw", "raw": '{"a": [1, {"raw": "}"}], "b": "\\"]"}',
+        "x": [{"raw": None}, {"raw": "5"}, {"raw": '"a,}"'}, {"raw": "[]"}],
+    }  # fmt: skip
+    assert type(found["raw"]) is shallow_json.Text
+    assert type(found["k"]) is str
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"raw": 1, "raw": 2}', '{"r\\u0061w": 0}', '{"r\\u0061w": 0, "raw": 5}', '{"raw": }',
+     '{"raw": {"a": [1}}', '{"raw": "a', '{"raw": {', '["raw": 3]', '{"raw": {} {}}',
+     '{"raw": [] x}', '{"raw": [' + "[" * 32 + "]" * 33 + "}"],
+)  # fmt: skip
+def test_texts_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        shallow_json.load(text, raw=["raw"])
+
+
+def test_values_are_counted_before_they_are_made() -> None:
+    assert shallow_json.load("[1, 2, [3]]", most_values=6)
+    with pytest.raises(ValueError, match="more than 5 values"):
+        shallow_json.load("[1, 2, [3], 4, 5]", most_values=5)

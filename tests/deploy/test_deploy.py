@@ -111,6 +111,13 @@ def test_the_unit_is_one(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_unit_is_ended_before_other_services() -> None:
+    text = (DEPLOY / "quod.service").read_text()
+    assert re.search(r"^MemoryMax=", text, re.MULTILINE)
+    assert re.search(r"^TasksMax=", text, re.MULTILINE)
+    assert not re.search(r"^OOMScoreAdjust=-", text, re.MULTILINE)
+
+
 def test_the_configuration_is_one() -> None:
     config = read_config(DEPLOY / "quod.toml", {}, {})
     assert str(config.data) == "/var/lib/quod/data"
@@ -120,7 +127,7 @@ def test_the_configuration_is_one() -> None:
     spare = re.findall(r"^# (\w+) = ([0-9_]+)", text, re.MULTILINE)
     assert {"keep_seconds", "lease_seconds", "witness_bytes"} <= {name for name, _ in spare}
     for name, value in spare:
-        sections = (config.queue, config.requests, config.workers)
+        sections = (config.queue, config.requests, config.workers, config.listen)
         [section] = [one for one in sections if hasattr(one, name)]
         assert getattr(section, name) in (None, int(value)), name
 

@@ -377,6 +377,45 @@ class TestRefusals:
             assert int(trailers["grpc-retry-pushback-ms"]) > 0
             assert raw.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
+    def test_a_call_that_may_not_wait_leaves_no_job(self, start: Start) -> None:
+        server = start(go=False, requests={"waits": 1})
+        with server.client() as client:
+            job = client.submit(wanted())
+
+            def wait() -> None:
+                with server.client() as own:
+                    while True:
+                        try:
+                            own.wait(job.id, timeout=60)
+                        except QueueFullError:
+                            continue
+                        return
+
+            waiting = threading.Thread(target=wait)
+            waiting.start()
+            with pytest.raises(QueueFullError):
+                # Until the other one waits this call may.
+                while client.wait(job.id, timeout=0).id == job.id:
+                    pass
+            with pytest.raises(QueueFullError, match="calls that wait"):
+                client.prove(wanted())
+            assert [one.id for one in client.jobs()] == [job.id]
+            server.pool.leave.set()
+            waiting.join(60)
+
+    def test_many_large_ones_take_several_messages(self, server: RunningServer) -> None:
+        large = bytes(900 << 10)
+        requests = [wanted(wtns=large) for _ in range(8)]
+        requests[3] = wanted(wtns=bytes((1 << 20) + 1))
+        requests[5] = wanted(key="none", wtns=bytes((1 << 20) + 1))
+        requests[6] = wanted(wtns=None, inputs={"a": ["1" * 70] * 60_000})
+        with server.client() as client:
+            outcomes = client.submit_many(requests)
+            assert isinstance(outcomes.pop(5), NotFoundError)
+            for one in outcomes:
+                assert not isinstance(one, Exception)
+                assert client.wait(one.id).state is JobState.SUCCEEDED
+
     def test_messages_that_are_too_long(self, start: Start) -> None:
         server = start(requests={"message_bytes": 8192, "witness_bytes": 3 << 20})
         with server.client() as client:

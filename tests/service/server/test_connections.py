@@ -37,22 +37,54 @@ def answer(one: socket.socket, rest: bytes = b"\r\n") -> bytes:
     return one.recv(4096).partition(b"\r\n")[0]
 
 
+BODY = (
+    b"POST /v1/proofs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+)
+
+
 def test_so_many_at_a_time(start: Start) -> None:
     server = start(listen=LISTEN | {"connections": 3})
     held = [connected(server) for _ in range(3)]
-    # All of them are there, for a later one is served.
-    held[2].sendall(HEAD)
-    assert answer(held[2]) == b"HTTP/1.1 200 OK"
+    for one in held:
+        # Its handler waits for the body.
+        assert answer(one, BODY).startswith(b"HTTP/1.1 100")
     for _ in range(5):
         with connected(server) as other:
             assert is_ended(other)
     with server.http(1) as http:
         assert http.get("/health/live").status_code == 200
-    for one in held[:2]:
+    for one in held:
+        assert answer(one, b"{}") == b"HTTP/1.1 400 Bad Request"
+        one.close()
+
+
+def test_the_oldest_that_waits_makes_room(start: Start) -> None:
+    server = start(listen=LISTEN | {"connections": 3})
+    busy = connected(server)
+    assert answer(busy, BODY).startswith(b"HTTP/1.1 100")
+    silent = [connected(server) for _ in range(5)]
+    for one in silent[:3]:
+        assert is_ended(one)
+    for one in silent[3:]:
         one.sendall(HEAD)
         assert answer(one) == b"HTTP/1.1 200 OK"
-    for one in held:
+    assert answer(busy, b"{}") == b"HTTP/1.1 400 Bad Request"
+    for one in (busy, *silent):
         one.close()
+
+
+def test_an_answer_that_nobody_takes(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        listening, "limited_protocol", lambda held: limited_protocol(held, answer=0.2)
+    )
+    server = start(listen=LISTEN)
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with connected(server) as greedy, pytest.raises(ConnectionError):
+        for _ in range(1000):
+            greedy.sendall(request * 100)
+    with server.http() as http:
+        assert http.get("/health/live").status_code == 200
 
 
 def test_so_many_of_grpc(start: Start) -> None:
@@ -79,7 +111,7 @@ def test_so_many_of_grpc(start: Start) -> None:
 
 
 def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "limited_protocol", lambda most: limited_protocol(most, 2.0))
+    monkeypatch.setattr(listening, "limited_protocol", lambda held: limited_protocol(held, 2.0))
     server = start(listen=LISTEN)
     body, silent, begun, again = (connected(server) for _ in range(4))
     body.sendall(

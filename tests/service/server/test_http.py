@@ -94,7 +94,7 @@ class TestProving:
             with server.queue.open_payload(lease) as file:
                 found.append(file.read().split(b"\0")[-1])
         assert found == [str(tmp_path / "w.wtns").encode()[1:], b"\0abc"[1:], b"\0abc"[1:],
-                         b'{"a": %d}' % ((1 << 300) + 1)]  # fmt: skip
+                         b'{"a":%d}' % ((1 << 300) + 1)]  # fmt: skip
 
     def test_cancel(self, start: Start) -> None:
         server = start(go=False)
@@ -273,7 +273,10 @@ class TestBodies:
             (b'{"key": 7, "inputs": {}}', "key: "),
             (b'{"key": "membership", "inputs": {}, "secret_x": 1}', "secret_x: there is no such"),
             (b'{"key": "membership", "inputs": {}, "path": "x"}', "one of inputs, path and wtns"),
-            (b'{"key": "membership", "inputs": {"a": NaN}}', ""),
+            (b'{"key": "membership", "inputs": {}, "deadline": NaN}', "NaN is no number"),
+            (b'{"key": "membership", "inputs": [1]}', "inputs: must be an object"),
+            (b'{"key": "membership", "inputs": {"a": 1}, "inputs": {"a": 2}}', "two equal keys"),
+            (b'{"key": "membership", "key": "other", "inputs": {}}', "two equal keys"),
             (b'{"key": "membership", "wtns": "!"}', "wtns: "),
             (b'{"key": "membership", "inputs": {}, "priority": 10}', "priority: "),
             (b'{"key": "membership", "witnesses": [{"path": "a"}, {"inputs": {}}]}', "of one kind"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 from quod.errors import InputError
 from quod.service.client import Client, JobState, ProofRequest
 from quod.service.errors import UnavailableError
+from quod.service.server import listening
 from quod.service.server.clients import hashed_token
+from quod.service.server.http.connections import Connections
 from tests.service.server.conftest import Start
 from tests.service.server.running_server import RunningServer
 
@@ -70,6 +73,22 @@ def test_http(server: RunningServer, certificate: Path) -> None:
     plain = address.replace("https", "http")
     with httpx.Client(base_url=plain) as http, pytest.raises(httpx.HTTPError):
         http.get("/health/live")
+
+
+def test_a_handshake_that_does_not_come(
+    start: Start, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "Connections", lambda most: Connections(most, 0.2))
+    server = start(
+        listen={
+            "grpc": ["unix:grpc.sock"], "http": ["localhost:0"], "insecure_no_auth": True,
+            "certificate": certificate / "cert.pem", "private_key": certificate / "key.pem",
+        },
+    )  # fmt: skip
+    port = int(server.listeners.http[0].rpartition(":")[2])
+    with socket.create_connection(("localhost", port), timeout=30) as silent:
+        # The server ends it; asyncio alone would after 60 s.
+        assert silent.recv(1) == b""
 
 
 def test_clients_with_certificates(start: Start, certificate: Path) -> None:

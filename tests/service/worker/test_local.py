@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from quod.service.errors import KeyInUseError, NotFoundError, UnavailableError
 from quod.service.keys.needs import Tier
 from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
+from quod.service.worker.budget import MemoryBudget
+from quod.service.worker.buffers import HEADER_BYTES
 from quod.service.worker.local import LocalPool
 from quod.service.worker.pool import Stage, WorkerState
 from quod.service.worker.result import read_result, result_bytes
@@ -119,9 +122,27 @@ def test_a_witness_beyond_the_budget_is_refused(bench: Bench) -> None:
     assert "the budget of work is 10 bytes" in job.message
 
 
+def test_a_file_that_grows_after_its_memory_was_taken(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "w.wtns"
+    path.write_bytes(WITNESS)
+    take = MemoryBudget.take
+
+    def grow(self: MemoryBudget, nbytes: int, **given: Any) -> bool:
+        os.truncate(path, 64 << 20)
+        return take(self, nbytes, **given)
+
+    monkeypatch.setattr(MemoryBudget, "take", grow)
+    bench.pool(WorkerSettings(memory_bytes=1 << 20))
+    job = bench.ended(bench.submit(path_body(tmp_path, "w.wtns"), kind=PayloadKind.PATH))
+    assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+    assert "has 67108864 bytes, and a witness of this key has at most" in job.message
+
+
 def test_work_waits_for_memory(bench: Bench) -> None:
     """One witness at a time has room; all are proved."""
-    bench.pool(WorkerSettings(memory_bytes=len(WITNESS) * 3 // 2))
+    bench.pool(WorkerSettings(memory_bytes=(len(WITNESS) + HEADER_BYTES) * 3 // 2))
     jobs = [bench.submit() for _ in range(6)]
     assert {bench.ended(job).state for job in jobs} == {JobState.SUCCEEDED}
 

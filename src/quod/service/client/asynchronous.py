@@ -38,8 +38,21 @@ class AsyncClient:
         return await self._do(wire.submit(request))
 
     async def submit_many(self, requests: Sequence[ProofRequest]) -> list[RemoteJob | QuodError]:
-        """Has up to 1,000 jobs taken at once; for each the job, or why it was not taken."""
-        return await self._do(wire.submit_many(requests))
+        """Has up to 1,000 jobs taken; for each the job, or why it was not taken.
+
+        They go in as few messages of up to 3 MiB as they fit in. An error of one of several
+        messages is that of each of its jobs.
+        """
+        groups, outcomes = wire.groups(requests), list[RemoteJob | QuodError]()
+        for group in groups:
+            try:
+                answered = await self._do(wire.submit_many(group))
+                outcomes += answered
+            except QuodError as error:
+                if len(groups) == 1:
+                    raise
+                outcomes += [error] * len(group)
+        return outcomes
 
     async def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob:
         """Submits and waits; the job succeeded, or `ServiceError` says why not.

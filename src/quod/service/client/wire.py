@@ -41,6 +41,10 @@ _NO_ANSWER: Final = (
 _LARGE: Final = 1 << 20
 _PIECE: Final = 1 << 20
 _MOST_PEM_BYTES: Final = 1 << 20
+# Messages have 4 MiB at most, unless the operator says something else.
+_LARGE_INPUTS: Final = 3 << 20
+_GROUP: Final = 3 << 20
+_OVERHEAD: Final = 1 << 10
 _STATES: Final = {number: state for state, number in STATES.items()}
 _RETRY_SECONDS: Final = 1.0
 
@@ -55,12 +59,13 @@ class Call(Generic[T]):
 
 
 def is_large(request: ProofRequest) -> bool:
-    """Whether the witnesses go in pieces."""
-    return request.wtns is not None and sum(map(len, request.witnesses)) > _LARGE
+    """Whether the witnesses or inputs go in pieces."""
+    most = _LARGE if request.wtns is not None else _LARGE_INPUTS
+    return request.path is None and sum(map(len, _bodies(request))) > most
 
 
 def submit(request: ProofRequest) -> Call[RemoteJob]:
-    """In one message, or in pieces if the witnesses are large."""
+    """In one message, or in pieces if the witnesses or inputs are large."""
     if is_large(request):
         return Call("UploadProof", list(_upload(request)), read_job)
     message = pb.SubmitProofRequest()
@@ -68,9 +73,26 @@ def submit(request: ProofRequest) -> Call[RemoteJob]:
     return Call("SubmitProof", message, read_job)
 
 
-def submit_many(requests: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodError]]:
-    message = pb.SubmitProofsRequest()
+def groups(requests: Sequence[ProofRequest]) -> list[list[ProofRequest]]:
+    """Requests in their order, as many together as go in one message; large ones by themselves."""
+    grouped: list[list[ProofRequest]] = []
+    room = 0
     for request in requests:
+        size = sum(map(len, _bodies(request))) + _OVERHEAD
+        if size > room or is_large(request):
+            grouped.append([])
+            room = _GROUP
+        room = 0 if is_large(request) else room - size
+        grouped[-1].append(request)
+    return grouped
+
+
+def submit_many(group: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodError]]:
+    """The call of one of `groups`."""
+    if len(group) == 1 and is_large(group[0]):
+        return Call("UploadProof", list(_upload(group[0])), lambda answer: [read_job(answer)])
+    message = pb.SubmitProofsRequest()
+    for request in group:
         _write(message.proofs.add(), request)
     return Call("SubmitProofs", message, lambda answer: [*map(_outcome, answer.outcomes)])
 
@@ -236,9 +258,9 @@ def _refusal(code: str, status: Any) -> Refusal | None:
 def _write(message: pb.SubmitProofRequest, request: ProofRequest) -> None:
     """Writes a request into a message, which copies its witnesses; that of another one would
     again."""
-    for witness in request.witnesses:
+    for witness in _bodies(request):
         if request.inputs is not None:
-            message.witnesses.add(inputs=_json(witness))
+            message.witnesses.add(inputs=witness)
         elif request.path is not None:
             message.witnesses.add(path=witness)
         else:
@@ -250,18 +272,27 @@ def _write(message: pb.SubmitProofRequest, request: ProofRequest) -> None:
         message.deadline.CopyFrom(deadline)
 
 
+def _bodies(request: ProofRequest) -> list[Any]:
+    """The witnesses as they are sent: bytes, paths, or the text of inputs in ASCII."""
+    return [*map(_json, request.witnesses)] if request.inputs is not None else request.witnesses
+
+
 def _upload(request: ProofRequest) -> Iterator[pb.UploadProofRequest]:
+    bodies = _bodies(request)
+    if request.inputs is not None:
+        bodies = [body.encode() for body in bodies]
     begin = pb.UploadProofRequest.Begin(
         key=request.key,
-        lengths=map(len, request.witnesses),
+        lengths=map(len, bodies),
         idempotency_key=request.idempotency_key,
         priority=request.priority,
         deadline=timestamp(request.deadline),
+        inputs=request.inputs is not None,
     )
     yield pb.UploadProofRequest(begin=begin)
-    for witness in request.witnesses:
-        for at in range(0, len(witness), _PIECE):
-            yield pb.UploadProofRequest(piece=witness[at : at + _PIECE])
+    for body in bodies:
+        for at in range(0, len(body), _PIECE):
+            yield pb.UploadProofRequest(piece=body[at : at + _PIECE])
 
 
 def _json(inputs: object) -> str:

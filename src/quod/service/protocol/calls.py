@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from google.protobuf import message_factory
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from quod.frozen import frozen
@@ -19,12 +20,16 @@ SERVICE: Final[str] = _SERVICE.full_name
 
 @frozen
 class RemoteCall:
-    """A call: its path, which of its sides stream, and how its messages become bytes and back."""
+    """A call: its path, which of its sides stream, and how its messages become bytes and back.
+
+    `request_fields` describes the fields of its requests.
+    """
 
     name: str
     path: str
     request_streams: bool
     response_streams: bool
+    request_fields: Descriptor
     write_request: Callable[[Any], bytes]
     read_request: Callable[[bytes], Any]
     write_response: Callable[[Any], bytes]
@@ -41,6 +46,7 @@ def _calls() -> dict[str, RemoteCall]:
             f"/{SERVICE}/{method.name}",
             bool(method.client_streaming),
             bool(method.server_streaming),
+            method.input_type,
             request.SerializeToString,
             request.FromString,
             response.SerializeToString,

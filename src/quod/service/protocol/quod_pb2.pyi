@@ -75,18 +75,20 @@ class SubmitProofsResponse(_message.Message):
 class UploadProofRequest(_message.Message):
     __slots__ = ("begin", "piece")
     class Begin(_message.Message):
-        __slots__ = ("key", "lengths", "idempotency_key", "priority", "deadline")
+        __slots__ = ("key", "lengths", "idempotency_key", "priority", "deadline", "inputs")
         KEY_FIELD_NUMBER: _ClassVar[int]
         LENGTHS_FIELD_NUMBER: _ClassVar[int]
         IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
         PRIORITY_FIELD_NUMBER: _ClassVar[int]
         DEADLINE_FIELD_NUMBER: _ClassVar[int]
+        INPUTS_FIELD_NUMBER: _ClassVar[int]
         key: str
         lengths: _containers.RepeatedScalarFieldContainer[int]
         idempotency_key: str
         priority: int
         deadline: _timestamp_pb2.Timestamp
-        def __init__(self, key: _Optional[str] = ..., lengths: _Optional[_Iterable[int]] = ..., idempotency_key: _Optional[str] = ..., priority: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+        inputs: bool
+        def __init__(self, key: _Optional[str] = ..., lengths: _Optional[_Iterable[int]] = ..., idempotency_key: _Optional[str] = ..., priority: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., inputs: _Optional[bool] = ...) -> None: ...
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     PIECE_FIELD_NUMBER: _ClassVar[int]
     begin: UploadProofRequest.Begin

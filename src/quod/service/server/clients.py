@@ -46,10 +46,12 @@ class Client:
     priority: int = HIGHEST_PRIORITY
     root: str | None = None
 
-    def require(self, role: Role) -> None:
-        """`PermissionDeniedError` unless the client has the role."""
-        if role not in self.roles:
-            raise PermissionDeniedError(f"this takes the role {role}, which {self.name} has not")
+    def require(self, *roles: Role) -> None:
+        """`PermissionDeniedError` unless the client has one of the roles."""
+        if self.roles.isdisjoint(roles):
+            raise PermissionDeniedError(
+                f"this takes the role {' or '.join(roles)}, which {self.name} has not"
+            )
 
 
 def new_token() -> str:

@@ -23,6 +23,10 @@ Seconds = Annotated[float, Field(gt=0, lt=1e9)]
 _ADDRESS: Final = re.compile(
     r"unix:(?P<path>.+)|(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d+)"
 )
+BUDGET_SHARE: Final = 2
+"""A client has one such part of `RequestLimits.budget_bytes` at most."""
+
+_LEAST_SECONDS: Final = 10.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -89,10 +93,10 @@ class Listen(_Section):
     hosts: tuple[str, ...] = ()
     """What requests of HTTP may call the server (`Host`), beside where it listens."""
 
-    connections: Positive = 10_000
-    """At a time, at each address of HTTP and all of gRPC's.
+    connections: Positive = 1000
+    """At a time, at each address of HTTP and all of gRPC's, counted when they are accepted.
 
-    Never more than a quarter of the files that the server may open.
+    Each takes up to 100 kB. Never more than a quarter of the files that the server may open.
     """
 
     insecure_no_auth: bool = False
@@ -167,8 +171,14 @@ class QueueLimits(_Section):
 class RequestLimits(_Section):
     """Of one request or client."""
 
-    message_bytes: Annotated[int, Field(ge=4096, lt=1 << 31)] = 64 << 20
-    """Of a message of gRPC, or JSON; witnesses that are larger come in pieces."""
+    message_bytes: Annotated[int, Field(ge=4096, lt=1 << 31)] = 4 << 20
+    """Of a message of gRPC, or JSON; larger witnesses and inputs are uploaded in pieces."""
+
+    budget_bytes: Positive = 128 << 20
+    """Of the memory of all requests together; one client has half of it at most."""
+
+    bytes_per_second: Positive = 64 << 10
+    """The slowest rate of a body: it has 10 s, and as long as this rate takes for its length."""
 
     witness_bytes: Positive = 16 << 30
     """Of one upload."""
@@ -187,6 +197,19 @@ class RequestLimits(_Section):
     """How long the next piece of an upload may take."""
 
     drain_seconds: Seconds = 60.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> RequestLimits:
+        if self.message_bytes * 2 * BUDGET_SHARE > self.budget_bytes:
+            raise ValueError(
+                f"budget_bytes must be at least {2 * BUDGET_SHARE} times message_bytes, so that a "
+                "client may have two messages under way"
+            )
+        return self
+
+    def seconds_for(self, nbytes: int) -> float:
+        """The time in which a body of so many bytes must have come."""
+        return _LEAST_SECONDS + nbytes / self.bytes_per_second
 
 
 class ClientSection(_Section):

@@ -25,7 +25,13 @@ from quod.service.protocol.calls import SERVICE
 from quod.service.server.clients import Clients
 from quod.service.server.config import Config, Listen
 from quod.service.server.http.app import http_app
-from quod.service.server.http.connections import connections_at_most, limited_protocol
+from quod.service.server.http.connections import (
+    Connections,
+    connections_at_most,
+    limited_protocol,
+    shrink_tls_buffers,
+)
+from quod.service.server.public_calls import PublicCalls
 from quod.service.server.rpc import handlers
 from quod.service.server.service import ProvingService
 
@@ -36,6 +42,9 @@ _STOP_SECONDS: Final = 5
 _HEALTH: Final = health.SERVICE_NAME
 _KEEPALIVE_MS: Final = 60_000
 _HANDSHAKE_MS: Final = 20_000
+_IDLE_MS: Final = 300_000
+_STREAMS: Final = 1000
+_WINDOW_BYTES: Final = 16 << 10
 _BACKLOG: Final = 128
 
 
@@ -67,7 +76,9 @@ async def listening(
         for is_local in (True, False):
             own = [one for one in listen.grpc if one.startswith(_UNIX) == is_local]
             if own:
-                server = grpc.aio.server(options=_options(config))
+                server = grpc.aio.server(
+                    options=_options(config), interceptors=(PublicCalls(service.intake),)
+                )
                 server.add_generic_rpc_handlers((handlers(service, clients, is_local=is_local),))
                 health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
                 names = (SERVICE, _HEALTH, reflection.SERVICE_NAME)
@@ -78,10 +89,11 @@ async def listening(
         urls = []
         for address in listen.http:
             is_local = address.startswith(_UNIX)
-            bound = _bind(folder, address)
+            connections = Connections(connections_at_most(listen.connections))
+            bound = connections.listener(_bind(folder, address))
             stack.enter_context(_ending(bound, is_local=is_local))
             app = http_app(service, clients, config.hosts(), is_local=is_local)
-            runner = _HttpServer(_http_config(app, listen, is_local))
+            runner = _HttpServer(_http_config(app, listen, connections, is_local))
             serving = asyncio.ensure_future(runner.serve(sockets=[bound]))
             stack.push_async_callback(_end, runner, serving, service)
             while not runner.started and not serving.done():
@@ -127,16 +139,17 @@ async def _end(runner: _HttpServer, serving: asyncio.Future[None], service: Prov
     await serving
 
 
-def _http_config(app: Any, listen: Listen, is_local: bool) -> uvicorn.Config:
-    secure = {} if is_local or listen.certificate is None else {
-        "ssl_certfile": str(listen.certificate), "ssl_keyfile": str(listen.private_key),
-    }  # fmt: skip
-    most = connections_at_most(listen.connections)
+def _http_config(
+    app: Any, listen: Listen, connections: Connections, is_local: bool
+) -> uvicorn.Config:
+    secure: dict[str, Any] = {}
+    if not is_local and listen.certificate is not None:
+        shrink_tls_buffers()
+        secure = {"ssl_certfile": str(listen.certificate), "ssl_keyfile": str(listen.private_key)}
     return uvicorn.Config(
-        # As many are accepted at once, before one too many can be ended.
-        app, http=limited_protocol(most), backlog=min(most, _BACKLOG), log_config=None,
+        app, http=limited_protocol(connections), backlog=_BACKLOG, log_config=None,
         access_log=False, lifespan="off", ws="none", server_header=False,
-        proxy_headers=False, timeout_graceful_shutdown=_STOP_SECONDS, **secure,  # type: ignore[arg-type]
+        proxy_headers=False, timeout_graceful_shutdown=_STOP_SECONDS, **secure,
     )  # fmt: skip
 
 
@@ -144,6 +157,11 @@ def _options(config: Config) -> Sequence[tuple[str, int]]:
     return (
         ("grpc.max_receive_message_length", config.requests.message_bytes),
         ("grpc.max_send_message_length", -1),
+        # Of a stream that no handler reads, so much is buffered; more once one waits for a message.
+        ("grpc.max_concurrent_streams", _STREAMS),
+        ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
         ("grpc.max_allowed_incoming_connections", connections_at_most(config.listen.connections)),

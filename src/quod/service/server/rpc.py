@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -22,6 +22,7 @@ from quod.errors import InputError, QuodError
 from quod.service.payload import PayloadKind
 from quod.service.protocol import quod_pb2 as pb
 from quod.service.protocol.calls import CALLS, SERVICE, RemoteCall
+from quod.service.protocol.fields import check_fields
 from quod.service.protocol.messages import (
     duration,
     event_message,
@@ -31,10 +32,13 @@ from quod.service.protocol.messages import (
 )
 from quod.service.queue import Job
 from quod.service.refusals import DOMAIN, INTERNAL, Refusal, refusal_of
+from quod.service.server.budget import CALL_BYTES, Reservation, owner_of
 from quod.service.server.clients import Client, Clients, Role
+from quod.service.server.intake import MOST_VALUES
 from quod.service.server.observing import TRACEPARENT
 from quod.service.server.requests import ProofRequest, WholeRequest, whole_request
 from quod.service.server.service import FoundJob, ProvingService
+from quod.service.server.submitting import check_submissions
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -42,6 +46,20 @@ PUSHBACK: Final = "grpc-retry-pushback-ms"
 _KINDS: Final = {
     "wtns": PayloadKind.WTNS, "path": PayloadKind.PATH, "inputs": PayloadKind.INPUTS,
 }  # fmt: skip
+
+_OPERATOR: Final = (Role.OPERATOR,)
+_ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
+    "CancelProof": (Role.CLIENT, Role.OPERATOR),
+    "GetStatus": tuple(Role),
+    "ListKeys": (Role.CLIENT, Role.OPERATOR),
+    "PreloadKey": _OPERATOR,
+    "EvictKey": _OPERATOR,
+    "ResumeKey": _OPERATOR,
+    "ResumeWorker": _OPERATOR,
+}
+"""The roles of which a call takes one: CLIENT for those that are not listed."""
+
+Submitted = Callable[[], None]
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +76,7 @@ class Calls:
     async def submit_proofs(
         self, client: Client, request: pb.SubmitProofsRequest
     ) -> pb.SubmitProofsResponse:
+        check_submissions(len(request.proofs))
         outcomes = await self._service.submit_many(
             client, list(map(_wanted_or_error, request.proofs))
         )
@@ -71,16 +90,20 @@ class Calls:
             raise InputError("an upload begins with what is wanted")
         begin = first.begin
         wanted = ProofRequest(
-            begin.key, PayloadKind.WTNS, tuple(begin.lengths), begin.idempotency_key,
-            begin.priority, _time(begin, "deadline"),
+            begin.key, PayloadKind.INPUTS if begin.inputs else PayloadKind.WTNS,
+            tuple(begin.lengths), begin.idempotency_key, begin.priority, _time(begin, "deadline"),
         )  # fmt: skip
         return job_message(await self._service.upload(client, wanted, _pieces(requests)))
 
-    async def prove(self, client: Client, request: pb.ProveRequest) -> pb.Job:
+    async def prove(self, client: Client, request: pb.ProveRequest, submitted: Submitted) -> pb.Job:
         wanted, timeout = _wanted(request.proof), _time(request, "timeout")
-        submit = partial(self._service.submit, client, wanted)
-        keep = bool(wanted.proof.idempotency_key)
-        return _found(await self._service.prove(client, submit, timeout, keep=keep))
+        proving = self._service.prove(
+            client, partial(self._service.submit, client, wanted), timeout,
+            keep=bool(wanted.proof.idempotency_key), submitted=submitted,
+        )  # fmt: skip
+        # The witness is on disk long before its proof is there.
+        del request, wanted
+        return _found(await proving)
 
     async def await_proof(self, client: Client, request: pb.AwaitProofRequest) -> pb.Job:
         return _found(await self._service.wait(client, request.job, _time(request, "timeout")))
@@ -149,88 +172,115 @@ class Calls:
 def handlers(
     service: ProvingService, clients: Clients, *, is_local: bool
 ) -> grpc.GenericRpcHandler:
-    """The calls as grpcio takes them; `is_local` if only this user reaches the listener."""
+    """The calls as grpcio takes them; `is_local` if only this user reaches the listener.
+
+    All of them are streams of requests for grpcio, which receives the request of another call
+    before its handler runs: nothing may be received of callers that are nobody.
+    """
     calls, door = Calls(service), _Door(service, clients, is_local)
-    methods = {}
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for name, call in CALLS.items():
         work = getattr(calls, _snake(name))
-        # Requests are read within the door: of nobody's nothing is.
-        write = {"response_serializer": call.write_response}
-        read = partial(_read, call)
         if call.response_streams:
-            streaming = door.streaming(name, read, work)
-            methods[name] = grpc.unary_stream_rpc_method_handler(streaming, **write)
-        elif call.request_streams:
-            answering = door.answering(name, partial(_read_each, call), work)
-            methods[name] = grpc.stream_unary_rpc_method_handler(answering, **write)
+            methods[name] = grpc.stream_stream_rpc_method_handler(door.streaming(call, work))
         else:
-            answering = door.answering(name, read, work)
-            methods[name] = grpc.unary_unary_rpc_method_handler(answering, **write)
+            methods[name] = grpc.stream_unary_rpc_method_handler(door.answering(call, work))
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
 class _Door:
-    """How clients come in to calls: recognised, and told in one form why not."""
+    """Admission of clients to calls: recognised, with a role and within the budget, or refused."""
 
     def __init__(self, service: ProvingService, clients: Clients, is_local: bool) -> None:
         self._service, self._clients, self._is_local = service, clients, is_local
 
     def answering(
-        self, name: str, read: Callable[[Any], Any], work: Callable[[Client, Any], Awaitable[Any]]
-    ) -> Callable[[Any, Context], Awaitable[Any]]:
+        self, call: RemoteCall, work: Callable[..., Awaitable[Any]]
+    ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
         """A call with one answer."""
+        # Prove has its request on disk long before it answers.
+        is_long = call.name == "Prove"
 
-        async def run(request: Any, context: Context) -> Any:
-            async with self._asked(name, context) as client:
-                return await work(client, read(request))
+        async def run(messages: AsyncIterator[bytes], context: Context) -> bytes:
+            async with self._asked(call.name, context) as (client, reservation):
+                more = [partial(reservation.return_to, CALL_BYTES)] if is_long else []
+                if call.request_streams:
+                    answer = await work(client, self._requests(call, messages, reservation))
+                else:
+                    answer = await work(
+                        client, await self._request(call, messages, reservation), *more
+                    )
+                data = call.write_response(answer)
+                reservation.return_to(CALL_BYTES)
+                if len(data) > CALL_BYTES:
+                    reservation.take(len(data))
+                return data
 
         return run
 
     def streaming(
-        self,
-        name: str,
-        read: Callable[[bytes], Any],
-        work: Callable[[Client, Any], AsyncGenerator[Any, None]],
-    ) -> Callable[[Any, Context], AsyncIterator[Any]]:
-        """A call with many."""
+        self, call: RemoteCall, work: Callable[[Client, Any], AsyncGenerator[Any, None]]
+    ) -> Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]:
+        """A call with many answers."""
 
-        async def run(request: Any, context: Context) -> AsyncIterator[Any]:
-            async with (
-                self._asked(name, context) as client,
-                aclosing(work(client, read(request))) as all_,
-            ):
-                async for one in all_:
-                    yield one
+        async def run(messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            async with self._asked(call.name, context) as (client, reservation):
+                request = await self._request(call, messages, reservation)
+                async with aclosing(work(client, request)) as answers:
+                    async for answer in answers:
+                        yield call.write_response(answer)
 
         return run
 
     @asynccontextmanager
-    async def _asked(self, name: str, context: Context) -> AsyncIterator[Client]:
+    async def _asked(
+        self, name: str, context: Context
+    ) -> AsyncIterator[tuple[Client, Reservation]]:
         begin, who, status = time.perf_counter(), "", "OK"
         TRACEPARENT.set(_header(context, "traceparent") or "")
         try:
             sent = _header(context, "authorization")
             client = self._clients.client(sent, is_local=self._is_local)
             who = client.name
-            yield client
+            client.require(*_ROLES.get(name, (Role.CLIENT,)))
+            reservation = self._service.intake.budget.of(owner_of(client, context.peer()))
+            # An answer that its client does not take stays after the handler's end.
+            at_end(context, reservation.close)
+            reservation.take(CALL_BYTES)
+            yield client, reservation
         except Exception as error:
             refusal = _refusal(name, error)
             status = refusal.status
-            await _refuse(context, refusal)
+            await refuse(context, refusal)
         finally:
             self._service.observer.answered(name, who, status, time.perf_counter() - begin)
 
+    async def _request(
+        self, call: RemoteCall, messages: AsyncIterator[bytes], reservation: Reservation
+    ) -> Any:
+        """The only request of a call."""
+        intake = self._service.intake
+        message = await intake.message(messages, reservation)
+        if message is None:
+            raise InputError("the call has no request")
+        return await intake.parse(message, partial(_read, call))
+
+    async def _requests(
+        self, call: RemoteCall, messages: AsyncIterator[bytes], reservation: Reservation
+    ) -> AsyncIterator[Any]:
+        """The requests of a call, one after the other."""
+        intake = self._service.intake
+        while (message := await intake.message(messages, reservation)) is not None:
+            yield await intake.parse(message, partial(_read, call))
+            reservation.return_to(CALL_BYTES)
+
 
 def _read(call: RemoteCall, request: bytes) -> Any:
+    check_fields(request, call.request_fields, MOST_VALUES)
     try:
         return call.read_request(request)
     except DecodeError:
         raise InputError("the request is no message of this call") from None
-
-
-async def _read_each(call: RemoteCall, requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-    async for request in requests:
-        yield _read(call, request)
 
 
 def _refusal(name: str, error: Exception) -> Refusal:
@@ -258,7 +308,15 @@ def rich_status(refusal: Refusal) -> status_pb2.Status:
     return status_pb2.Status(code=code, message=refusal.message, details=packed)
 
 
-async def _refuse(context: Context, refusal: Refusal) -> None:
+def at_end(context: Context, work: Callable[[], None]) -> None:
+    """Have something done once a call has ended, its answer taken or not."""
+
+    # The stubs name a class that is no protocol.
+    context.add_done_callback(lambda _: work())  # type: ignore[arg-type]
+
+
+async def refuse(context: Context, refusal: Refusal) -> None:
+    """End a call with a refusal and its details."""
     status = rpc_status.to_status(rich_status(refusal))
     trailers = list(status.trailing_metadata or ())
     if refusal.retry_seconds is not None:

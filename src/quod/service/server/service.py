@@ -21,6 +21,7 @@ from quod.service.queue.job_queue import LOOK_AGAIN_SECONDS
 from quod.service.server.changes import Changes
 from quod.service.server.clients import Client, Role
 from quod.service.server.config import RequestLimits
+from quod.service.server.intake import Intake
 from quod.service.server.observing import Observer
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.slots import Slots
@@ -72,6 +73,7 @@ class ProvingService:
         self.hurried = False
         """Whether the server ends at once."""
 
+        self.intake = Intake(limits)
         self._submitter = Submitter(queue, repository, limits)
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="quod-service")
         self.streams = Slots("streams", limits.streams)
@@ -111,23 +113,30 @@ class ProvingService:
         return self._submitted(client, await self._submitter.upload(client, request, pieces))
 
     async def prove(
-        self, client: Client, submit: Submit, timeout: float | None, *, keep: bool
-    ) -> FoundJob:
-        """Waits for what `submit` takes; unless `keep`, cancels it if its client goes away."""
-        with Changes(self.queue, end=True) as changes:
+        self, client: Client, submit: Submit, timeout: float | None, *, keep: bool,
+        submitted: Callable[[], None] = lambda: None,
+    ) -> FoundJob:  # fmt: skip
+        """Waits for what `submit` takes; unless `keep`, cancels it whenever the call fails.
+
+        `submitted` is called once the job is on disk and its request is not needed any more.
+        """
+        with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
             submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
+            # It holds the request.
+            del submit
             try:
                 job = await asyncio.shield(submission)
+                submitted()
                 return await self._end(client, job, changes, timeout)
-            except asyncio.CancelledError:
-                if not keep:
+            except BaseException:
+                if not keep and not (submission.done() and submission.exception()):
                     self._leave(self._abandon(submission))
                 raise
 
     async def wait(self, client: Client, job: str, timeout: float | None) -> FoundJob:
         """A job at its end, or as it is once `timeout` seconds are over."""
         client.require(Role.CLIENT)
-        with Changes(self.queue, end=True) as changes:
+        with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
             return await self._end(client, job, changes, timeout)
 
     async def _end(
@@ -137,24 +146,23 @@ class ProvingService:
         if nobody else has the queue; of any other a look says first whether it is the client's."""
         most = self.limits.wait_seconds
         limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
-        with self.waits.one(client.name):
-            found: tuple[Job, list[bytes]] | None = None
-            left = limit - time.monotonic()
-            if isinstance(job, Job):
-                if changes.watching and self._in_file and not job.state.ended and left > 0:
-                    await changes.next(min(left, LOOK_AGAIN_SECONDS))
-                    found = changes.outcome
-                job = job.id
-            if not changes.watching:
-                changes.watch(job)
-            while True:
-                if found is None:
-                    found = await self.look(partial(self._look, client, job))
-                left = limit - time.monotonic()
-                if found[0].state.ended or left <= 0:
-                    return FoundJob(found[0], tuple(result.decode() for result in found[1]))
+        found: tuple[Job, list[bytes]] | None = None
+        left = limit - time.monotonic()
+        if isinstance(job, Job):
+            if changes.watching and self._in_file and not job.state.ended and left > 0:
                 await changes.next(min(left, LOOK_AGAIN_SECONDS))
                 found = changes.outcome
+            job = job.id
+        if not changes.watching:
+            changes.watch(job)
+        while True:
+            if found is None:
+                found = await self.look(partial(self._look, client, job))
+            left = limit - time.monotonic()
+            if found[0].state.ended or left <= 0:
+                return FoundJob(found[0], tuple(result.decode() for result in found[1]))
+            await changes.next(min(left, LOOK_AGAIN_SECONDS))
+            found = changes.outcome
 
     def _look(self, client: Client, job: str) -> tuple[Job, list[bytes]]:
         """A job with its results, if it has any."""
@@ -325,6 +333,7 @@ class ProvingService:
         """Ends what was left behind, and the threads."""
         if self._left_behind:
             await asyncio.wait(self._left_behind)
+        self.intake.close()
         self._submitter.close()
         self._threads.shutdown()
 

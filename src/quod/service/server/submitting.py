@@ -19,6 +19,7 @@ from quod.service.queue import Job, JobQueue, Submission
 from quod.service.queue.spool import SpoolWriter
 from quod.service.server.clients import Client, Role
 from quod.service.server.config import RequestLimits
+from quod.service.server.pending_bytes import PendingBytes
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.slots import Slots
 
@@ -53,6 +54,12 @@ class _Written:
     body: bytes = b""
 
 
+def check_submissions(count: int) -> None:
+    """`InputError` for more jobs than a call submits, before any of them is looked at."""
+    if count > MOST_SUBMISSIONS:
+        raise InputError(f"a call submits up to {MOST_SUBMISSIONS} jobs, not {count}")
+
+
 class Submitter:
     """Takes jobs. For the thread of the server's loop, which is never held up for a disk's sync.
 
@@ -63,6 +70,7 @@ class Submitter:
         self._queue, self._repository, self._limits = queue, repository, limits
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="quod-payload")
         self._uploads = Slots("uploads", limits.uploads)
+        self._pending = PendingBytes(queue.limits)
         self._identities: dict[str, tuple[str, float]] = {}
 
     def close(self) -> None:
@@ -104,8 +112,7 @@ class Submitter:
         Requests that are errors already stay so.
         """
         client.require(Role.CLIENT)
-        if len(requests) > MOST_SUBMISSIONS:
-            raise InputError(f"a call submits up to {MOST_SUBMISSIONS} jobs, not {len(requests)}")
+        check_submissions(len(requests))
         return await to_its_end(self._submit_many(client, requests, taken))
 
     async def _submit_many(
@@ -152,7 +159,9 @@ class Submitter:
         header = payload_header(request.kind, request.lengths)
         total, digest = sum(request.lengths), request.digest()
         self._check_size(client, len(header) + total)
-        with self._uploads.one(client.name), ExitStack() as unfinished:
+        with self._uploads.one(client.name), ExitStack() as pending, ExitStack() as unfinished:
+            usage = await self._in_thread(lambda: self._queue.status().payload_bytes)
+            pending.enter_context(self._pending.reserve(client.name, len(header) + total, usage))
             writer = unfinished.enter_context(self._queue.spool.writing())
             await self._in_thread(writer.write, header)
             await self._receive(writer, total, pieces, digest)
@@ -164,16 +173,17 @@ class Submitter:
     async def _receive(
         self, writer: SpoolWriter, total: int, pieces: AsyncIterator[bytes], digest: Any
     ) -> None:
-        came = 0
+        came, loop, idle = 0, asyncio.get_running_loop(), self._limits.idle_seconds
+        seconds = self._limits.seconds_for(total)
+        end = loop.time() + seconds
         while True:
+            limit = min(loop.time() + idle, end)
             try:
-                async with asyncio.timeout(self._limits.idle_seconds):
+                async with asyncio.timeout_at(limit):
                     piece = await anext(pieces, None)
             except TimeoutError:
-                raise InputError(
-                    f"{came} of {total} bytes came, and then nothing for "
-                    f"{self._limits.idle_seconds:g} s"
-                ) from None
+                why = f"in {seconds:g} s" if limit == end else f"and then nothing for {idle:g} s"
+                raise InputError(f"{came} of {total} bytes came, {why}") from None
             if piece is None:
                 break
             came += len(piece)

@@ -12,8 +12,8 @@ from quod.device.protocol import AnyDevice, in_host_memory
 
 Bytes = NDArray[np.uint8]
 
-# Of a file of a witness, what comes before its values.
-_HEADER_BYTES = 256
+HEADER_BYTES = 256
+"""Of a file of a witness, what may come before its values."""
 
 
 class WitnessBuffers:
@@ -25,7 +25,7 @@ class WitnessBuffers:
     """
 
     def __init__(self, device: AnyDevice, nbytes: int, count: int, budget: int) -> None:
-        self.nbytes = nbytes + _HEADER_BYTES if nbytes else 0
+        self.nbytes = nbytes + HEADER_BYTES if nbytes else 0
         if not nbytes or in_host_memory(device) or device.single_queue:
             count = 0
         self.count = min(count, budget // self.nbytes) if count else 0

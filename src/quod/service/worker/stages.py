@@ -99,7 +99,9 @@ class Stages:
         client_bytes = hashlib.sha256() if again or work.buffer is not None else None
         try:
             with work.payload(self.jobs) as file:
-                witness = witness_of(file, work.lease, self.calculate, work.buffer, client_bytes)
+                witness = witness_of(
+                    file, work.lease, self.calculate, work.most_bytes, work.buffer, client_bytes
+                )
         except NotFoundError:
             # The payload goes when its job has ended.
             raise GoneError from None

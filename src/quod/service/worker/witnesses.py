@@ -14,6 +14,7 @@ from quod.formats.source import Bytes, FileView
 from quod.formats.wtns import KIND, VERSION, WitnessHeader
 from quod.service.payload import PayloadKind, Section, open_witness, read_body, read_header
 from quod.service.queue import Lease
+from quod.service.worker.buffers import HEADER_BYTES
 from quod.service.worker.buffers import Bytes as HostBytes
 
 NAME = "the witness"
@@ -24,19 +25,25 @@ Calculate = Callable[[str, bytes], bytes]
 
 
 def witness_of(
-    file: BinaryIO, lease: Lease, calculate: Calculate, buffer: HostBytes | None = None,
-    client_bytes: Any = None,
+    file: BinaryIO, lease: Lease, calculate: Calculate, most: int,
+    buffer: HostBytes | None = None, client_bytes: Any = None,
 ) -> Witness:  # fmt: skip
     """The witness of a lease, checked, in memory of its own. Raises `InputError`.
 
-    A file is read into `buffer` where it is not too long. `client_bytes` is a hash of hashlib that
-    is updated with what is read of a file that the client names, which may change at any time.
+    A file is read into `buffer` where it is not too long, and refused if it is longer than `most`
+    bytes: a client may have written to it since. `client_bytes` is a hash of hashlib that is
+    updated with what is read of a file that the client names.
     """
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
         inputs = read_body(file, header.sections[lease.partition])
         return _parsed(memoryview(calculate(lease.key, inputs)))
     with open_witness(file, header, lease.partition) as (found, section):
+        if section.length > most:
+            raise MismatchError(
+                f"has {section.length} bytes, and a witness of this key has at most {most}",
+                path=NAME,
+            )
         data = _read(found, section, buffer)
     if client_bytes is not None and header.kind is PayloadKind.PATH:
         client_bytes.update(data)
@@ -64,13 +71,14 @@ def _container(data: Bytes) -> Iden3File:
 
 
 def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> tuple[int, int]:
-    """A bound on the memory that a witness takes, of a circuit with so many variables.
+    """The memory that a witness takes, and the bytes that its file may have, 0 if it is computed.
 
-    And the bytes of its file, 0 if it is to be computed. Raises `InputError` for a file that is no
-    witness, and `MismatchError` for one of other than so many values: before any value is read.
+    Both follow from the variables of the circuit: what the file of a client is now says nothing of
+    what it will be when it is read. Raises `InputError` for a file that is no witness, and
+    `MismatchError` for one of other than so many values, before any value is read.
     """
     header = read_header(file, lease.partitions)
-    whole = variables * element
+    whole = variables * element + HEADER_BYTES
     if header.kind is PayloadKind.INPUTS:
         return whole + header.sections[lease.partition].length, 0
     with open_witness(file, header, lease.partition) as (found, section):
@@ -82,4 +90,4 @@ def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) ->
                 "of one circuit",
                 path=NAME,
             )
-        return max(whole, section.length), section.length
+    return whole, whole

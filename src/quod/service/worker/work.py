@@ -29,11 +29,12 @@ class Work:
     """What a stage finds of a partition, and leaves for the next one.
 
     `entered` is when it came to its stage, by the monotonic clock; `told` the stage that the queue
-    was told of, and `renewed` when. `reserved` bytes of the budget are its own; `part` is what it
-    is given of a permit, of `limit` that there were, and `permitted` what it has of one; `together`
-    says that it was begun with others. `result` is what it came to, and `buffer` what its witness
-    is read into, if that is no memory of its own: one of `buffers`. `digest` is then that of the
-    file which the client names, as it was read.
+    was told of, and `renewed` when. `reserved` bytes of the budget are its own, and the file of its
+    witness may have `most_bytes`; `part` is what it is given of a permit, of `limit` that there
+    were, and `permitted` what it has of one; `together` says that it was begun with others.
+    `result` is what it came to, and `buffer` what its witness is read into, if that is no memory of
+    its own: one of `buffers`. `digest` is then that of the file which the client names, as it was
+    read.
     """
 
     def __init__(self, lease: Lease, part: int = WHOLE, limit: int = 1) -> None:
@@ -42,7 +43,7 @@ class Work:
         self.stage = Stage.WITNESS
         self.entered = self.renewed = time.monotonic()
         self.told: Stage | None = None
-        self.reserved = 0
+        self.reserved = self.most_bytes = 0
         self.gone = self.ended = self.together = False
         self.cancellation = Cancellation()
         self.witness: Witness | None = None

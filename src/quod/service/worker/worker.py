@@ -283,6 +283,7 @@ class Worker:
             self._sizes[lease.key] = _size_of(keys, lease.key)
         with work.payload(self._jobs) as file:
             nbytes, read = witness_bytes(file, lease, *self._sizes[lease.key])
+        work.most_bytes = read
         if read:
             work.buffers = self._buffers
             # Of a group none waits for a buffer: they are copied once more in any case.

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -27,6 +27,7 @@ from quod.service.payload import PayloadKind
 from quod.service.queue import Job
 from quod.service.queue.records import HIGHEST_PRIORITY
 from quod.service.refusals import Refusal, refusal_of
+from quod.service.server.budget import Reservation
 from quod.service.server.clients import Client, Clients, Role
 from quod.service.server.http.answers import (
     event_text,
@@ -41,13 +42,14 @@ from quod.service.server.http.bodies import (
     ManyBody,
     ProofBody,
     ProveBody,
-    limited,
+    admitted,
     read_json,
 )
 from quod.service.server.http.guard import BYTES, Guard, Observed, content_type
+from quod.service.server.intake import announced_length
 from quod.service.server.requests import ProofRequest
 from quod.service.server.service import FoundJob, ProvingService, Submit
-from quod.service.server.submitting import MOST_SUBMISSIONS
+from quod.service.server.submitting import check_submissions
 from quod.service.status import stage_document
 
 PAGE: Final = Path(quod.service.__file__).parent / "page"
@@ -86,30 +88,34 @@ def http_app(
 
 def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
     """What clients do."""
-    limits = service.limits
     both = _body(ProofBody, raw=True)
+    intake = service.intake
 
-    async def submit(request: Request, client: Client, query: dict[str, Any]) -> Job:
-        header = request.headers.get("idempotency-key")
-        if content_type(request) == BYTES:
-            length = request.headers.get("content-length", "")
-            if not length.isdigit():
-                raise InputError("an upload says how long it is", section="Content-Length")
-            wanted = ProofRequest(
-                query["key"] or "", PayloadKind.WTNS, (int(length),), header or "",
-                query["priority"], query["deadline"],
-            )  # fmt: skip
-            pieces = limited(request, limits.witness_bytes, limits.idle_seconds)
-            return await service.upload(client, wanted, pieces)
-        body = await read_json(request, ProofBody, limits)
-        return await service.submit(client, body.wanted(header))
+    async def upload(
+        request: Request, client: Client, query: dict[str, Any], reservation: Reservation
+    ) -> Job:
+        length = announced_length(request, intake.limits.witness_bytes)
+        if length is None:
+            raise InputError("an upload says how long it is", section="Content-Length")
+        wanted = ProofRequest(
+            query["key"] or "", query["kind"], (length,),
+            request.headers.get("idempotency-key", ""), query["priority"], query["deadline"],
+        )  # fmt: skip
+        return await service.upload(client, wanted, intake.pieces(request, reservation))
 
     def upload_query(
         key: Annotated[str | None, Query(description="Of an upload of bytes.")] = None,
         priority: Annotated[int, Query(ge=0, le=HIGHEST_PRIORITY)] = 0,
         deadline: Annotated[float | None, Query()] = None,
+        kind: Annotated[
+            Literal["wtns", "inputs"],
+            Query(description="Of an upload: a .wtns file, or inputs of the circuit as JSON."),
+        ] = "wtns",
     ) -> dict[str, Any]:
-        return {"key": key, "priority": priority, "deadline": deadline}
+        return {
+            "key": key, "priority": priority, "deadline": deadline,
+            "kind": PayloadKind[kind.upper()],
+        }  # fmt: skip
 
     of_upload = Depends(upload_query)
 
@@ -117,29 +123,33 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
     async def submit_proof(
         request: Request, client: Client = own, query: dict[str, Any] = of_upload
     ) -> Response:
-        """Takes a job: JSON, or a .wtns file as bytes with the key in the query."""
-        job = await submit(request, client, query)
+        """Takes a job: JSON, or a .wtns file or inputs as bytes with the key in the query."""
+        with admitted(request, intake, client, Role.CLIENT) as reservation:
+            if content_type(request) == BYTES:
+                job = await upload(request, client, query, reservation)
+            else:
+                body = await read_json(request, intake, reservation, ProofBody)
+                header = request.headers.get("idempotency-key")
+                job = await service.submit(client, body.wanted(header))
         return JSONResponse(job_json(job), 202, {"Location": f"/v1/proofs/{job.id}"})
 
     @app.post("/v1/proofs/batch", openapi_extra=_body(ManyBody), tags=["proofs"])
     async def submit_proofs(request: Request, client: Client = own) -> Response:
         """Takes up to 1,000 jobs with one sync of the disk; each is taken or refused for itself."""
-        many = await read_json(request, ManyBody, limits)
-        if len(many.proofs) > MOST_SUBMISSIONS:
-            raise InputError(
-                f"a call submits up to {MOST_SUBMISSIONS} jobs, not {len(many.proofs)}"
-            )
-        wanted = []
-        for body in many.proofs:
-            try:
-                wanted.append(body.wanted())
-            except QuodError as error:
-                wanted.append(error)  # type: ignore[arg-type]
-        outcomes = [
-            {"job": job_json(one)} if isinstance(one, Job)
-            else {"error": refusal_document(refusal_of(one))}
-            for one in await service.submit_many(client, wanted)
-        ]  # fmt: skip
+        with admitted(request, intake, client, Role.CLIENT) as reservation:
+            many = await read_json(request, intake, reservation, ManyBody)
+            check_submissions(len(many.proofs))
+            wanted = []
+            for body in many.proofs:
+                try:
+                    wanted.append(body.wanted())
+                except QuodError as error:
+                    wanted.append(error)  # type: ignore[arg-type]
+            outcomes = [
+                {"job": job_json(one)} if isinstance(one, Job)
+                else {"error": refusal_document(refusal_of(one))}
+                for one in await service.submit_many(client, wanted)
+            ]  # fmt: skip
         return JSONResponse({"outcomes": outcomes})
 
     @app.post("/v1/prove", openapi_extra=_body(ProveBody, raw=True), tags=["proofs"])
@@ -148,18 +158,31 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
         timeout: Annotated[float | None, Query(ge=0)] = None,
     ) -> Response:  # fmt: skip
         """Submits and waits. Without an idempotency key the job ends with the connection."""
-        header = request.headers.get("idempotency-key")
-        keep = bool(header)
-        if content_type(request) == BYTES:
-            # Until it has come whole the request itself tells whether the client is there.
-            submitting: Submit = partial(_given, await submit(request, client, query))
-        else:
-            body = await read_json(request, ProveBody, limits)
-            wanted, timeout = body.wanted(header), body.timeout if timeout is None else timeout
-            keep = keep or bool(body.idempotency_key)
-            submitting = partial(service.submit, client, wanted)
-        proving = asyncio.ensure_future(service.prove(client, submitting, timeout, keep=keep))
-        return _found(await _while_connected(request, proving))
+        whole = asyncio.Event()
+        with admitted(request, intake, client, Role.CLIENT) as reservation:
+            header = request.headers.get("idempotency-key")
+            keep = bool(header)
+
+            async def uploading(_taken: object) -> Job:
+                try:
+                    return await upload(request, client, query, reservation)
+                finally:
+                    whole.set()
+
+            submitting: Submit = uploading
+            if content_type(request) != BYTES:
+                body = await read_json(request, intake, reservation, ProveBody)
+                whole.set()
+                timeout = body.timeout if timeout is None else timeout
+                keep = keep or bool(body.idempotency_key)
+                submitting = partial(service.submit, client, body.wanted(header))
+                # The witness is on disk long before its proof is there.
+                del body
+            proving = asyncio.ensure_future(
+                service.prove(client, submitting, timeout, keep=keep, submitted=reservation.close)
+            )
+            del submitting
+            return _found(await _while_connected(request, proving, whole))
 
     @app.get("/v1/proofs", tags=["proofs"])
     async def list_proofs(
@@ -223,7 +246,8 @@ def _add_operation(app: FastAPI, service: ProvingService, own: Any) -> None:
     @app.post("/v1/keys/{key}/{action}", openapi_extra=_body(KeyBody), tags=["keys"])
     async def act_on_key(request: Request, key: str, action: str, client: Client = own) -> Response:
         """`preload`, `evict` or `resume` a key. For operators."""
-        body = await read_json(request, KeyBody, service.limits)
+        with admitted(request, service.intake, client, Role.OPERATOR) as reservation:
+            body = await read_json(request, service.intake, reservation, KeyBody)
         if action == "preload":
             await service.preload(client, key, body.worker, body.timeout)
         elif action == "evict":
@@ -349,10 +373,6 @@ def _found(found: FoundJob) -> Response:
     return JSONResponse(found_json(found), 200 if found.job.state.ended else 202)
 
 
-async def _given(job: Job, _taken: object) -> Job:
-    return job
-
-
 async def _stream(items: AsyncGenerator[Any, None], text: Callable[[Any], str]) -> Response:
     """A response of server-sent events; what is refused is refused before it begins."""
     first = await anext(items, None)
@@ -366,10 +386,17 @@ async def _stream(items: AsyncGenerator[Any, None], text: Callable[[Any], str]) 
     return StreamingResponse(lines(), media_type="text/event-stream")
 
 
-async def _while_connected(request: Request, work: asyncio.Future[FoundJob]) -> FoundJob:
-    """What `work` gives; it is cancelled if the client goes away."""
+async def _while_connected(
+    request: Request, work: asyncio.Future[FoundJob], whole: asyncio.Event | None = None
+) -> FoundJob:
+    """What `work` gives; it is cancelled if the client goes away.
+
+    Until the request has come `whole`, whoever reads it notices that.
+    """
 
     async def gone() -> None:
+        if whole is not None:
+            await whole.wait()
         while (await request.receive())["type"] != "http.disconnect":
             pass
 

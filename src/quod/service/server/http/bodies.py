@@ -1,23 +1,38 @@
-"""What requests hold: read within a limit, checked against their models, never shown in errors."""
+"""What requests hold: checked against their models, never shown in errors."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
-from collections.abc import AsyncIterator
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from starlette.requests import ClientDisconnect, Request
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
+from starlette.requests import Request
 
+from quod import shallow_json
 from quod.errors import InputError
+from quod.formats.strict_json import CIRCUIT_INPUT
 from quod.service.payload import PayloadKind
 from quod.service.queue.records import HIGHEST_PRIORITY, MOST_PARTITIONS
-from quod.service.server.config import RequestLimits
+from quod.service.server.budget import Reservation, owner_of
+from quod.service.server.clients import Client, Role
+from quod.service.server.intake import MOST_VALUES, Intake
 from quod.service.server.requests import WholeRequest, whole_request
 
 M = TypeVar("M", bound=BaseModel)
+
+_OBJECT: Final[dict[str, Any]] = {
+    "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "null"}]
+}
 
 
 class _Body(BaseModel):
@@ -31,10 +46,17 @@ def _decoded(text: object) -> bytes:
         raise ValueError("must be base64") from None
 
 
+def _object_text(value: object) -> str | None:
+    # The worker that computes the witness takes it apart.
+    if value is None or (isinstance(value, shallow_json.Text) and value.startswith("{")):
+        return value
+    raise ValueError("must be an object")
+
+
 class WitnessBody(_Body):
     """The witness of one partition: one of these."""
 
-    inputs: dict[str, Any] | None = Field(
+    inputs: Annotated[str | None, BeforeValidator(_object_text), WithJsonSchema(_OBJECT)] = Field(
         None, description="Inputs of the circuit; numbers of any size, or text of such."
     )
     path: str | None = Field(None, description="A .wtns file below the root of the client.")
@@ -46,11 +68,7 @@ class WitnessBody(_Body):
         """The kind and the body, if there is one; `InputError` if there are several."""
         found: list[tuple[PayloadKind, bytes]] = []
         if self.inputs is not None:
-            try:
-                text = json.dumps(self.inputs, allow_nan=False)
-            except ValueError:
-                raise InputError("inputs are finite numbers", section="inputs") from None
-            found.append((PayloadKind.INPUTS, text.encode()))
+            found.append((PayloadKind.INPUTS, self.inputs.encode(errors="replace")))
         if self.path is not None:
             found.append((PayloadKind.PATH, self.path.encode(errors="replace")))
         if self.wtns is not None:
@@ -109,41 +127,39 @@ class KeyBody(_Body):
     timeout: float | None = Field(None, ge=0)
 
 
-async def read_json(request: Request, model: type[M], limits: RequestLimits) -> M:
+@contextmanager
+def admitted(
+    request: Request, intake: Intake, client: Client, *roles: Role
+) -> Iterator[Reservation]:
+    """The account of a client that has one of the roles, for the body of its request."""
+    client.require(*roles)
+    peer = request.client.host if request.client is not None else "unix:"
+    with intake.budget.of(owner_of(client, peer)) as reservation:
+        yield reservation
+
+
+async def read_json(
+    request: Request, intake: Intake, reservation: Reservation, model: type[M]
+) -> M:
     """The body of a request as a model; `InputError` says where it is none."""
-    pieces = []
-    async for piece in limited(request, limits.message_bytes, limits.idle_seconds):
-        pieces.append(piece)
+    return await intake.parse(await intake.body(request, reservation), partial(_parsed, model))
+
+
+def _parsed(model: type[M], body: bytes) -> M:
+    if sum(map(body.count, (b",", b"[", b"{"))) > CIRCUIT_INPUT.most_values:
+        raise InputError(
+            f"the request has more than {CIRCUIT_INPUT.most_values} values; send several"
+        )
     try:
-        return model.model_validate_json(b"".join(pieces))
+        document = shallow_json.load(body, raw=("inputs",), most_values=MOST_VALUES)
+    except (ValueError, RecursionError) as error:
+        # Messages of the parser have places, and those of the module no value.
+        why = f" ({error})" if type(error) is ValueError else ""
+        raise InputError(f"the body is no JSON{why}") from None
+    try:
+        return model.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         what = "there is no such field" if first["type"] == "extra_forbidden" else first["msg"]
-        if first["type"] == "json_invalid":
-            what = "the body is no JSON"
-        raise InputError(what, section=place or None) from None
-
-
-async def limited(request: Request, most: int, idle: float) -> AsyncIterator[bytes]:
-    """The body of a request in pieces; `InputError` once it is longer, or stops coming."""
-    too_long = f"the body is longer than {most} bytes"
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > most:
-        raise InputError(too_long)
-    came, stream = 0, request.stream()
-    while True:
-        try:
-            async with asyncio.timeout(idle):
-                piece = await anext(stream, None)
-        except TimeoutError:
-            raise InputError(f"nothing came for {idle:g} s") from None
-        except ClientDisconnect:
-            raise InputError("the client went away before its request was whole") from None
-        if piece is None:
-            return
-        came += len(piece)
-        if came > most:
-            raise InputError(too_long)
-        if piece:
-            yield piece
+        raise InputError(what.removeprefix("Value error, "), section=place or None) from None

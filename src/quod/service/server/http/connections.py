@@ -1,22 +1,33 @@
-"""Connections of HTTP: so many at a time, and a request's head within a time.
+"""Connections of HTTP: counted when they are accepted, with a time for each step.
 
-Without either, whoever can connect takes all files that the process may have open, and nobody is
-served, over the Unix sockets neither.
+Without that, whoever can connect takes all files that the process may open, and nobody is served,
+over the Unix sockets neither. A connection that waits for its client gives way to a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
+import socket
+from asyncio import sslproto
+from contextlib import suppress
 from typing import Any, Final
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 REQUEST_SECONDS: Final = 20.0
-"""From the connection, or the first byte of a later request, to the end of its head."""
+"""From its acceptance, or the first byte of a later request, to the end of a request's head."""
 
+ANSWER_SECONDS: Final = 60.0
+"""How long a client may take nothing of an answer."""
+
+_READ_BYTES: Final = 64 << 10
+_TLS_BYTES: Final = 32 << 10
 _SHARE: Final = 4
+# A handshake that fails leaves 60 kB in a cycle of references, which the collector does not weigh.
+_FAILED: Final = 500
 
 
 def connections_at_most(wanted: int) -> int:
@@ -25,29 +36,157 @@ def connections_at_most(wanted: int) -> int:
     return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files // _SHARE))
 
 
-def limited_protocol(most: int, seconds: float = REQUEST_SECONDS) -> type[H11Protocol]:
-    """A protocol for uvicorn that has `most` connections, and ends the others."""
+def shrink_tls_buffers() -> None:
+    """Have asyncio take 32 KiB for each connection of TLS instead of 256: a record has 16."""
+    sslproto.SSLProtocol.max_size = _TLS_BYTES
+
+
+class Connections:
+    """The connections of a listener, from the moment that they are accepted until they are closed.
+
+    Of `most` at a time the one that has waited longest for its client is ended for a new one:
+    before its TLS handshake is over, its head is whole, or between two requests. Where all of them
+    have a request under way the new one is refused.
+    """
+
+    def __init__(self, most: int, seconds: float = REQUEST_SECONDS) -> None:
+        self._most, self._seconds = most, seconds
+        self._open: dict[int, _Accepted] = {}
+        self._waiting: dict[int, _Accepted] = {}
+        self._due: dict[int, asyncio.TimerHandle] = {}
+        self._failed = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def listener(self, bound: socket.socket) -> socket.socket:
+        """A socket that is bound, which accepts within the limit; the other one is spent."""
+        return _Listener(self, bound)
+
+    def admit(self, accepted: socket.socket) -> socket.socket | None:
+        """Count a connection; None, and it is closed, if there is no room."""
+        if len(self._open) >= self._most and not self._end_oldest():
+            accepted.close()
+            return None
+        connection = _Accepted(self, accepted)
+        number = connection.fileno()
+        self._open[number] = self._waiting[number] = connection
+        loop = asyncio.get_running_loop()
+        self._due[number] = loop.call_later(self._seconds, connection.end)
+        return connection
+
+    def waits(self, number: int) -> None:
+        """The connection with this descriptor waits for a request of its client."""
+        if number in self._open:
+            self._waiting[number] = self._open[number]
+
+    def works(self, number: int) -> None:
+        """The connection with this descriptor has a request under way."""
+        self._waiting.pop(number, None)
+
+    def established(self, number: int) -> None:
+        """A protocol keeps the time of this connection from here on."""
+        due = self._due.pop(number, None)
+        if due is not None:
+            due.cancel()
+
+    def forget(self, number: int) -> None:
+        """A connection is closed."""
+        self._open.pop(number, None)
+        self._waiting.pop(number, None)
+        if number in self._due:
+            self._failed += 1
+            if self._failed >= _FAILED:
+                self._failed = 0
+                gc.collect()
+        self.established(number)
+
+    def _end_oldest(self) -> bool:
+        for number, connection in self._waiting.items():
+            del self._waiting[number]
+            connection.end()
+            return True
+        return False
+
+
+class _Accepted(socket.socket):
+    """A connection that is counted until it is closed, whoever does so."""
+
+    def __init__(self, connections: Connections, accepted: socket.socket) -> None:
+        super().__init__(fileno=accepted.detach())
+        self._connections = connections
+        self.setblocking(False)
+
+    def end(self) -> None:
+        """Have its transport see the end of the connection, and close it."""
+        with suppress(OSError):
+            self.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._connections.forget(self.fileno())
+        super().close()
+
+
+class _Listener(socket.socket):
+    def __init__(self, connections: Connections, bound: socket.socket) -> None:
+        super().__init__(fileno=bound.detach())
+        self._connections = connections
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        accepted, address = super().accept()
+        connection = self._connections.admit(accepted)
+        if connection is None:
+            # By this asyncio goes on with the next one.
+            raise ConnectionAbortedError
+        return connection, address
+
+
+def limited_protocol(
+    connections: Connections, seconds: float = REQUEST_SECONDS, answer: float = ANSWER_SECONDS
+) -> type[H11Protocol]:
+    """A protocol for uvicorn that keeps the times of requests and answers."""
 
     class Limited(H11Protocol):
         _due: asyncio.TimerHandle | None = None
+        _untaken: asyncio.TimerHandle | None = None
+        _number = -1
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            if len(self.connections) > most:
-                transport.abort()
-            else:
-                self._look()
+            self._number = transport.get_extra_info("socket").fileno()
+            connections.established(self._number)
+            # What a client sends ahead of its turn stays in memory.
+            transport.max_size = _READ_BYTES
+            self._look()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._look()
 
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._look()
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._forget()
+            self._taken()
             super().connection_lost(exc)
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._untaken is None:
+                self._untaken = self.loop.call_later(answer, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._taken()
+            super().resume_writing()
+
         def _look(self) -> None:
-            """Has the time run while the head of a request is to come."""
+            """Have the time run while the head of a request is to come."""
+            # There is none before the first request.
+            cycle: RequestResponseCycle | None = self.cycle
+            is_waiting = cycle is None or cycle.response_complete
+            (connections.waits if is_waiting else connections.works)(self._number)
             if self.conn.their_state is not h11.IDLE:
                 self._forget()
             elif self._due is None:
@@ -62,5 +201,10 @@ def limited_protocol(most: int, seconds: float = REQUEST_SECONDS) -> type[H11Pro
             if self._due is not None:
                 self._due.cancel()
                 self._due = None
+
+        def _taken(self) -> None:
+            if self._untaken is not None:
+                self._untaken.cancel()
+                self._untaken = None
 
     return Limited

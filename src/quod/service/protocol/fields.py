@@ -1,0 +1,68 @@
+"""Counting the fields of a message before it is parsed.
+
+A field of two bytes becomes an object of hundreds, so that a message of a few megabytes would
+become gigabytes. Only the bytes are looked at here.
+"""
+
+from __future__ import annotations
+
+from google.protobuf.descriptor import Descriptor
+
+from quod.errors import InputError
+
+_VARINT, _EIGHT, _TEXT, _FOUR = 0, 1, 2, 5
+_MOST_VARINT = 10
+_SIZES = {_EIGHT: 8, _FOUR: 4}
+_LAST_BYTES = bytes(range(128))
+
+
+def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
+    """Refuse a message with more than `most` fields, those of the messages within it counted too.
+
+    Elements of packed fields count one each. Raises `InputError` for more, and for bytes that are
+    no message of this type.
+    """
+    count = 0
+    ranges: list[tuple[int, int, Descriptor]] = [(0, len(data), descriptor)]
+    while ranges:
+        at, end, own = ranges.pop()
+        nested = {field.number: field.message_type for field in own.fields}
+        packed = {field.number for field in own.fields if field.is_packed}
+        while at < end:
+            key, at = _varint(data, at, end)
+            wire, number = key & 7, key >> 3
+            length = 0
+            if wire == _VARINT:
+                _, at = _varint(data, at, end)
+            elif wire == _TEXT:
+                length, at = _varint(data, at, end)
+            else:
+                length = _SIZES.get(wire, end)
+            if length > end - at:
+                raise _no_message()
+            count += 1
+            if wire == _TEXT and length:
+                if (inner := nested.get(number)) is not None:
+                    ranges.append((at, at + length, inner))
+                elif number in packed:
+                    count += length - len(data[at : at + length].translate(None, _LAST_BYTES))
+            at += length
+            if count > most:
+                raise InputError(f"the request has more than {most} fields; send several")
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    if at < end and data[at] < 128:
+        return data[at], at + 1
+    value = shift = 0
+    for place in range(at, min(end, at + _MOST_VARINT)):
+        byte = data[place]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place + 1
+        shift += 7
+    raise _no_message()
+
+
+def _no_message() -> InputError:
+    return InputError("the request is no message of this call")

@@ -1,0 +1,220 @@
+"""The budget of memory that requests take, over gRPC and HTTP together.
+
+A message is bounded by `RequestLimits.message_bytes`, and so is what one becomes. The budget bounds
+how many there are at a time: every handler reserves bytes here before it reads the first of a body,
+and nothing else reads one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter, deque
+from typing import Final, Self
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.service.errors import QueueFullError
+from quod.service.server.clients import ANONYMOUS, Client
+from quod.service.server.config import BUDGET_SHARE, RequestLimits
+
+CALL_BYTES: Final = 16 << 10
+"""What an open call takes by itself: its task, and what its connection buffers of it unread."""
+
+_STRANGER_SHARE: Final = 4
+_PEER_SHARE: Final = 8
+_WAIT_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 1.0
+
+
+@frozen
+class Owner:
+    """The account that pays for a request: a client, or the address of a caller without a name."""
+
+    name: str
+    is_stranger: bool = False
+
+
+def owner_of(client: Client, peer: str) -> Owner:
+    """The account of a client; of one without a token each address has an account of its own."""
+    if client.name == ANONYMOUS:
+        return Owner(f"{ANONYMOUS} {peer_address(peer)}")
+    return Owner(client.name)
+
+
+def stranger(peer: str) -> Owner:
+    """The account of a caller that has not authenticated, by its address without the port."""
+    return Owner(f"peer {peer_address(peer)}", is_stranger=True)
+
+
+def peer_address(peer: str) -> str:
+    """The address of a peer without its port; of IPv6 its network of 64 bits.
+
+    peer: as gRPC writes it (``ipv4:192.0.2.1:4711``, ``ipv6:%5B::1%5D:4711``, ``unix:``) or as a
+    host alone.
+    """
+    kind, _, rest = peer.partition(":")
+    if kind == "unix":
+        return kind
+    if kind in ("ipv4", "ipv6"):
+        peer = rest.rpartition(":")[0]
+    host = peer.replace("%5B", "").replace("%5D", "").strip("[]").partition("%")[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+class RequestBudget:
+    """Bytes that requests hold: of the process, and a share of them of each owner.
+
+    A client holds half of them at most, one address of strangers an eighth, and all strangers
+    together a quarter: they cannot keep clients out. For the thread of one loop.
+    """
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self.limits = limits
+        self._total = limits.budget_bytes
+        self._used: Counter[str] = Counter()
+        self._strangers = self._all = 0
+        self._waiting: deque[tuple[Owner, int, asyncio.Future[None]]] = deque()
+
+    @property
+    def used(self) -> int:
+        """Bytes that are reserved now."""
+        return self._all
+
+    def of(self, owner: Owner) -> Reservation:
+        """A reservation of an owner, which holds nothing yet."""
+        return Reservation(self, owner)
+
+    def fits(self, owner: Owner, nbytes: int) -> bool:
+        """Whether an owner may have so many bytes more now."""
+        if owner.is_stranger and self._strangers + nbytes > self._total // _STRANGER_SHARE:
+            return False
+        return (
+            self._used[owner.name] + nbytes <= self.share(owner)
+            and self._all + nbytes <= self._total
+        )
+
+    def share(self, owner: Owner) -> int:
+        """The bytes that an owner may have at a time."""
+        return self._total // (_PEER_SHARE if owner.is_stranger else BUDGET_SHARE)
+
+    def take(self, owner: Owner, nbytes: int) -> None:
+        """Reserve bytes for an owner at once, or raise `QueueFullError`."""
+        if not self.fits(owner, nbytes):
+            raise self._full(owner)
+        self._add(owner, nbytes)
+
+    async def wait(self, owner: Owner, nbytes: int) -> None:
+        """Reserve bytes for an owner, in the order in which they were asked for.
+
+        `QueueFullError` once that takes longer than five seconds; `InputError` for more than a
+        share.
+        """
+        if nbytes > self.share(owner):
+            raise InputError(
+                f"the request takes {nbytes} bytes of memory, and a client has "
+                f"{self.share(owner)} of requests.budget_bytes"
+            )
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (owner, nbytes, turn)
+        self._waiting.append(entry)
+        self._admit()
+        if turn.done():
+            return
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.give_back(owner, nbytes)
+            else:
+                self._waiting.remove(entry)
+            if isinstance(error, TimeoutError):
+                raise self._full(owner) from None
+            raise
+
+    def give_back(self, owner: Owner, nbytes: int) -> None:
+        """Return some of the bytes of an owner."""
+        self._add(owner, -nbytes)
+        if not self._used[owner.name]:
+            del self._used[owner.name]
+        if self._waiting:
+            self._admit()
+
+    def _add(self, owner: Owner, nbytes: int) -> None:
+        self._used[owner.name] += nbytes
+        self._all += nbytes
+        if owner.is_stranger:
+            self._strangers += nbytes
+
+    def _admit(self) -> None:
+        """Give turns to those that wait, of each owner in order."""
+        blocked: set[Owner] = set()
+        for entry in tuple(self._waiting):
+            owner, nbytes, turn = entry
+            if owner in blocked or not self.fits(owner, nbytes):
+                blocked.add(owner)
+                continue
+            self._waiting.remove(entry)
+            if not turn.done():
+                self._add(owner, nbytes)
+                turn.set_result(None)
+
+    def _full(self, owner: Owner) -> QueueFullError:
+        return QueueFullError(
+            f"the requests of this client hold their share of memory ({self.share(owner)} bytes), "
+            "or those of all clients do; ask again when some have been answered",
+            retry_seconds=_RETRY_SECONDS,
+        )
+
+
+class Reservation:
+    """The bytes of one request; all of them are returned at the end of a `with` block."""
+
+    def __init__(self, budget: RequestBudget, owner: Owner) -> None:
+        self._budget, self._owner, self._held, self._open = budget, owner, 0, True
+
+    @property
+    def limits(self) -> RequestLimits:
+        return self._budget.limits
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    def take(self, nbytes: int) -> None:
+        """Reserve more bytes at once, or raise `QueueFullError`."""
+        self._budget.take(self._owner, nbytes)
+        self._held += nbytes
+
+    async def wait(self, nbytes: int) -> None:
+        """Reserve more bytes once there are so many; see `RequestBudget.wait`."""
+        await self._budget.wait(self._owner, nbytes)
+        self._held += nbytes
+        if not self._open:
+            self.close()
+
+    def return_to(self, nbytes: int) -> None:
+        """Return all bytes but so many."""
+        if nbytes < self._held:
+            self._budget.give_back(self._owner, self._held - nbytes)
+            self._held = nbytes
+
+    def close(self) -> None:
+        """Return all bytes; twice does nothing."""
+        self._open = False
+        self.return_to(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,126 @@
+"""The only place that reads bodies of requests: within the budget, a time, and a thread.
+
+Bytes are reserved before the first one is read, a body has a time by its length, and large ones are
+parsed by one thread, so that the loop goes on and no two of them are taken apart at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+
+from quod.errors import InputError
+from quod.service.server.budget import RequestBudget, Reservation
+from quod.service.server.config import RequestLimits
+
+T = TypeVar("T")
+
+MOST_VALUES: Final = 1 << 16
+"""Of one request: fields of a message or values of JSON, without those within inputs."""
+
+PIECE_BYTES: Final = 256 << 10
+"""What an upload over HTTP has in memory at a time, with the buffers of its connection."""
+
+# Parsing less takes less time than waking a thread.
+_INLINE_BYTES: Final = 16 << 10
+
+
+class Intake:
+    """Reads and parses bodies. For the thread of one loop."""
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self.limits = limits
+        self.budget = RequestBudget(limits)
+        self._parser = ThreadPoolExecutor(1, thread_name_prefix="quod-parse")
+
+    def close(self) -> None:
+        """End the thread."""
+        self._parser.shutdown()
+
+    async def message(
+        self, messages: AsyncIterator[bytes], reservation: Reservation,
+        seconds: float | None = None,
+    ) -> bytes | None:  # fmt: skip
+        """The next message of a call over gRPC, or None after the last one.
+
+        Its length is not known before it has come, so that as much is reserved as it may have, and
+        as much time, unless `seconds` says how long it may take.
+        """
+        before, most = reservation.held, self.limits.message_bytes
+        await reservation.wait(most)
+        seconds = self.limits.seconds_for(most) if seconds is None else seconds
+        try:
+            async with asyncio.timeout(seconds):
+                message = await anext(messages, None)
+        except TimeoutError:
+            raise InputError(f"the message did not come whole within {seconds:g} s") from None
+        reservation.return_to(before + len(message or b""))
+        return message
+
+    async def body(self, request: Request, reservation: Reservation) -> bytes:
+        """The whole body of a request over HTTP."""
+        most = self.limits.message_bytes
+        length = announced_length(request, most)
+        await reservation.wait(most if length is None else length)
+        stream = self._stream(request, most, most if length is None else length)
+        return b"".join([piece async for piece in stream])
+
+    async def pieces(self, request: Request, reservation: Reservation) -> AsyncIterator[bytes]:
+        """The body of an upload over HTTP, as it comes."""
+        most = self.limits.witness_bytes
+        length = announced_length(request, most)
+        await reservation.wait(PIECE_BYTES)
+        async for piece in self._stream(request, most, most if length is None else length):
+            yield piece
+
+    async def parse(self, data: bytes, read: Callable[[bytes], T]) -> T:
+        """What `read` makes of a body; a long one is parsed by the thread, one at a time."""
+        if len(data) <= _INLINE_BYTES:
+            return read(data)
+        return await asyncio.get_running_loop().run_in_executor(self._parser, read, data)
+
+    async def _stream(self, request: Request, most: int, length: int) -> AsyncIterator[bytes]:
+        came, stream, idle = 0, request.stream(), self.limits.idle_seconds
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.limits.seconds_for(length)
+        while True:
+            limit = min(loop.time() + idle, end)
+            try:
+                async with asyncio.timeout_at(limit):
+                    piece = await anext(stream, None)
+            except TimeoutError:
+                raise InputError(
+                    f"the body did not come whole within {self.limits.seconds_for(length):g} s"
+                    if limit == end
+                    else f"nothing came for {idle:g} s"
+                ) from None
+            except ClientDisconnect:
+                raise InputError("the client went away before its request was whole") from None
+            if piece is None:
+                return
+            came += len(piece)
+            if came > most:
+                raise _too_long(most)
+            if piece:
+                yield piece
+
+
+def announced_length(request: Request, most: int) -> int | None:
+    """The Content-Length of a request, None for a body in chunks.
+
+    `InputError` for more than `most`.
+    """
+    announced = request.headers.get("content-length", "")
+    if not (announced.isascii() and announced.isdigit()):
+        return None
+    if len(announced) > 18 or int(announced) > most:
+        raise _too_long(most)
+    return int(announced)
+
+
+def _too_long(most: int) -> InputError:
+    return InputError(f"the body is longer than {most} bytes")

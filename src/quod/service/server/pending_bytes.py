@@ -1,0 +1,47 @@
+"""Bytes of uploads under way: they count for quotas before the queue has their jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from quod.service.errors import QueueFullError
+from quod.service.queue import Limits
+
+_RETRY_SECONDS = 1.0
+
+
+class PendingBytes:
+    """The announced bytes of each client's uploads. For the thread of the server's loop alone."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pending: Counter[str] = Counter()
+
+    @contextmanager
+    def reserve(self, client: str, nbytes: int, usage: Mapping[str, int]) -> Iterator[None]:
+        """Count an upload for the length of a block.
+
+        usage: bytes of payloads by client, of jobs that the queue has.
+        Raises `QueueFullError` if a quota or a limit leaves no room for it.
+        """
+        limits = self._limits
+        of_client = usage.get(client, 0) + self._pending[client]
+        of_all = sum(usage.values()) + sum(self._pending.values())
+        for what, used, limit in (
+            ("the client's quota of bytes", of_client, limits.quota_of(client).payload_bytes),
+            ("the queue's limit of bytes", of_all, limits.payload_bytes),
+        ):
+            if used + nbytes > limit:
+                raise QueueFullError(
+                    f"{what} is {limit}, and {used} are in use, with uploads under way",
+                    retry_seconds=_RETRY_SECONDS,
+                )
+        self._pending[client] += nbytes
+        try:
+            yield
+        finally:
+            self._pending[client] -= nbytes
+            if not self._pending[client]:
+                del self._pending[client]

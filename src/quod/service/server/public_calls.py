@@ -1,0 +1,94 @@
+"""Calls over gRPC that need no token: health and reflection, within the budget of strangers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from quod.errors import InputError, QuodError
+from quod.service.protocol.calls import SERVICE
+from quod.service.refusals import refusal_of
+from quod.service.server.budget import CALL_BYTES, Reservation, stranger
+from quod.service.server.intake import Intake
+from quod.service.server.rpc import Context, at_end, refuse
+
+_OWN = f"/{SERVICE}/"
+
+
+class PublicCalls(grpc.aio.ServerInterceptor):
+    """Bounds the calls of all services but `quod.v1.Prover`, whose door does it for clients.
+
+    grpcio receives the request of a call with one request before its handler runs, so that each
+    becomes a call with a stream of requests here, of which one is read.
+    """
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """The handler of a call, bounded; None for a call that there is not."""
+        handler: Any = await continuation(details)
+        if handler is None or details.method.startswith(_OWN):
+            return handler
+        if handler.response_streaming:
+            work = handler.stream_stream or handler.unary_stream
+            streams = inspect.isasyncgenfunction(work)
+            bounded = self._streaming(handler, work) if streams else self._answering(handler, work)
+            return grpc.stream_stream_rpc_method_handler(
+                bounded, response_serializer=handler.response_serializer
+            )
+        work = handler.stream_unary or handler.unary_unary
+        return grpc.stream_unary_rpc_method_handler(
+            self._answering(handler, work), response_serializer=handler.response_serializer
+        )
+
+    def _answering(self, handler: Any, work: Callable[..., Any]) -> Callable[..., Any]:
+        async def run(messages: AsyncIterator[bytes], context: Context) -> Any:
+            try:
+                return await work(await self._argument(handler, messages, context), context)
+            except QuodError as error:
+                return await refuse(context, refusal_of(error))
+
+        return run
+
+    def _streaming(self, handler: Any, work: Callable[..., Any]) -> Callable[..., Any]:
+        async def run(messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
+            try:
+                async for answer in work(await self._argument(handler, messages, context), context):
+                    yield answer
+            except QuodError as error:
+                await refuse(context, refusal_of(error))
+
+        return run
+
+    async def _argument(
+        self, handler: Any, messages: AsyncIterator[bytes], context: Context
+    ) -> Any:
+        """The request of a call, or its requests."""
+        reservation = self._intake.budget.of(stranger(context.peer()))
+        at_end(context, reservation.close)
+        reservation.take(CALL_BYTES)
+        requests = self._requests(handler, messages, reservation)
+        if handler.request_streaming:
+            return requests
+        async for request in requests:
+            return request
+        raise InputError("the call has no request")
+
+    async def _requests(
+        self, handler: Any, messages: AsyncIterator[bytes], reservation: Reservation
+    ) -> AsyncIterator[Any]:
+        # Such requests are short.
+        seconds = self._intake.limits.seconds_for(0)
+        while (message := await self._intake.message(messages, reservation, seconds)) is not None:
+            if len(message) > CALL_BYTES:
+                raise InputError(f"a request has at most {CALL_BYTES} bytes")
+            yield handler.request_deserializer(message)
+            reservation.return_to(CALL_BYTES)
