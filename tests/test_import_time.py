@@ -20,7 +20,8 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 # only some runs need is imported where it is used.
 VERIFY = {
     "cli": "entry groth16 guard outputs parameters quick spellings streams terminal",
-    "curve": "affine array coordinates entries group groups lane_table membership named operations "
+    "curve": "affine array coordinates entries group groups infinity lane_table membership named "
+    "operations "
     "pairing pairing_exponent pairing_lanes pairing_loop parameters point point_kernels "
     "shared_inversion",
     "curve.named": "bn254",
@@ -33,7 +34,8 @@ VERIFY = {
     "field": "arithmetic array cost element extension kernels moduli prime spec strategies "
     "strategy tower tower_lanes",
     "field.strategies": "carry_chains reduction",
-    "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey",
+    "formats": "curves iden3 output snarkjs_json source strict_json target_path zkey zkey_header "
+    "zkey_infinity",
     "groth16": "points proof soundness tags verifier",
     "kernel": "builder builder_memory builder_tiles builder_values collector compiled control "
     "definition errors ir machine matrix_ops op_definition op_table ops registry semantics "

@@ -351,7 +351,7 @@ def test_more_images_than_a_proof_takes(known: Prover, monkeypatch: pytest.Monke
     most = 1 << 24
     with pytest.raises(InputError, match=r"^16777216 images at a time are too many for this"):
         error_terms(known.key, most)
-    monkeypatch.setattr("quod.inference.statement.MOST_VARIABLES", 4)
+    monkeypatch.setattr("quod.inference.places.MOST_VARIABLES", 4)
     monkeypatch.setattr(prover, "run", None)
     with pytest.raises(InputError, match=r"^2 images at a time are too many .* take fewer$"):
         known.prove(image_rows(2, known.key.widths[0], 1))

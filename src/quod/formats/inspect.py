@@ -11,7 +11,7 @@ import numpy as np
 
 from quod.curve.named import CURVES
 from quod.errors import InputError
-from quod.formats import bellman, gguf, ptau, r1cs, wtns, zkey
+from quod.formats import bellman, gguf, ptau, r1cs, wtns, zkey, zkey_header
 from quod.formats.curves import field_rows
 from quod.formats.gguf_metadata import shown_metadata
 from quod.formats.iden3 import Iden3File
@@ -25,7 +25,7 @@ from quod.formats.source import Path, check_length, is_pipe, map_file
 from quod.formats.strict_json import ANY, parse_json, read_json
 from quod.validation import file_path
 
-_OTHER_PROTOCOLS = [name for name in zkey.PROTOCOLS.values() if name != PROTOCOL]
+_OTHER_PROTOCOLS = [name for name in zkey_header.PROTOCOLS.values() if name != PROTOCOL]
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
 
 # Values of a witness that are looked at together.
@@ -66,7 +66,7 @@ def describe_bytes(data: memoryview, name: str) -> dict[str, object]:
 
 
 def _zkey(file: Iden3File) -> dict[str, object]:
-    header, section = zkey.read_zkey_header(file)
+    header, section = zkey_header.read_zkey_header(file)
     common: dict[str, object] = {
         "kind": f"{header.protocol} proving key (zkey)",
         "protocol": header.protocol,

@@ -32,22 +32,26 @@ from quod.curve.named import CURVES
 from quod.curve.parameters import PairingCurve
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.formats.curves import curve_named, first_at_or_above, supported_curves
+from quod.formats.curves import curve_named, first_at_or_above
 from quod.formats.iden3 import (
     Iden3File,
     SectionReader,
     Words,
 )
 from quod.formats.source import FileIdentity, Path
+from quod.formats.zkey_header import (
+    HEADER_POINTS,
+    ZkeyHeader,
+    check_lengths,
+    lists_of_points,
+    read_groth16_header,
+)
 from quod.formats.zkey_infinity import MAY_BE_INFINITE, SINGLE_POINTS, wrong_infinity
-from quod.formats.zkey_lengths import HEADER_POINTS, check_lengths, lists_of_points
 from quod.frozen import frozen
 from quod.validation import flag, instance, plain_array, whole_number
 
 KIND = "zkey"
 VERSION = 1
-PROTOCOLS = {1: "groth16", 2: "plonk", 10: "fflonk"}
-GROTH16 = 1
 
 POINTS = (
     "alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2",
@@ -69,21 +73,6 @@ def coefficient_dtype(words: int) -> np.dtype[Any]:
     return np.dtype(
         [("matrix", "<u4"), ("constraint", "<u4"), ("signal", "<u4"), ("value", "<u4", (words,))]
     )
-
-
-@frozen
-class ZkeyHeader:
-    """What sections 1 and 2 of a zkey of any protocol begin with.
-
-    `variables` counts the constant 1, the public and the private ones; `public` the public ones
-    without the constant.
-    """
-
-    protocol: str
-    curve: PairingCurve
-    variables: int
-    public: int
-    domain_size: int
 
 
 @frozen
@@ -213,7 +202,7 @@ class Zkey:
     @classmethod
     def of(cls, file: Iden3File) -> Zkey:
         """As `open`, for an open container."""
-        header, section = _read_groth16_header(file)
+        header, section = read_groth16_header(file)
         places: dict[str, _Place] = {}
         arrays: dict[str, Words] = {}
         words = header.curve.fq.words
@@ -251,6 +240,11 @@ class Zkey:
             monomial=False,
             **arrays,
         )
+
+    @property
+    def quotient_points(self) -> Words:
+        """The points of h that a quotient has a term for: a monomial key pads h with infinity."""
+        return self.h[:-1] if self.monomial else self.h
 
     @property
     def owned(self) -> bool:
@@ -300,7 +294,8 @@ class Zkey:
                     offset=place.offset + bad * self.fq.bytes,
                 )
         wrong = wrong_infinity(
-            {name: getattr(self, name) for name in POINTS}, self.coefficients,
+            {name: getattr(self, name) for name in POINTS} | {"h": self.quotient_points},
+            self.coefficients,
             variables=self.variables, public=self.public, fr=self.fr,
         )  # fmt: skip
         if wrong is not None:
@@ -308,93 +303,11 @@ class Zkey:
             self.refuse(*wrong, f"is the point at infinity{uses}")
 
 
-def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
-    """The header of a zkey of any known protocol, and the reader of section 2 behind it.
-
-    Raises `InputError` for an unknown protocol or curve.
-    """
-    section = file.section(1, "protocol")
-    start = section.offset
-    number = section.u32("the protocol")
-    if number not in PROTOCOLS:
-        section.fail(
-            f"protocol {number} is not known; Quod proves Groth16 keys (protocol {GROTH16})", start
-        )
-    section.finish()
-    section = file.section(2, "header")
-    start = section.offset
-    q = section.modulus("q")
-    r = section.modulus("r")
-    curve = next((c for c in CURVES.values() if c.fq.value == q and c.fr.value == r), None)
-    if curve is None:
-        mixed = any(q == c.fq.value or r == c.fr.value for c in CURVES.values())
-        section.fail(
-            "q and r belong to different curves; the file is damaged, make it again"
-            if mixed
-            else f"q = 0x{q:x} is no curve that Quod knows ({supported_curves()}); "
-            "make the key for one of them",
-            start,
-        )
-    if section.offset - start != 8 + curve.fq.bytes + curve.fr.bytes:
-        section.fail(
-            f"q and r of {curve.name} take {curve.fq.bytes} and {curve.fr.bytes} bytes and the "
-            f"header gives them {section.offset - start - 8} in all; make the file again",
-            start,
-        )
-    variables = section.u32("the count of variables")
-    public = section.u32("the count of public variables")
-    domain_size = section.u32("the domain size")
-    return ZkeyHeader(PROTOCOLS[number], curve, variables, public, domain_size), section
-
-
-def _read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
-    """As `read_zkey_header`, of a key of Groth16 whose sizes fit together; InputError otherwise."""
-    header, section = read_zkey_header(file)
-    if header.protocol != "groth16":
-        raise InputError(
-            f"is a {header.protocol.upper()} proving key and Quod proves Groth16; "
-            "make a key with `quod groth16 setup`",
-            path=file.path,
-            section="1 (protocol)",
-            offset=file.sections[1].offset,
-        )
-    _check_sizes(header, section)
-    return header, section
-
-
 def _check_lengths(file: Iden3File) -> None:
-    header, section = _read_groth16_header(file)
+    header, section = read_groth16_header(file)
     counts = (header.variables, header.public, header.domain_size)
     entry = coefficient_dtype(header.curve.fr.words).itemsize
     check_lengths(file, section, counts, 2 * header.curve.fq.bytes, entry)
-
-
-def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:
-    at_domain = section.offset - 4
-    if header.variables < header.public + 1:
-        section.fail(
-            f"{header.variables} variables cannot hold {header.public} public ones and the "
-            "constant 1; the file is damaged, make it again",
-            at_domain - 8,
-        )
-    size = header.domain_size
-    if size < 1 or size & (size - 1):
-        section.fail(
-            f"the domain size {size} is not a power of two; the file is damaged, make it again",
-            at_domain,
-        )
-    if size > 1 << header.curve.fr.two_adicity:
-        section.fail(
-            f"the domain size {size} is more than {header.curve.name} has roots of unity for "
-            f"(2**{header.curve.fr.two_adicity}); the file is damaged, make it again",
-            at_domain,
-        )
-    if size < header.public + 1:
-        section.fail(
-            f"the domain size {size} is too small for {header.public} public variables; "
-            "the file is damaged, make it again",
-            at_domain,
-        )
 
 
 def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficients, int]:

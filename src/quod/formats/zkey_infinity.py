@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from quod.curve.infinity import infinite_points
 from quod.field.moduli import Modulus
-from quod.formats.zkey_lengths import HEADER_POINTS
+from quod.formats.zkey_header import HEADER_POINTS
 
 Words = NDArray[np.uint32]
 

@@ -7,7 +7,8 @@ import hashlib
 from quod.formats.curves import curve_named
 from quod.formats.iden3 import Buffer, Words, as_bytes, little_u32, write_iden3
 from quod.formats.source import Path
-from quod.formats.zkey import GROTH16, KIND, VERSION, Coefficients, check_arrays
+from quod.formats.zkey import KIND, VERSION, Coefficients, check_arrays
+from quod.formats.zkey_header import GROTH16
 
 
 def write_zkey(

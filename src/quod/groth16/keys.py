@@ -243,7 +243,7 @@ class ProvingKey:
             ("delta_g2", 2), ("ic", 1), ("a", 1), ("b_g1", 1), ("b_g2", 2), ("c", 1), ("h", 1),
         ):  # fmt: skip
             group = self._group(degree)
-            points: Words = getattr(self.zkey, name)
+            points: Words = self.zkey.quotient_points if name == "h" else getattr(self.zkey, name)
             with timeline.stage(f"check {name}", bytes=points.nbytes):
                 rows = points.reshape(-1, *group.shape)
                 infinity = name in MAY_BE_INFINITE

@@ -325,9 +325,9 @@ def _random(fr: Modulus) -> int:
 def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
     """The witness's values, where the key takes them from, and the first of them with the public
     ones, once it is clear that they can be meant for this key."""
-    _check_fits(key, witness)
     fr, count = key.zkey.fr, key.public + 1
     if _is_beside(witness, key):
+        _check_fits(key, witness)
         return witness.memory, witness.first(count)
     # The kernels take the values for what a witness file has.
     values: Any = witness.values
@@ -337,6 +337,7 @@ def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
         raise InputError(
             f"the values of a witness are uint32 words of shape (n, {fr.words})", path=witness.path
         )
+    _check_fits(key, witness)
     return values, values[:count]
 
 

@@ -136,6 +136,7 @@ class ConstraintSystem:
 
         Nothing ties them to a number: whoever needs it takes `pack`.
         """
+        count = whole_number("the number of bits", count, 1, MOST_WIRES)
         wires = []
         for _ in range(self._input_length(name, count)):
             wires.append(self._new_wire(name))

@@ -86,8 +86,9 @@ class Transcript:
 
     def _from(self, state: bytes, *, drawn: bool) -> Self:
         recursive = self.hash.is_algebraic
-        bound = self.is_bound
-        return type(self)(state, drawn=drawn, bound=bound, hash=self.hash, recursive=recursive)
+        transcript = type(self)(state, drawn=drawn, hash=self.hash, recursive=recursive)
+        transcript.is_bound = self.is_bound
+        return transcript
 
     def begin(self, protocol: str) -> None:
         """Absorbs what comes first: the name of a protocol with its version, and of the hash."""

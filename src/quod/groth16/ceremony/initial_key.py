@@ -29,7 +29,8 @@ from quod.formats.iden3 import Buffer, little_u32
 from quod.formats.iden3_stream import PlannedSection, places, write_planned
 from quod.formats.ptau import PowersOfTau
 from quod.formats.resumable import Inputs, Parts, write_resumably
-from quod.formats.zkey import GROTH16, KIND, VERSION
+from quod.formats.zkey import KIND, VERSION
+from quod.formats.zkey_header import GROTH16
 from quod.groth16.ceremony.circuit_hash import CircuitHash
 from quod.groth16.ceremony.kept_points import KeptInFile, KeptPoints, NothingKept, digest_of
 from quod.groth16.ceremony.powers import LagrangePowers
