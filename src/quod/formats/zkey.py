@@ -205,8 +205,8 @@ class Zkey:
         Raises `InputError` for a damaged container, a protocol other than Groth16, a curve that
         is not known, sections whose length does not fit the header, a domain that is not a power
         of two, too large for the field or too small for the constraints, and coefficients out of
-        range. Points are checked by `check_points`, and on the curve and in the subgroup by the
-        prover's device.
+        range. `check_points` checks the points; the prover's device checks that they are on the
+        curve and in the subgroup.
         """
         return cls.of(Iden3File.open(path, KIND, VERSION, owned=owned, check=_check_lengths))
 
@@ -281,10 +281,10 @@ class Zkey:
         )
 
     def check_points(self) -> None:
-        """Check that every coordinate is below q, and no point infinity where none can be.
+        """Check that every coordinate is below q, and that no point is at infinity that cannot be.
 
-        Raises `InputError` for the first that is not, with its section and offset. Reads all points
-        once, and the coefficients. Whether points are on the curve is another question.
+        Raises `InputError` for the first bad point, with its section and offset. Reads all points
+        once, and the coefficients. It does not check that points are on the curve.
         """
         for name, place in self._places.items():
             points = getattr(self, name)
@@ -348,7 +348,7 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
 
 
 def _read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
-    """As `read_zkey_header`, of a key of Groth16 whose sizes fit together; InputError otherwise."""
+    """See `read_zkey_header`; InputError unless it is a Groth16 key with consistent sizes."""
     header, section = read_zkey_header(file)
     if header.protocol != "groth16":
         raise InputError(
