@@ -40,7 +40,7 @@ from quod.formats.iden3 import (
 )
 from quod.formats.source import FileIdentity, Path
 from quod.formats.zkey_infinity import MAY_BE_INFINITE, SINGLE_POINTS, wrong_infinity
-from quod.formats.zkey_lengths import HEADER_POINTS, check_lengths, lists_of_points
+from quod.formats.zkey_lengths import HEADER_POINTS, check_lengths, check_sizes, lists_of_points
 from quod.frozen import frozen
 from quod.validation import flag, instance, plain_array, whole_number
 
@@ -358,7 +358,7 @@ def _read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
             section="1 (protocol)",
             offset=file.sections[1].offset,
         )
-    _check_sizes(header, section)
+    check_sizes(section, header.curve, header.variables, header.public, header.domain_size)
     return header, section
 
 
@@ -367,34 +367,6 @@ def _check_lengths(file: Iden3File) -> None:
     counts = (header.variables, header.public, header.domain_size)
     entry = coefficient_dtype(header.curve.fr.words).itemsize
     check_lengths(file, section, counts, 2 * header.curve.fq.bytes, entry)
-
-
-def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:
-    at_domain = section.offset - 4
-    if header.variables < header.public + 1:
-        section.fail(
-            f"{header.variables} variables cannot hold {header.public} public ones and the "
-            "constant 1; the file is damaged, make it again",
-            at_domain - 8,
-        )
-    size = header.domain_size
-    if size < 1 or size & (size - 1):
-        section.fail(
-            f"the domain size {size} is not a power of two; the file is damaged, make it again",
-            at_domain,
-        )
-    if size > 1 << header.curve.fr.two_adicity:
-        section.fail(
-            f"the domain size {size} is more than {header.curve.name} has roots of unity for "
-            f"(2**{header.curve.fr.two_adicity}); the file is damaged, make it again",
-            at_domain,
-        )
-    if size < header.public + 1:
-        section.fail(
-            f"the domain size {size} is too small for {header.public} public variables; "
-            "the file is damaged, make it again",
-            at_domain,
-        )
 
 
 def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficients, int]:

@@ -1,7 +1,8 @@
-"""Check the lengths of a Groth16 zkey's sections against its header, without reading them."""
+"""Check the counts in a Groth16 zkey's header, and the lengths of its sections against them."""
 
 from __future__ import annotations
 
+from quod.curve.parameters import PairingCurve
 from quod.formats.iden3 import Iden3File, SectionReader
 
 HEADER_POINTS = (
@@ -44,3 +45,37 @@ def check_lengths(
     count = section.u32("the count of coefficients")
     section.skip(count * entry, f"the list of {count} coefficients")
     section.finish()
+
+
+def check_sizes(
+    section: SectionReader, curve: PairingCurve, variables: int, public: int, domain_size: int
+) -> None:
+    """InputError for counts of a header that do not fit together.
+
+    section: a reader that has read these counts.
+    """
+    at_domain = section.offset - 4
+    if variables < public + 1:
+        section.fail(
+            f"{variables} variables cannot hold {public} public ones and the "
+            "constant 1; the file is damaged, make it again",
+            at_domain - 8,
+        )
+    if domain_size < 1 or domain_size & (domain_size - 1):
+        section.fail(
+            f"the domain size {domain_size} is not a power of two; the file is damaged, make it "
+            "again",
+            at_domain,
+        )
+    if domain_size > 1 << curve.fr.two_adicity:
+        section.fail(
+            f"the domain size {domain_size} is more than {curve.name} has roots of unity for "
+            f"(2**{curve.fr.two_adicity}); the file is damaged, make it again",
+            at_domain,
+        )
+    if domain_size < public + 1:
+        section.fail(
+            f"the domain size {domain_size} is too small for {public} public variables; "
+            "the file is damaged, make it again",
+            at_domain,
+        )
