@@ -1,8 +1,8 @@
 """The least number of security bits, which every prover and verifier with error terms enforces.
 
 Bits are minus the logarithm, to the base 2, of the probability that one attempt at a false proof is
-accepted, with challenges drawn at random. A prover that makes its own challenges by a hash makes as
-many attempts as it pays for. Grinding is not counted: it is work of the prover, no error term.
+accepted, with challenges drawn at random. A prover that derives its own challenges from a hash can
+make as many attempts as it pays for. The work of these attempts (grinding) adds no bits.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from quod.errors import InputError
 from quod.validation import whole_number
 
 LEAST_BITS = 100
-"""Provers and verifiers refuse fewer bits, unless `allow_bits` lowers the bound by name."""
+"""Provers and verifiers refuse fewer bits, unless the caller lowers the bound with `allow_bits`."""
 
 MOST_BITS = 256
-"""The bits of what has no error terms: as many as a digest has."""
+"""The bits of a proof without error terms: as many as a digest has."""
 
 
 def bits_of(terms: Iterable[Fraction]) -> int:
@@ -33,7 +33,7 @@ def bits_of(terms: Iterable[Fraction]) -> int:
 def check_bits(
     what: str, terms: Mapping[str, Fraction], allow_bits: object, *, remedy: str = "say"
 ) -> None:
-    """InputError where error terms leave fewer bits than `allow_bits`.
+    """InputError if error terms leave fewer bits than `allow_bits`.
 
     `what` is the subject of the message, `remedy` the verb before the parameter that allows fewer.
     """

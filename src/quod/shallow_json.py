@@ -1,8 +1,8 @@
 """JSON whose nesting is counted before the parser, which recurses on the C stack, sees it.
 
-Python's own bound is the recursion limit, which other libraries raise beyond what a stack holds.
-Two equal keys of an object are refused: of them Python takes the last one, and other parsers the
-first. Values that others take apart can stay text, and values can be counted before they are made.
+Python's own bound is the recursion limit, which other libraries raise beyond the size of the stack.
+Two equal keys in an object are refused, because Python takes the last one and other parsers the
+first. Values for another parser can stay text, and values can be counted before they are created.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALAR = re.compile(r"[^,\]}\[{\"]*")
 
 
 class Text(str):
-    """A value of JSON as its text, which has not been parsed: brackets and strings in it match."""
+    """The unparsed text of a JSON value, with matching brackets and quotes."""
 
     __slots__ = ()
 
@@ -29,15 +29,15 @@ def load(data: bytes | str, *, raw: Collection[str] = (), most_values: int | Non
     """Parse a document.
 
     raw: keys whose values stay text (`Text`; None for null), wherever they occur.
-    most_values: how many values the document may have, those within such text not counted.
-    Raises ValueError if it is no JSON, nested deeper than 32 times, has two equal keys in one
-    object, a number that is none (NaN), or more values.
+    most_values: the limit on values in the document, except those within such text.
+    Raises ValueError for malformed JSON, more than 32 levels, two equal keys in one object, NaN and
+    infinities, and more values.
     """
     text = data if isinstance(data, str) else data.decode()
     spans = _scan(text, raw)
     plain = text
     if spans:
-        # Each is replaced by its number.
+        # A number stands for each of these values.
         ends = [0, *(end for _, end in spans)]
         begins = [*(begin for begin, _ in spans), len(text)]
         plain = "".join(
@@ -70,7 +70,7 @@ def load(data: bytes | str, *, raw: Collection[str] = (), most_values: int | Non
 
 
 def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
-    """Count how deep a text is nested, and find the values of the keys `raw` in it."""
+    """Check the nesting of a text, and find the spans of the values of the keys `raw`."""
     keys = {f'"{key}"' for key in raw}
     # As deep as it has brackets at most: of most documents nothing need be looked at.
     deep = text.count("[") + text.count("{") > MOST_DEPTH
@@ -97,7 +97,7 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
                     begin = -1
             continue
         if begin >= 0 and depth <= outer:
-            # The end of a string or of a bracket. What begins with neither is no JSON.
+            # The end of a string or of brackets. Other text is not JSON, and the parser refuses it.
             if start >= begin and text[begin] in '"[{':
                 spans.append((begin, end))
             begin = -1
@@ -105,4 +105,4 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")

@@ -347,7 +347,7 @@ def test_the_commands(
     assert shown[0] == "1 contribution a: " + said.splitlines()[0].removeprefix("Contribution 1: ")
     assert shown[1].startswith("2 beacon without a name: ")
     assert shown[2].startswith("Names are not authenticated")
-    assert shown[3].startswith("All hashes but the last one are what the file states")
+    assert shown[3].startswith("All hashes but the last one are only what the file states")
     assert shown[4] == "OK: 2**2 powers of bn254, 2 contributions."
     assert entry.run([*start, "verify", "2.ptau", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["contributions"]

@@ -356,7 +356,7 @@ def proved(folder: Path) -> list[str]:
 def test_verify_needs_the_public_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     proved(folder)
     assert entry.run(VERIFY) == 2
-    assert "the circuit has 1 public input: say --public FILE" in said(capsys)
+    assert "the circuit has 1 public input: pass --public FILE" in said(capsys)
 
 
 def test_proofs_that_are_not_valid(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

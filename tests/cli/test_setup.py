@@ -84,7 +84,7 @@ def test_a_ceremony(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines()[1:] == [
         hashes[0].replace("Contribution 1", "1 contribution first"),
         hashes[1].replace("Contribution 2", "2 beacon last"),
-        "Names are not authenticated: no hash covers them, anybody may have changed them.",
+        "Names are not authenticated: no hash covers them, so anyone may have changed them.",
         "OK: 2 contributions.",
     ]
     assert entry.run(["zkey", "verify", "c.r1cs", "p.ptau", "2.zkey", "--json"]) == 0

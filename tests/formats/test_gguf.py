@@ -173,7 +173,7 @@ DIMENSIONS = 24 + 8 + 1 + 4
     [
         (b"GGML" + bytes(60), ["is not a GGUF file", "offset 0"]),
         (b"GGUF", ["the version needs 4 bytes", "offset 4"]),
-        (gguf_file([], version=1), ["version 1 of GGUF, whose counts", "offset 4"]),
+        (gguf_file([], version=1), ["version 1 of GGUF, with counts", "offset 4"]),
         (gguf_file([], version=4), ["version 4", "reads versions 2 and 3", "offset 4"]),
         (gguf_file([], version=2 << 24), ["big-endian", "offset 4"]),
         (gguf_file([], version=3 << 24), ["big-endian", "offset 4"]),

@@ -169,7 +169,10 @@ def header(**changes: int) -> bytes:
     ("changes", "parts"),
     [
         ({1: header(prime=FR.value - 2)}, ["section 1 (header)", "compile the circuit with"]),
-        ({1: header(prime=CURVES["bn254"].fr.value + 2)}, ["is none that Quod knows", "grumpkin"]),
+        (
+            {1: header(prime=CURVES["bn254"].fr.value + 2)},
+            ["is not one that Quod knows", "grumpkin"],
+        ),
         ({1: header(wires=2)}, ["2 wires cannot hold the constant 1, 1 outputs and 1 public"]),
         ({1: header(inputs=2**32 - 1)}, ["5 wires cannot hold"]),
         ({1: header(wires=6)}, ["section 3 (labels)", "40 bytes are not the labels of 6 wires"]),

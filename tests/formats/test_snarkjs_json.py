@@ -156,7 +156,7 @@ def test_keys_and_proofs_of_the_first_snarkjs() -> None:
 @pytest.mark.parametrize(
     ("document", "part"),
     [
-        (old_form(KEY) | {"vk_alpha_1": KEY["vk_alpha_1"]}, '"vk_alfa_1" stands beside'),
+        (old_form(KEY) | {"vk_alpha_1": KEY["vk_alpha_1"]}, '"vk_alfa_1" occurs together with'),
         (old_form(KEY) | {"vk_alfa_1": ["1", "2"]}, "vk_alfa_1 must have 3 elements"),
         (old_form(KEY) | {"vk_alfabeta_12": [[]]}, "vk_alfabeta_12 must have 2 elements"),
         (old_form(KEY) | {"curve": "goldilocks"}, '"curve" must be one of'),

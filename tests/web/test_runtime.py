@@ -388,7 +388,7 @@ def test_keys_and_proofs_of_the_first_snarkjs(node: Node, proof: dict[str, Any])
     )  # fmt: skip
     assert found[0] == ["ok", True]
     assert found[1][0] == "InputError"
-    assert "vk_alfa_1 stands beside vk_alpha_1" in found[1][1]
+    assert "vk_alfa_1 occurs together with vk_alpha_1" in found[1][1]
 
 
 def test_a_test_key_of_quod_is_known(node: Node, tmp_path: Path) -> None:

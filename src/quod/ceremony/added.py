@@ -64,7 +64,7 @@ def write_contribution(
 ) -> Receipt:
     """Writes all new points and contributions to `target`, unless `check` or `produce` raises.
 
-    OutputError, before any work, for a target that exists, unless it is to be replaced.
+    OutputError, before any work, for an existing target, unless `replace` is set.
     """
     curve, power, host = file.curve_parameters, file.power, resolve_device("cpu")
     made: list[Receipt] = []

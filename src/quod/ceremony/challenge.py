@@ -23,9 +23,9 @@ Windows = Callable[[PointSection], Iterable[Words]]
 
 
 def first_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> bytes:
-    """The challenge of new powers, all of them generators: from a table, or computed."""
-    known = known_challenge(curve, power)
-    return computed_challenge(device, curve, power) if known is None else known
+    """The challenge of new powers, which are all generators, from the table or computed."""
+    challenge = known_challenge(curve, power)
+    return computed_challenge(device, curve, power) if challenge is None else challenge
 
 
 def known_challenge(curve: PairingCurve, power: int) -> bytes | None:
@@ -35,7 +35,7 @@ def known_challenge(curve: PairingCurve, power: int) -> bytes | None:
 
 
 def first_challenge_blocks(curve: PairingCurve, power: int) -> int:
-    """How many blocks are hashed for `first_challenge`: none where the table has it."""
+    """The number of blocks that `first_challenge` hashes: 0 if the table has the challenge."""
     if known_challenge(curve, power) is not None:
         return 0
     return sum(section.nbytes(curve, power) for section in SECTIONS) // BLOCK

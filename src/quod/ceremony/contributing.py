@@ -51,7 +51,7 @@ def contribute(
     Secrets come from the system; `text` is mixed in. They are overwritten before this returns or
     raises, and nothing of them is written. InputError for a file that is damaged, has points
     outside their groups, or was cut from a larger one; OutputError if the result cannot be written,
-    and for a target that exists, unless `replace` says that it may be lost.
+    and for an existing target, unless `replace` is set.
     """
     details = Details(name)
     with no_core_dumps(), ExitStack() as until_wiped:

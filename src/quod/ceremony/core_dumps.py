@@ -1,4 +1,4 @@
-"""No core dumps while a secret is in memory, or at all."""
+"""Disable core dumps while a secret is in memory, or for good."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def no_core_dumps() -> Iterator[None]:
 def forbid_core_dumps() -> None:
     """Keep the system from writing this process's memory to a file or a pipe, from now on.
 
-    Processes that it starts inherit the limit on core files, and must call this themselves: a
-    program that is executed is dumpable again.
+    Child processes inherit the limit on core files, but must call this themselves, because
+    executing a program makes the process dumpable again.
     """
     _limit(0, for_good=True)
     _dumpable(0)

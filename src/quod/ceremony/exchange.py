@@ -48,8 +48,7 @@ def export_challenge(
     """Writes the challenge of a file to `target`, and gives its hash.
 
     InputError for a damaged or truncated file; VerificationError if its points are not those that
-    its last contribution hashed; OutputError for a target that exists, unless `replace` says that
-    it may be lost.
+    its last contribution hashed; OutputError for an existing target, unless `replace` is set.
     """
     timeline, host = or_null(timeline), resolve_device("cpu")
     file = PowersOfTau.open(source)
@@ -94,8 +93,8 @@ def import_response(
 
     InputError, with section and offset, for a response of another length, and for points that are
     none or outside their groups; MismatchError for one of another challenge; VerificationError for
-    one that does not follow. Whether its points are powers, `verify` tells. OutputError for a
-    target that exists, unless `replace` says that it may be lost.
+    one that does not follow. `verify` checks that its points are powers. OutputError for an
+    existing target, unless `replace` is set.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file, details = PowersOfTau.open(source), Details(name)

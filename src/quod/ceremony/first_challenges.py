@@ -1,7 +1,7 @@
 """The first challenges of ceremonies by the curve and the power, computed by `computed_challenge`.
 
-Each is a hash of all powers of a new ceremony: 103 GB for 2**28 of BN254, the ceremony of which
-most files in use are cut.
+Each is a hash of all powers of a new ceremony: 103 GB for 2**28 of BN254, the size of the ceremony
+that most files in use are truncated from.
 """
 
 from __future__ import annotations

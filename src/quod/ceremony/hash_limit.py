@@ -13,7 +13,7 @@ from quod.errors import InputError
 from quod.validation import whole_number
 
 MOST_HASHES = 1 << 28
-"""Hashes that are computed unless more are allowed: some minutes of one core."""
+"""The default limit on hashes: some minutes of one core."""
 
 
 def check_hashes(
@@ -21,16 +21,16 @@ def check_hashes(
 ) -> None:
     """InputError if the beacons of a file and its first challenge take more hashes than allowed.
 
-    `first_challenge` is the blocks that the first challenge hashes.
+    first_challenge: the number of blocks that the first challenge hashes.
     """
     limit = whole_number("max_hashes", max_hashes)
-    beacons = sum(1 << own.beacon.exponent for own in details if own.beacon is not None)
+    beacons = sum(1 << each.beacon.exponent for each in details if each.beacon is not None)
     total = beacons + first_challenge
     if total > limit:
         exponent = (total - 1).bit_length()
         what = "beacons" if beacons >= first_challenge else "first challenge"
         raise InputError(
-            f"asks for more than {limit:,} hashes, for its {what}; if it is from a source that "
+            f"needs more than {limit:,} hashes, for its {what}; if it is from a source that "
             f"you trust, allow them with --max-hashes {exponent} (in Python "
             f"max_hashes=2**{exponent})",
             path=path,

@@ -41,8 +41,7 @@ def new_powers(
     tell, and `report` gets a line that says so. The challenge is computed again.
 
     InputError for an unknown curve and for more powers than its field has roots of unity,
-    OutputError if the file cannot be written, and for a target that exists, unless `replace` says
-    that it may be lost.
+    OutputError if the file cannot be written, and for an existing target, unless `replace` is set.
     """
     parameters = curve_named(curve)
     power, timeline = check_power(parameters, power), or_null(timeline)

@@ -36,7 +36,7 @@ def prepare(
 
     InputError for a file that is damaged, is prepared already, or has points that are infinity or
     not on the curve; DeviceError where the device has too little memory for the largest transform;
-    OutputError for a target that exists, unless `replace` says that it may be lost.
+    OutputError for an existing target, unless `replace` is set.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)

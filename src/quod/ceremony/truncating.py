@@ -43,7 +43,7 @@ def truncate(
 
     Contributions stay as they are, so that verifying goes on to work, contributing does not.
     InputError for a damaged file, and unless the power is from 1 to below that of the file;
-    OutputError for a target that exists, unless `replace` says that it may be lost.
+    OutputError for an existing target, unless `replace` is set.
     """
     timeline = or_null(timeline)
     file = PowersOfTau.open(source)

@@ -49,8 +49,8 @@ from quod.frozen import frozen
 class Verified:
     """Powers that follow from their contributions, each with the hash of its response.
 
-    The last hash is that of the points, if all 2**`ceremony_power` powers are there. Every other
-    one is what the file states.
+    The last hash is that of the points, if all 2**`ceremony_power` powers are there. The other
+    hashes are only what the file states.
     """
 
     curve: str
@@ -71,9 +71,9 @@ def verify(
 ) -> Verified:
     """Checks a file from its first contribution to its last point.
 
-    With `resume` it does not look again at points that an interrupted run has found good, of which
-    the user's cache tells, and `report` gets a line that says so. Names of contributors are bound
-    by no hash: anybody may have changed them.
+    With `resume` it skips points that an interrupted run has verified, which the user's cache
+    records, and `report` gets a line that says so. No hash covers the names of contributors: anyone
+    may have changed them.
 
     VerificationError, with the number of the contribution and what differs, for one that does not
     follow, for powers that are none of one tau, and for a file nobody contributed to; InputError
@@ -92,8 +92,8 @@ def verify(
     details = [contribution.details for contribution in contributions]
     check_hashes(file.path, details, max_hashes, blocks_hashed)
     if file.prepared:
-        for one in LAGRANGE:
-            one.points(file)
+        for basis in LAGRANGE:
+            basis.points(file)
     host = resolve_device("cpu")
     with timeline.stage("first challenge"):
         challenge = first_challenge(host, curve, file.ceremony_power)

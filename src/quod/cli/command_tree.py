@@ -16,14 +16,14 @@ ORDER = (
 
 
 class RootGroup(typer.core.TyperGroup):
-    """Lists commands by `ORDER`, and finds commands within groups for a word that is none."""
+    """Lists commands by `ORDER`, and suggests subcommands for an unknown word."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, in the order of the help."""
         return sorted(self.commands, key=ORDER.index)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """See `TyperGroup`; an unknown word fails with the commands that end with it."""
+        """See `TyperGroup`; the error for an unknown word suggests commands that end with it."""
         if args and args[0] not in self.commands:
             paths = self._paths(ctx)
             close = args[0] if args[0] in paths else nearest(args[0], paths)
@@ -33,7 +33,7 @@ class RootGroup(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _paths(self, ctx: Any) -> dict[str, list[str]]:
-        """Paths of commands and groups by their last word."""
+        """The paths of commands and groups, keyed by their last word."""
         paths: dict[str, list[str]] = {}
 
         def add(group: Any, before: str) -> None:

@@ -38,7 +38,7 @@ MaxHashes = Annotated[
     int,
     typer.Option(
         "--max-hashes", metavar="EXPONENT", min=0, max=80,
-        help="Compute 2**EXPONENT hashes at most for beacons and the first challenge.",
+        help="Compute at most 2**EXPONENT hashes for beacons and the first challenge.",
     ),
 ]  # fmt: skip
 
@@ -56,11 +56,11 @@ def in_words(digest: bytes) -> str:
 
 
 def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
-    """Show who contributed, a line each, with the hash, and that names are not authenticated."""
+    """Show each contributor and hash on a line, then that names are not authenticated."""
     for number, (one, digest) in enumerate(found, start=1):
         # A name is a stranger's: it must not begin a line that looks like one of ours.
         show(one_line(f"{number} {one.details.described}: {in_words(digest)}"))
-    show("Names are not authenticated: no hash covers them, anybody may have changed them.")
+    show("Names are not authenticated: no hash covers them, so anyone may have changed them.")
 
 
 def contributions_json(

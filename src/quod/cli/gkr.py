@@ -55,7 +55,7 @@ RECURSIVE = Option(
     "--recursive", help="Make challenges with Poseidon2, for verifiers that are circuits."
 )
 ALLOW_BITS = Option(
-    "--allow-bits", metavar="N", least=0, help="Take proofs that show N bits, fewer than 100."
+    "--allow-bits", metavar="N", least=0, help="Accept proofs with only N bits, fewer than 100."
 )
 ALGEBRAIC = (
     "its challenges are made with Poseidon2, which is cheap for circuits, so that the chain is a "
@@ -285,7 +285,7 @@ def verify(
         rows = read_public_inputs(public, found)
     elif found.public:
         inputs = counted(found.public, "public input")
-        raise WrongUsage(f"the circuit has {inputs}: say --public FILE")
+        raise WrongUsage(f"the circuit has {inputs}: pass --public FILE")
     else:
         rows = [[] for _ in range(instances or 1)]
     if instances is not None and instances != len(rows):

@@ -94,7 +94,7 @@ def submit(
 
         request = ProofRequest(
             key,
-            [_witness(one) for one in wtns] if wtns else None,
+            [_witness(file) for file in wtns] if wtns else None,
             path or None,
             [_inputs(one) for one in inputs] if inputs else None,
             idempotency_key,
@@ -127,7 +127,7 @@ def wait(
         show_json(_described(found))
     results = found.require_results()
     if wanted and len(results) != 1:
-        raise InputError(f"the job has {counted(len(results), 'proof')}; take them from --json")
+        raise InputError(f"the job has {counted(len(results), 'proof')}; print them with --json")
     from quod.formats.output import write_all_atomically
 
     write_all_atomically(

@@ -16,8 +16,8 @@ def check_outputs(
 ) -> None:
     """Refuse, before any work, outputs that cannot be written or would overwrite an input.
 
-    Outputs that are `exclusive` must not exist. Raises `OutputError`; for two outputs of one name,
-    or an input's, `WrongUsage`.
+    Files in `exclusive` must not exist. Raises `OutputError`, and `WrongUsage` for two outputs with
+    one name or an output with the name of an input.
     """
     from quod.formats.output import exists, followed, reported
 

@@ -41,7 +41,7 @@ class Option:
 
 DEVICE = Option("--device", metavar="NAME", help="Where to compute; see `quod devices`.")
 AS_JSON = Option("--json", help="Print JSON for programs.")
-FORCE = Option("--force", help="Replace a file that may be the only one of its kind.")
+FORCE = Option("--force", help="Replace an existing output, even if it may be the only copy.")
 INSECURE_TEST_KEY = Option(
     "--insecure-test-key", help="Take a key for which anyone can forge proofs. Only for tests."
 )

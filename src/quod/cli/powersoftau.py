@@ -198,8 +198,8 @@ def verify(
     if len(found.contributions) > is_whole:
         which = "but the last one " if is_whole else ""
         show(
-            f"All hashes {which}are what the file states, their points are gone: compare each with "
-            "what its contributor published."
+            f"All hashes {which}are only what the file states: their points are gone. Compare each "
+            "with the one that its contributor published."
         )
     count = counted(len(found.contributions), "contribution")
     show(f"OK: 2**{found.power} powers of {found.curve}, {count}.")

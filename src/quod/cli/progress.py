@@ -88,7 +88,7 @@ class _Compiling:
 
 
 def _compiling_text() -> str:
-    # A command that finds its kernels in the cache has no use for it.
+    # A command that finds its kernels in the cache does not need this module.
     from quod.device.compile_notice import compiling_text
 
     return compiling_text()

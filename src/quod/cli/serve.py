@@ -51,7 +51,7 @@ def serve(
     ] = False,
     insecure_plaintext: Annotated[
         bool,
-        typer.Option("--insecure-plaintext", help="Take tokens over TCP without TLS."),
+        typer.Option("--insecure-plaintext", help="Accept tokens over TCP without TLS."),
     ] = False,
     insecure_test_key: InsecureTestKey = False,
     check: Annotated[
@@ -63,7 +63,7 @@ def serve(
     as_json: AsJson = False,
 ) -> None:
     """Serve proofs over gRPC and HTTP until SIGTERM, which drains it."""
-    # gRPC's own library would write to standard error by itself, past the log.
+    # The gRPC library would write to standard error directly, not to the log.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     _need_libraries()
     if new_token:

@@ -83,14 +83,13 @@ class Scheme(Protocol):
     def committer(
         self, device: AnyDevice, field: FieldSpec, log2_size: int, *, allow_bits: int = LEAST_BITS
     ) -> Committer:
-        """Allocates the memory of a prover; InputError where `error_terms` leave fewer bits."""
+        """Allocates the memory of a prover; InputError if `error_terms` leave fewer bits."""
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> Commitment:  # fmt: skip
-        """Reads a commitment; InputError for what is none, and where `error_terms` leave fewer
-        bits."""
+        """Reads a commitment; InputError for malformed bytes and where fewer bits are shown."""
 
 
 def check_size(field: FieldSpec, log2_size: int) -> int:
@@ -99,20 +98,20 @@ def check_size(field: FieldSpec, log2_size: int) -> int:
     return whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
 
 
-def check_scheme(given: object) -> Scheme:
-    """The commitment scheme; InputError for what is none."""
+def check_scheme(scheme: object) -> Scheme:
+    """Return a commitment scheme; InputError for any other object."""
     methods = ("parameters", "error_terms", "committer", "read")
-    if isinstance(given, type) or not all(
-        callable(getattr(type(given), name, None)) for name in methods
+    if isinstance(scheme, type) or not all(
+        callable(getattr(type(scheme), name, None)) for name in methods
     ):
-        raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(given)}")
-    return cast(Scheme, given)
+        raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(scheme)}")
+    return cast(Scheme, scheme)
 
 
 def check_scheme_bits(
     scheme: Scheme, field: FieldSpec, log2_size: int, allow_bits: int
 ) -> None:  # fmt: skip
-    """InputError where an opening of a table of so many variables shows fewer bits."""
+    """InputError if an opening of a table of 2**log2_size entries has fewer bits."""
     terms = scheme.error_terms(field, log2_size)
     what = f"an opening by {scheme.parameters()} of 2^{log2_size} entries over {field.name}"
     check_bits(what, terms, allow_bits)

@@ -162,11 +162,11 @@ def is_in_subgroup(device: AnyDevice, group: Group, points: Words) -> NDArray[np
 def first_bad_point(
     device: AnyDevice, group: Group, points: Words, *, subgroup: bool, infinity: bool
 ) -> tuple[int, str] | None:
-    """The first point that is no valid one, and why; or None.
+    """The first invalid point, and the reason; or None.
 
-    Valid points are on the curve, with `subgroup` in the subgroup of prime order, and not infinity
-    unless `infinity` allows it. Zeros of an incomplete file are points at infinity: allow them
-    only where a correct file has some.
+    Valid points are on the curve, with `subgroup` also in the subgroup of prime order, and not at
+    infinity unless `infinity` allows it. The zeros of an incomplete file encode infinity: allow it
+    only where a correct file has it.
     """
     found = _check(device, group, points, subgroup=subgroup)
     bad = np.flatnonzero(found)

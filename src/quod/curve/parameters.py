@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def by_family(family: Family, *, bn: T, bls12: T) -> T:
-    """The value for a family; each member has an argument, so that none stands for another."""
+    """The value for a family. Each member has its own argument, so that no case is a default."""
     match family:
         case Family.BN:
             return bn
@@ -52,7 +52,7 @@ def by_family(family: Family, *, bn: T, bls12: T) -> T:
 
 
 def by_twist(twist: Twist, *, d: T, m: T) -> T:
-    """The value for a twist, as `by_family`."""
+    """The value for a twist; see `by_family`."""
     match twist:
         case Twist.D:
             return d

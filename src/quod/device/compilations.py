@@ -43,7 +43,7 @@ class Compilations:
                 self._notify()
 
     def _notify(self) -> None:
-        # A process that finds its kernels in the cache has no use for it.
+        # A process that finds its kernels in the cache does not need this module.
         from quod.device.compile_notice import CompileNotice
 
         if self._notice is None:
@@ -51,7 +51,7 @@ class Compilations:
         self._notice(self.done, self.asked)
 
     def notify(self, on: bool) -> None:
-        """Draw `CompileNotice` while nothing watches, or do not from now on."""
+        """Turn the `CompileNotice` on or off; it is drawn while nothing watches."""
         with self._lock:
             self._notifies = on
             if self._notice is not None and not on:
@@ -79,7 +79,7 @@ class Compilations:
 
 
 compilations = Compilations()
-"""The kernels that this process compiles: machine code for its processor, and for NVIDIA's GPUs."""
+"""The kernels that this process compiles to machine code for its processor and NVIDIA's GPUs."""
 
 
 def progress(on: bool) -> None:

@@ -16,7 +16,7 @@ COMPILING_IN_EACH_RUN = "compiling kernels, as in each run"
 
 
 def compiling_text() -> str:
-    """The name of the work, which says whether later runs have it, too."""
+    """The name of the work, which says whether later runs must repeat it."""
     from quod.device.cache import CompileCache
 
     return COMPILING if CompileCache().keeps() else COMPILING_IN_EACH_RUN
@@ -47,9 +47,9 @@ class CompileNotice:
 
 
 def _write(text: str) -> bool:
-    """Whether standard error is a terminal and took the text."""
+    """Write to standard error if it is a terminal; return whether that succeeded."""
     stream = sys.stderr
-    # A terminal that has gone, or a stream that the program has closed or replaced.
+    # The terminal may be gone, or the program may have closed or replaced the stream.
     with suppress(OSError, ValueError, AttributeError):
         if stream.isatty():
             stream.write(text)

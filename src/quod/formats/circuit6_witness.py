@@ -30,7 +30,7 @@ _HEADER_BYTES = 3 * 8 + MODULUS_BYTES
 
 @frozen
 class Circuit6WitnessHeader:
-    """The header of a file of witnesses: their count, and how many inputs each of them has."""
+    """The header of a witness file: the numbers of witnesses, and of inputs of each."""
 
     field: Circuit6Field
     witnesses: int
@@ -44,14 +44,14 @@ class Circuit6WitnessHeader:
 
     @classmethod
     def read(cls, data: Bytes, name: str) -> Circuit6WitnessHeader:
-        """The header, once the file is as long as it says; InputError otherwise."""
+        """Read the header; InputError if the length of the file does not fit it."""
         reader = SectionReader(name, "header", data, 0, len(data))
         count = reader.u64("the count of witnesses")
         private = reader.u64("the count of private inputs")
         public = reader.u64("the count of public inputs")
         field = read_field(reader)
         if not count or not private:
-            reader.fail("there is no input; make the witness again", 0 if not count else 8)
+            reader.fail("has no inputs; make the witness again", 0 if not count else 8)
         reader.label = "values"
         header = cls(field, count, private, public)
         needed = header.values * field.element_bytes

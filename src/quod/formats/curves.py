@@ -1,7 +1,7 @@
-"""The curve or field that a file is over, found by the primes and names that it states.
+"""The curve or field of a file, by the prime or the name in it.
 
-circom compiles for primes of curves without a pairing, too: witnesses and constraint systems over
-them are read and written, and no proof of Groth16 is made of them.
+circom also compiles for primes without a curve that has a pairing. Quod reads and writes witnesses
+and constraint systems over them, but Groth16 cannot prove them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OTHER_FIELDS: dict[str, Modulus] = {
     "vesta": PALLAS_FR,
     "secq256r1": _P256_FQ,
 }
-"""The primes of circom (`--prime`) that are of no curve with a pairing, by circom's names."""
+"""The primes of circom (`--prime`) without a curve that has a pairing, by circom's names."""
 
 
 def supported_curves() -> str:
@@ -57,7 +57,7 @@ def curve_of_json_name(name: str) -> PairingCurve | None:
 def pairing_curve(name: str, path: str) -> PairingCurve:
     """The curve of a constraint system at `path` that is to be proved.
 
-    InputError for a field of no curve with a pairing.
+    InputError if the field has no curve with a pairing.
     """
     if name in OTHER_FIELDS:
         raise InputError(
@@ -76,8 +76,8 @@ def field_named(name: object) -> Modulus:
     if isinstance(name, str) and name in OTHER_FIELDS:
         return OTHER_FIELDS[name]
     if not isinstance(name, str) or name not in CURVES:
-        known = ", ".join([*CURVES, *OTHER_FIELDS])
-        raise InputError(f"the curve must be one of {known}, not {shown(name)}")
+        names = ", ".join([*CURVES, *OTHER_FIELDS])
+        raise InputError(f"the curve must be one of {names}, not {shown(name)}")
     return CURVES[name].fr
 
 
@@ -89,30 +89,30 @@ def field_of_prime(prime: int) -> tuple[str, Modulus] | None:
 
 
 def field_rows(name: str) -> dict[str, object]:
-    """The rows about the field of a file in a table of what it is."""
+    """The rows about the field in the table that describes a file."""
     return {"curve": None, "prime": name} if name in OTHER_FIELDS else {"curve": name}
 
 
 def read_field(header: SectionReader) -> tuple[str, Modulus]:
-    """Read the prime that headers of wtns and r1cs files begin with; the field and its name."""
+    """Read the prime at the start of a wtns or r1cs header; return its name and its field."""
     start = header.offset
     prime = header.modulus("the prime")
-    known = field_of_prime(prime)
-    if known is None:
+    named_field = field_of_prime(prime)
+    if named_field is None:
         header.fail(
-            f"the prime 0x{prime:x} is none that Quod knows "
-            f"({', '.join([*CURVES, *OTHER_FIELDS])}); compile the circuit with --prime for one of "
+            f"the prime 0x{prime:x} is not one that Quod knows: it must be that of "
+            f"{', '.join([*CURVES, *OTHER_FIELDS])}; compile the circuit with --prime for one of "
             "them",
             start,
         )
-    name, field = known
+    name, field = named_field
     if header.offset - start != 4 + field.bytes:
         header.fail(
             f"the prime of {name} takes {field.bytes} bytes, "
             f"not {header.offset - start - 4}; make the file again",
             start,
         )
-    return known
+    return named_field
 
 
 def first_at_or_above(words: Words, modulus: Modulus) -> int | None:

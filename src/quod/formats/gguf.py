@@ -6,8 +6,8 @@ a number (u8 i8 u16 i16 u32 i32 f32, u64 i64 f64), 7 a byte 0 or 1, 8 text as a 
 u32 type, u64 count and the values. A tensor is its name, u32 n, n times a u64 dimension, the one
 that lies contiguous first, u32 type, and the u64 offset of its data from where the data of all
 begin: at the next multiple of `general.alignment` (32 if it is not there), of which each offset is
-one too. Versions 2 and 3 are the same but for big-endian files, which only version 3 allows and
-Quod does not read; version 1 has counts and lengths of 32 bits. Specification: ggml, docs/gguf.md.
+one too. Version 3 differs from version 2 only in that it allows big-endian files, which Quod does
+not read; version 1 has counts and lengths of 32 bits. Specification: ggml, docs/gguf.md.
 
 The file is mapped: opening it reads what precedes the data, and no tensor before it is asked for.
 """
@@ -46,8 +46,9 @@ from quod.validation import file_path, flag, shown, whole_number_or_none
 
 MAGIC = "GGUF"
 VERSION = 3
-"""That files are written in; these are read:"""
+"""The version of written files."""
 VERSIONS = (2, 3)
+"""The versions that Quod reads."""
 ALIGNMENT = "general.alignment"
 DEFAULT_ALIGNMENT = 32
 
@@ -66,8 +67,8 @@ class GgufTensor:
     """A tensor: its `shape` as NumPy says it, the dimension that lies contiguous last.
 
     `offset` is where in the file its data begin, `data` these bytes, of which none is read yet. A
-    tensor of a type that Quod does not know (`type.is_known`) has no data here, as its length is
-    not known either: `array` refuses it.
+    tensor of an unknown type (`type.is_known` is false) has no data here, because its length is
+    unknown: `array` raises InputError.
     """
 
     name: str
@@ -103,7 +104,7 @@ class Gguf:
 
     Values are described in `quod.formats.gguf_metadata`. `data_offset` is where the data begin.
     `identity` tells whether a mapped file has changed since, None where it was read. `version` is
-    that of the format.
+    the version of the format.
     """
 
     path: str
@@ -156,7 +157,7 @@ class Gguf:
 
 
 def _start(data: Bytes, name: str) -> tuple[SectionReader, int, int, int]:
-    """A reader of what follows the counts, the version, and the counts of tensors and of pairs."""
+    """A reader behind the counts, the version, and the counts of tensors and of pairs."""
     reader = SectionReader(name, "header", data, 0, len(data))
     version = _version(reader)
     start = reader.offset
@@ -191,7 +192,7 @@ def _version(reader: SectionReader) -> int:
     if version.to_bytes(4, "big")[0] and not version & 0xFFFFFF:
         reader.fail("is big-endian, and Quod reads little-endian GGUF files; convert it", start)
     if version not in VERSIONS:
-        why = ", whose counts and lengths have 32 bits," if version == 1 else ""
+        why = ", with counts and lengths of 32 bits," if version == 1 else ""
         reader.fail(
             f"has version {version} of GGUF{why} and Quod reads versions 2 and 3; make it again "
             "with a current tool",
@@ -258,20 +259,20 @@ class _Tensors:
     def _type(self, shape: tuple[int, ...]) -> GgufType:
         start = self._reader.offset
         number = self._reader.u32("the type")
-        found = BY_NUMBER.get(number) or unknown_type(number)
-        if (shape[-1] if shape else 1) % found.elements:
+        kind = BY_NUMBER.get(number) or unknown_type(number)
+        if (shape[-1] if shape else 1) % kind.elements:
             self._reader.fail(
-                f"rows of {shape[-1] if shape else 1} values are no whole blocks of {found.name}, "
-                f"which have {found.elements}; {_DAMAGED}",
+                f"rows of {shape[-1] if shape else 1} values are no whole blocks of {kind.name}, "
+                f"which have {kind.elements}; {_DAMAGED}",
                 start,
             )
-        return found
+        return kind
 
     def placed(self, data: memoryview, begin: int) -> dict[str, GgufTensor]:
         """All of them with their data, which begin at `begin`."""
         placed = {}
         for name, (kind, shape, place, offset) in self._found.items():
-            # Of an unknown type not even the length is known.
+            # The data of an unknown type count as empty, as their length is not known.
             length = prod(shape) // kind.elements * kind.bytes
             start = begin + offset
             if start + length > len(data):

@@ -29,12 +29,12 @@ class GgufType:
 
     @property
     def is_known(self) -> bool:
-        """Whether Quod knows how long the type's values are."""
+        """Whether Quod knows the type, and so the length of its values."""
         return self.bytes > 0
 
 
 def unknown_type(number: int) -> GgufType:
-    """A type that is not in the table, as those of later versions of ggml."""
+    """A type that is not in the table, such as one of a later version of ggml."""
     return GgufType(f"type {number}", number, 1, 0)
 
 

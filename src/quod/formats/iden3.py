@@ -78,7 +78,7 @@ class SectionReader:
         return self._data[start : self._position]
 
     def skip(self, length: int, what: str) -> None:
-        """Pass over the next `length` bytes, which hold `what`: they are there, and not read."""
+        """Skip the next `length` bytes, which hold `what` and must exist, without reading them."""
         if length > self.remaining:
             self.fail(
                 f"{what} needs {length} bytes and {self.remaining} are left in the section; "
@@ -144,7 +144,7 @@ class Section:
 class Iden3File:
     """An open container: which sections it has and where.
 
-    Its bytes are a read-only map, which `identity` belongs to; or, if that is None, memory that
+    Its bytes are a read-only map with the file's `identity`. If that is None, they are memory that
     nobody else writes to, or a view of a file that is not read yet, for checks of its headers.
     """
 
@@ -178,11 +178,11 @@ class Iden3File:
     ) -> Iden3File:
         """Map `path`, or with `owned` read it into memory of its own, and find its sections.
 
-        `kind` is the four letters the file must begin with. The sections are found before the file
-        is mapped or read; then `check`, if there is one, sees the container, whose headers it may
-        read, and raises for a file that is not to be read. Raises `InputError` for another kind
-        or version, a truncated file, bytes after the last section, a length that points past the
-        end, a section that occurs twice, and more sections than any format has.
+        `kind` is the four letters the file must begin with. Before the file is mapped or read, its
+        sections are found and `check`, if there is one, gets the container: it may read headers,
+        and raises for a file that must not be read. Raises `InputError` for another kind or
+        version, a truncated file, bytes after the last section, a length that points past the end,
+        a section that occurs twice, and more sections than any format has.
         """
         name = file_path(path)
 
@@ -205,7 +205,7 @@ class Iden3File:
         version: int,
         identity: FileIdentity | None = None,
     ) -> Iden3File:
-        """As `open`, for bytes already in memory or a view; `path` is only for the messages."""
+        """See `open`, for bytes in memory or a view; `path` is only for the messages."""
 
         def fail(message: str, offset: int, section: str | None = None) -> NoReturn:
             raise InputError(message, path=path, section=section, offset=offset)
@@ -306,7 +306,7 @@ def write_iden3(
 ) -> None:
     """Write a container atomically: each section is its id and the pieces that make it up.
 
-    Arrays are written in C order as they lie in memory. A `private` file is for its owner alone.
+    Arrays are written in C order as they lie in memory. Only the owner can read a `private` file.
     Raises `OutputError`.
     """
     write_atomically(path, iden3_writer(kind, version, sections), private=private)

@@ -28,7 +28,7 @@ from quod.validation import file_path
 _OTHER_PROTOCOLS = [name for name in zkey_header.PROTOCOLS.values() if name != PROTOCOL]
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
 
-# Values of a witness that are looked at together.
+# Values of a witness that are checked in one step.
 _STEP = 1 << 16
 # Bytes in which a document's first bracket is looked for.
 _LEADING_SPACE = 64
@@ -200,7 +200,7 @@ _BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
 
 def _json(data: memoryview, path: str) -> dict[str, object]:
     try:
-        # Of a long file no more than this is looked at.
+        # Reads no more than this of a long file.
         content = bytes(data[: ANY.most_bytes if len(data) <= ANY.most_bytes else _LEADING_SPACE])
         check_length(len(data), ANY.most_bytes, ANY.what, path)
         document: Any = parse_json(content, path, ANY)

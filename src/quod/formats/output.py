@@ -5,8 +5,8 @@ renamed over the target, which POSIX makes atomic. A failure of any kind, Ctrl-C
 removes the temporary files and leaves the targets as they were. Files that belong together are
 flushed together, so that a journal is written once for all of them.
 
-Secrets go to private files, which only their owner may read. A result that nobody can make again is
-written without `replace`: a file that is there already stays, also one that appears meanwhile.
+Secrets go to private files, which only their owner may read. Results that nobody can make again are
+written without `replace`: an existing file stays, even one that appears meanwhile.
 
 What cannot be replaced is written to: devices, pipes, and descriptors such as /dev/stdout, whatever
 they lead to.
@@ -55,10 +55,10 @@ def write_atomically(
     An existing regular file is replaced and keeps its permissions; a symbolic link is followed,
     unless another user may have put it there (see `quod.formats.target_path`). A pipe, a device and
     a descriptor such as /dev/stdout or /dev/fd/3 are not replaced but written to. A `private` file
-    has mode 0600 at most, also where it replaces one that others may read.
+    has at most mode 0600, even if it replaces one that others may read.
 
-    Raises `OutputError` when the system refuses, with nothing left behind, and without `replace`
-    for a file that exists; whatever a writing function raises passes through.
+    Raises `OutputError` when the system refuses, with nothing left behind, and for an existing file
+    without `replace`; errors of a writing function pass through.
     """
     name = file_path(path)
     write_all_atomically(
@@ -75,9 +75,9 @@ def write_all_atomically(
     """Write several files that belong together: each is complete before the first one appears.
 
     Between the renames a crash of the machine can still leave some of them in place and not the
-    others; no file is ever partial. Files of `private` are for their owner alone, and those of
-    `exclusive` must not exist yet. Raises as `write_atomically` does, and InputError for what is no
-    content.
+    others; no file is ever partial. Only the owner can read files in `private`, and files in
+    `exclusive` must not exist yet. Raises as `write_atomically` does, and InputError for content of
+    another type.
     """
     instance("contents", contents, Mapping, "map each path to what goes there")  # type: ignore[type-abstract]
     for path, content in contents.items():
@@ -108,7 +108,7 @@ def write_all_atomically(
                 if not replace and mode is not None:
                     raise exists(name)
                 temporary = f"{os.path.dirname(target)}/.quod-{os.urandom(8).hex()}.tmp"
-                # Exclusive files come first: where one fails, nothing is in place yet.
+                # Exclusive files come first: if one fails, no file has been renamed yet.
                 staged.insert(len(staged) if replace else 0, (name, temporary, target, replace))
                 rights, mode = (0o600, None) if path in private else (0o666, mode)
                 written.append((name, _new(temporary, mode, rights)))
@@ -138,9 +138,9 @@ def write_all_atomically(
 
 
 def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> None:
-    """Rename a complete file to its target, without `replace` only if nothing is there.
+    """Rename a complete file to its target; without `replace` only if no file is there.
 
-    Raises OSError, and OutputError, which calls the target `name`, for a file that is there.
+    Raises OSError, and OutputError for an existing target, which its message calls `name`.
     """
     if replace:
         os.replace(temporary, target)
@@ -152,7 +152,7 @@ def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> No
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # An empty file of our own takes the name first, which fails for any other file.
+        # Creating an empty file first fails if another file has the name.
         try:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
@@ -163,10 +163,10 @@ def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> No
 
 
 def exists(name: str) -> OutputError:
-    """The error for a file that is there and must not be replaced."""
+    """The error for an existing file that must not be replaced."""
     return OutputError(
-        f"{name}: exists already, and nobody may be able to make it again; name another file, or "
-        "replace it with --force (in Python replace=True)"
+        f"{name}: exists already, and may be the only copy; name another file, or replace it with "
+        "--force (in Python replace=True)"
     )
 
 

@@ -66,10 +66,10 @@ class SparseMatrix:
 class R1cs:
     """An open constraint system: its header, checked; its matrices, read when first asked for.
 
-    `curve` is Quod's name of the curve whose scalar field the system is over, or of a prime of no
-    curve with a pairing circom's name. `wires` counts the constant 1 as well; `private_inputs`
-    those that the circuit declares, not all of which need have a wire. `size` is the length of the
-    file in bytes.
+    `curve` is Quod's name of the curve whose scalar field the system is over, or circom's name of a
+    prime without a curve that has a pairing. `wires` counts the constant 1 as well;
+    `private_inputs` those that the circuit declares, not all of which need have a wire. `size` is
+    the length of the file in bytes.
     """
 
     path: str
@@ -171,14 +171,14 @@ class R1cs:
 
     @property
     def has_labels(self) -> bool:
-        """Whether the file has labels of wires, which only names of signals need."""
+        """Whether the file has labels of wires, which only the names of signals need."""
         return 3 in self._file.sections and self._file.sections[3].length > 0
 
     @cached_property
     def wire_labels(self) -> NDArray[np.uint64]:
         """The label of each wire, (wires,) uint64: the line of circom's .sym file it stands for.
 
-        Of shape (0,) in a file without labels.
+        The shape is (0,) in a file without labels.
         """
         if not self.has_labels:
             return np.empty(0, np.uint64)

@@ -7,9 +7,9 @@ integers, affine, and infinity is None.
 Reading is strict: a key that is missing or occurs twice, a number that is not a canonical decimal
 string below its modulus, a list of another length, NaN and any other z are errors. Keys beyond
 those needed are ignored; in a proof "protocol" and "curve" may be missing, as other provers leave
-them out. snarkjs before 0.3 called the protocol "groth", knew no curve but bn128, which it did not
-name, and spelt "alpha" as "alfa" in the names of a key: both forms are read. What reading takes is
-bounded, see `quod.formats.strict_json`. Writing gives byte for byte what snarkjs writes.
+them out. snarkjs before 0.3 called the protocol "groth", did not name the curve (always bn128), and
+spelt "alpha" as "alfa" in keys: both forms are read. The cost of reading is bounded, see
+`quod.formats.strict_json`. Writing gives byte for byte what snarkjs writes.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ class _Reader:
         return document[key]
 
     def either(self, document: dict[str, Any], key: str, old: str) -> tuple[str, Any]:
-        """The value of a key or of its older name, and which of the two there is."""
+        """The value of a key or of its older name, after the name that the document uses."""
         if key in document and old in document:
-            self.fail(f'"{old}"', f'stands beside "{key}", which is the same; keep one')
+            self.fail(f'"{old}"', f'occurs together with "{key}", its new name; keep one')
         name = old if old in document else key
         return name, self.get(document, name)
 
@@ -172,7 +172,7 @@ class _Reader:
         return value
 
     def curve(self, document: dict[str, Any]) -> PairingCurve:
-        """The curve that a document names, or has by its old protocol."""
+        """The curve that a document names, or that its old protocol implies."""
         if "curve" not in document and document.get("protocol") == _OLD_PROTOCOL:
             return curve_named(_OLD_CURVE)
         name = self.get(document, "curve")
@@ -254,24 +254,24 @@ def _each(
 def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
     document = reader.document(value, PROOF)
     if "curve" in document:
-        found = reader.curve(document)
+        proof_curve = reader.curve(document)
     elif curve is not None:
-        found = curve_named(curve)
+        proof_curve = curve_named(curve)
     elif document.get("protocol") == _OLD_PROTOCOL:
-        found = curve_named(_OLD_CURVE)
+        proof_curve = curve_named(_OLD_CURVE)
     else:
         reader.fail('"curve"', 'is missing; add it, for example "curve": "bn128"')
-    if curve is not None and found.name != curve:
+    if curve is not None and proof_curve.name != curve:
         raise MismatchError(
-            f"the proof is over {found.name} and the verifying key over {curve}; "
+            f"the proof is over {proof_curve.name} and the verifying key over {curve}; "
             "use the key of the circuit that was proved",
             path=reader.path,
         )
     return ProofJson(
-        found.name,
-        reader.g1(reader.get(document, "pi_a"), "pi_a", found.fq),
-        reader.g2(reader.get(document, "pi_b"), "pi_b", found.fq),
-        reader.g1(reader.get(document, "pi_c"), "pi_c", found.fq),
+        proof_curve.name,
+        reader.g1(reader.get(document, "pi_a"), "pi_a", proof_curve.fq),
+        reader.g2(reader.get(document, "pi_b"), "pi_b", proof_curve.fq),
+        reader.g1(reader.get(document, "pi_c"), "pi_c", proof_curve.fq),
     )
 
 

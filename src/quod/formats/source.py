@@ -1,12 +1,12 @@
 """How the bytes of a file get into memory: mapped, read as a whole, or read within a limit.
 
-Every reader of a file goes through one of these functions, and none of them reads a file before it
-is clear that it may be the right one. Small inputs (JSON, symbols, WebAssembly) may be regular
+Every reader of a file uses one of these functions, and none of them reads a whole file before its
+start and its length have been checked. Small inputs (JSON, symbols, WebAssembly) may be regular
 files or pipes, such as ``<(...)`` and /dev/stdin, and have a limit that is checked before anything
-is read. Large ones are regular files: a check sees a `FileView` of one, which reads only what the
-check asks for (magic, header, lengths of sections), before memory for all of it is taken.
-A device without an end, such as /dev/zero, and a folder are refused everywhere. A lack of memory is
-an `InputError` that names the file.
+is read. Large ones are regular files: before memory is allocated, a check gets a `FileView`, which
+reads only the bytes that the check asks for (magic, header, lengths of sections). Folders and
+endless devices such as /dev/zero are always refused. Running out of memory is an `InputError` that
+names the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Path = str | os.PathLike[str]
 
 _PIECE = 1 << 20
 _BEGIN = 96
-# Headers are shorter, so that one read serves the checks of most files.
+# Longer than most headers, so that the checks of most files take one read.
 _WINDOW = 1 << 12
 
 
@@ -70,11 +70,11 @@ class FileIdentity:
 
 
 class FileView:
-    """The bytes of an open regular file by slices, each read when it is asked for.
+    """The bytes of an open regular file; slicing reads them.
 
-    It stands in for the `memoryview` of the whole file where a parser looks at the beginning, at
-    headers and at lengths. `size` is that of the file when it was opened; with `offset` the bytes
-    are a part of the file that begins there. Reading moves the place in the file.
+    Parsers of magic numbers, headers and lengths take it in place of a `memoryview` of the whole
+    file. `size` is the file's size when it was opened; with `offset` the bytes are the part of the
+    file from there on. Reading moves the file position.
     """
 
     def __init__(self, path: str, file: BinaryIO, size: int, offset: int = 0) -> None:
@@ -109,13 +109,13 @@ class FileView:
 Bytes = memoryview | FileView
 """The bytes of a file, in memory or not."""
 Check = Callable[[FileView], object]
-"""Raises `InputError` for a file that is not to be read."""
+"""A check of a file's start; it raises `InputError` to refuse the file."""
 
 
 def map_file(path: Path, check: Check | None = None) -> memoryview:
     """The bytes of a regular file as a read-only map; raises `InputError` if that fails.
 
-    `check` sees the file before it is mapped, and raises for one that is not to be read.
+    `check` gets a view of the file before it is mapped, and raises to refuse it.
     """
     return map_identified(path, check)[0]
 
@@ -130,12 +130,12 @@ def map_identified(path: Path, check: Check | None = None) -> tuple[memoryview, 
 
 
 def read_file(path: Path, check: Check) -> memoryview:
-    """The bytes of a regular file in memory of their own, read-only.
+    """Read a regular file into read-only memory of its own.
 
-    `check` sees the file before memory is taken and anything but its beginning is read: it raises
-    for another kind of file, one that is too long, and a header that does not fit the length.
-    Whoever parses the result checks it again, for the file may have changed meanwhile. Whatever
-    happens to the file afterwards, the bytes stay. Raises `InputError`.
+    `check` gets a view of the file before memory is allocated: it raises for another kind of file,
+    one that is too long, and a header that does not fit the length. The parser of the result must
+    check it again, because the file may have changed meanwhile. Later changes of the file do not
+    change the bytes. Raises `InputError`.
     """
     with opened_file(path) as (file, status):
         check(FileView(file_path(path), file, status.st_size))
@@ -151,7 +151,7 @@ def read_file(path: Path, check: Check) -> memoryview:
 
 
 def check_length(length: int, limit: int, what: str, name: str) -> None:
-    """InputError for more bytes than `what`, the type of a file, may have; `name` is the file."""
+    """InputError if a file is longer than `limit`; `what` is its type and `name` its name."""
     if length > limit:
         raise InputError(
             f"is longer than {what} may be ({limit:,} bytes); check that the right file was given",

@@ -57,9 +57,9 @@ def no_symbols(line: int, name: str) -> InputError:
 def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> dict[int, str]:
     """The names of wires of a constraint system, of all or those that are wanted.
 
-    Wire 0, the constant 1, has none. Of several signals on one wire the label of the wire says
-    which names it; in a system without labels it is the first. Raises `InputError` for a file that
-    is none, `MismatchError` for that of another circuit, as far as it shows.
+    Wire 0, the constant 1, has none. If several signals share a wire, the label of the wire says
+    which of them names it; in a system without labels it is the first. Raises `InputError` for a
+    malformed file, and `MismatchError` if it is visibly the file of another circuit.
     """
     name = fspath(path)
     wanted = None if wires is None else {wire for wire in wires if wire}

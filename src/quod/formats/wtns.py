@@ -35,9 +35,9 @@ _LENGTH_BYTES = 8
 
 @frozen
 class WitnessHeader:
-    """The header of a witness file, whose values may not be read yet: how many, in which field.
+    """The header of a witness file, which gives the number of values and their field.
 
-    `curve` is as in `Witness`.
+    The values may not be read yet. `curve` is as in `Witness`.
     """
 
     path: str
@@ -49,9 +49,9 @@ class WitnessHeader:
 
     @classmethod
     def of(cls, file: Iden3File) -> WitnessHeader:
-        """The header of an open container, once its sections are as long as it says.
+        """Read the header of an open container, whose sections must be as long as it says.
 
-        Of the values only the first is read, the constant 1. Raises `InputError`.
+        Reads only the first of the values, the constant 1. Raises `InputError`.
         """
         header = file.section(1, "header")
         curve, field = read_field(header)
@@ -73,9 +73,10 @@ class WitnessHeader:
 class Witness:
     """A checked witness.
 
-    `curve` is Quod's name of the curve whose scalar field the values are in, or of a prime of no
-    curve with a pairing circom's name. `values` has shape (n, words): canonical integers below the
-    prime as 32-bit little-endian words, read-only. `size` is the length of the file in bytes.
+    `curve` is Quod's name of the curve whose scalar field the values are in, or circom's name of a
+    prime without a curve that has a pairing. `values` has shape (n, words): canonical integers
+    below the prime as 32-bit little-endian words, read-only. `size` is the length of the file in
+    bytes.
     """
 
     path: str
@@ -90,9 +91,9 @@ class Witness:
     def open(cls, path: Path, *, check: Callable[[WitnessHeader], object] | None = None) -> Witness:
         """Read a witness file into memory and check it.
 
-        `check` sees the header before the values are read, and raises for a witness that is not
-        wanted. Raises `InputError` for a damaged container, an unknown prime, a count that does not
-        fit the data, a value that is not below the prime, and a first value that is not 1.
+        `check` gets the header before the values are read, and raises to refuse the witness. Raises
+        `InputError` for a damaged container, an unknown prime, a count that does not fit the data,
+        a value that is not below the prime, and a first value that is not 1.
         """
 
         if check is not None:
@@ -126,7 +127,7 @@ class Witness:
 def witness_bytes(path: Path) -> bytes:
     """The bytes of a witness file, for a program that checks the values; the header is checked.
 
-    Raises `InputError` for what is no witness file, before the values are read.
+    Raises `InputError` for a file of another kind, before the values are read.
     """
     name = file_path(path)
 

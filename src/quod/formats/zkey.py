@@ -194,8 +194,8 @@ class Zkey:
         Raises `InputError` for a damaged container, a protocol other than Groth16, a curve that
         is not known, sections whose length does not fit the header, a domain that is not a power
         of two, too large for the field or too small for the constraints, and coefficients out of
-        range. Points are checked by `check_points`, and on the curve and in the subgroup by the
-        prover's device.
+        range. `check_points` checks the points; the prover's device checks that they are on the
+        curve and in the subgroup.
         """
         return cls.of(Iden3File.open(path, KIND, VERSION, owned=owned, check=_check_lengths))
 
@@ -275,10 +275,10 @@ class Zkey:
         )
 
     def check_points(self) -> None:
-        """Check that every coordinate is below q, and no point infinity where none can be.
+        """Check that every coordinate is below q, and that no point is at infinity that cannot be.
 
-        Raises `InputError` for the first that is not, with its section and offset. Reads all points
-        once, and the coefficients. Whether points are on the curve is another question.
+        Raises `InputError` for the first bad point, with its section and offset. Reads all points
+        once, and the coefficients. It does not check that points are on the curve.
         """
         for name, place in self._places.items():
             points = getattr(self, name)

@@ -16,7 +16,7 @@ HEADER_POINTS = (
     ("alpha_g1", 1), ("beta_g1", 1), ("beta_g2", 2), ("gamma_g2", 2), ("delta_g1", 1),
     ("delta_g2", 2),
 )  # fmt: skip
-"""Points behind the counts of the header: name, and 1 or 2 for G1 or G2."""
+"""The points that follow the counts in the header: name, and 1 or 2 for G1 or G2."""
 
 
 @frozen
@@ -74,7 +74,7 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
 
 
 def read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
-    """As `read_zkey_header`, of a key of Groth16 whose sizes fit together; InputError otherwise."""
+    """See `read_zkey_header`; InputError unless it is a Groth16 key with consistent sizes."""
     header, section = read_zkey_header(file)
     if header.protocol != "groth16":
         raise InputError(
@@ -133,10 +133,10 @@ def lists_of_points(
 def check_lengths(
     file: Iden3File, header: SectionReader, counts: tuple[int, int, int], point: int, entry: int
 ) -> None:
-    """InputError for a key with sections that are not as long as its header says.
+    """InputError for a key whose sections are not as long as its header says.
 
-    `header` is behind the `counts` (variables, public, domain size); a `point` of G1 and an `entry`
-    of the coefficients have so many bytes.
+    header: a reader that has read the `counts` (variables, public, domain size).
+    point, entry: the bytes of a point of G1 and of an entry of the coefficients.
     """
     for name, group in HEADER_POINTS:
         header.skip(point * group, name)

@@ -1,9 +1,10 @@
-"""Points at infinity in proving keys: where a correct key has some, and where they are damage.
+"""Points at infinity in proving keys: find those that no correct key has.
 
-Infinity is all zero, and so are the bytes of an incomplete download. A point of a, b_g1 or b_g2 is
-infinity if the matrix A or B does not use its wire, and a point of c only if neither does. Every
-other point of a key is a multiple of a generator by a number that is 0 with a probability of about
-2**-250: alpha, beta, gamma and delta, h, and ic, whose wires A ties to themselves.
+All zeros encode infinity, and the missing bytes of an incomplete download are zeros, too. A point
+of a, b_g1 or b_g2 is infinity if the matrix A or B does not use its wire, and a point of c only if
+neither does. Every other point of a key is a multiple of a generator by a number that is 0 with a
+probability of about 2**-250: alpha, beta, gamma and delta, h, and ic, whose wires A ties to
+themselves.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from quod.formats.zkey_header import HEADER_POINTS
 Words = NDArray[np.uint32]
 
 SINGLE_POINTS = frozenset(name for name, _ in HEADER_POINTS)
-"""The names of a key's points that are no arrays of points."""
+"""The names of a key's single points; the others are arrays."""
 
 MAY_BE_INFINITE = frozenset({"a", "b_g1", "b_g2", "c"})
-"""The arrays that may have points at infinity, those of wires which no constraint uses."""
+"""The arrays that may have points at infinity, for wires that no constraint uses."""
 
-# The matrices whose use of a wire makes its point finite.
+# A point is finite if one of these matrices uses its wire.
 _MATRICES = {"a": (0,), "b_g1": (1,), "b_g2": (1,), "c": (0, 1)}
 _CHUNK = 1 << 15
 
@@ -42,7 +43,7 @@ def wrong_infinity(
 ) -> tuple[str, int] | None:
     """The name and the index of the first point at infinity that no correct key has, or None.
 
-    `points` are those of a key by name. Reads one word of every point, and the coefficients if any
+    points: the points of a key by name. Reads one word of every point, and the coefficients if any
     point is infinity.
     """
     infinite = {
@@ -61,19 +62,19 @@ def wrong_infinity(
         return None
     used = _used_wires(coefficients, variables)
     doubtful = np.zeros_like(used)
-    for name, own in wires.items():
+    for name, indices in wires.items():
         for matrix in _MATRICES[name]:
-            doubtful[matrix, own] = True
+            doubtful[matrix, indices] = True
     used = _without_cancelled(coefficients, used & doubtful, fr)
-    for name, own in wires.items():
-        wrong = np.flatnonzero(used[list(_MATRICES[name])][:, own].any(axis=0))
+    for name, indices in wires.items():
+        wrong = np.flatnonzero(used[list(_MATRICES[name])][:, indices].any(axis=0))
         if len(wrong):
             return name, int(infinite[name][wrong[0]])
     return None
 
 
 def _used_wires(coefficients: NDArray[Any], variables: int) -> NDArray[np.bool_]:
-    """Whether A (row 0) and B (row 1) have an entry other than 0 for a wire."""
+    """A mask of the wires with an entry other than 0 in A (row 0) and B (row 1)."""
     used = np.zeros(2 * variables, np.bool_)
     for start in range(0, len(coefficients), _CHUNK):
         entries = coefficients[start : start + _CHUNK]
@@ -86,7 +87,7 @@ def _used_wires(coefficients: NDArray[Any], variables: int) -> NDArray[np.bool_]
 def _without_cancelled(
     coefficients: NDArray[Any], wires: NDArray[np.bool_], fr: Modulus
 ) -> NDArray[np.bool_]:
-    """Those of some wires of A and B whose entries do not add up to 0 in every constraint."""
+    """The mask `wires` without those whose entries add up to 0 in every constraint."""
     remaining = np.zeros_like(wires)
     if not wires.any():
         return remaining

@@ -31,12 +31,12 @@ class VerifyingKey:
     length of the hash `chain` before the first challenge, the `bits` that proofs show at least, the
     `hash` of transcripts, and the `reduction` of claims about a layer to the layer below. A hash
     over the circuit's field takes `recursive`. `randoms` is the number of the circuit's random
-    coefficients: behind these the chain is applied again.
+    coefficients: after these the chain is applied again.
 
     The chain is a heuristic: a circuit whose layers computed the transcript's hash could foretell
     the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118), so that the chain
-    is too long for its layers. A circuit that takes random coefficients knows challenges that come
-    behind the chain, so that there is a second chain between them and the next challenge. Neither
+    is too long for its layers. A circuit with random coefficients knows challenges that are drawn
+    after the chain, so a second chain separates them from the next challenge. Neither chain
     protects a verifier that takes a circuit from the prover.
     """
 
@@ -103,7 +103,7 @@ class VerifyingKey:
             raise MismatchError(
                 f"the verifying key is of a circuit with {self.randoms} random coefficients, and "
                 f"this one has {circuit.randoms}; keys made before Quod applied the hash chain "
-                "behind random coefficients have none: compile the circuit again"
+                "after random coefficients have none: compile the circuit again"
             )
         least = least_chain(circuit, self.hash)
         if self.chain < least:
@@ -113,8 +113,8 @@ class VerifyingKey:
             )
 
     def check_bits(self, circuit: LayeredCircuit, instances: int, allow_bits: int) -> None:
-        """InputError where a proof of so many instances shows fewer bits than `allow_bits`, or than
-        the key asks for."""
+        """InputError if a proof of `instances` has fewer bits than `allow_bits`, or than the key
+        asks for."""
         terms = error_terms(
             circuit, self.field, instances=instances, commitment=self.commitment, hash=self.hash,
             reduction=self.reduction,
@@ -124,7 +124,7 @@ class VerifyingKey:
         check_bits(what, terms, self.bits, remedy="make the key with")
 
     def transcript(self, state: bytes = START) -> Transcript:
-        """A transcript of the key's hash, new or behind the commitment to the inputs."""
+        """A transcript of the key's hash, new or after the commitment to the inputs."""
         bound = state != START
         return Transcript(state, bound=bound, hash=self.hash, recursive=self.recursive)
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def by_reduction(reduction: Reduction, *, places: T, columns: T) -> T:
-    """The value for a reduction; each member has an argument, so that none stands for another."""
+    """The value for a reduction. Each member has its own argument, so that no case is a default."""
     match reduction:
         case Reduction.PLACES:
             return places

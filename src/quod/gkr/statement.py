@@ -24,7 +24,7 @@ _PROTOCOL, _PROTOCOL_WITH_RANDOMS = "quod gkr 2", "quod gkr 3"
 def protocol(key: VerifyingKey) -> str:
     """The name and version of the protocol of a key's proofs.
 
-    Version 3 applies the hash chain a second time, behind random coefficients. Proofs of circuits
+    Version 3 applies the hash chain a second time, after random coefficients. Proofs of circuits
     without any are of version 2.
     """
     return _PROTOCOL_WITH_RANDOMS if key.randoms else _PROTOCOL

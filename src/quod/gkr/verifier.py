@@ -43,7 +43,7 @@ def verify(
     _apply_chain(key, transcript)
     randoms = transcript.challenges(key.field, circuit.randoms)
     if randoms:
-        # A circuit may compute hashes of its random coefficients, too.
+        # The circuit knows its random coefficients and may hash them.
         _apply_chain(key, transcript)
     gates = LayerGates(statement, randoms)
     match key.reduction:
@@ -58,6 +58,6 @@ def verify(
 
 
 def _apply_chain(key: VerifyingKey, transcript: Transcript) -> None:
-    """Hash as often as the key says: the sequential hash delay before challenges."""
+    """Apply the sequential hash delay before challenges, of the length that the key states."""
     for _ in range(key.chain):
         transcript.absorb(Label.CHAIN, b"")

@@ -33,8 +33,8 @@ def export_json(source: str | PathLike[str], target: str | PathLike[str]) -> Non
     """Writes the key `source` as JSON to `target`.
 
     InputError for a key that is damaged, has a coordinate that is not below q or a point at
-    infinity where none can be, OutputError if the file cannot be written. Whether points are on the
-    curve is not looked at, nor whether anyone can forge proofs.
+    infinity where none can be, OutputError if the file cannot be written. It does not check that
+    points are on the curve or that nobody can forge proofs.
     """
     zkey = Zkey.open(source)
     zkey.check_points()

@@ -59,12 +59,14 @@ class Proof:
     ) -> Proof:
         """Take a proof.json that is parsed already, as strictly as `from_json_text` reads its text.
 
-        That is what `json.load` gives of it, or `RemoteJob.proof` of a proving service.
+        The document is what `json.load` returns, or `RemoteJob.proof` of a proving service.
         """
         try:
             text = json.dumps(dict(document), allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise InputError("is no document of JSON", path=name) from None
+            raise InputError(
+                "is not a JSON document; pass what json.load returns", path=name
+            ) from None
         return cls.from_json_text(text, curve=curve, name=name)
 
     @classmethod

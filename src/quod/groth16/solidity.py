@@ -36,8 +36,8 @@ from quod.validation import flag, in_order, instance, shown
 _MOST_INPUTS = 128
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,99}", re.ASCII)
 _TYPE = re.compile(r"u?int\d*|u?fixed(\d+x\d+)?|bytes?\d*", re.ASCII)
-# Solidity's keywords, those that it reserves (its cheat sheet), the placeholder of its modifiers,
-# and what the contract has itself.
+# Solidity's keywords and reserved words (its cheat sheet), the placeholder of its modifiers, and
+# the names in the contract.
 _TAKEN = """
     _ abstract address after alias anonymous apply as assembly auto bool break calldata case catch
     constant constructor continue contract copyof days default define delete do else emit enum ether

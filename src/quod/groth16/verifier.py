@@ -239,7 +239,7 @@ class VerifyingKey:
     def verify(self, public: Iterable[int | str], proof: Proof | Mapping[str, Any]) -> bool:
         """Whether the proof holds for the public inputs, in the order of the circuit.
 
-        A proof is a `Proof`, or as `json.load` gives that of a proof.json.
+        A proof is a `Proof`, or the document that `json.load` returns for a proof.json.
 
         An input is an int or, as `json.load` gives those of a public.json, a decimal string without
         sign, spaces or leading zeros. Raises `InputError` for anything malformed (see the module),
@@ -372,7 +372,7 @@ class VerifyingKey:
                 raise InputError(f"{name} is not on the curve; {advice}", path=path)
         if group.parameters.cofactor == 1:
             return
-        # What may not be infinity is refused by name.
+        # The error names the point that must not be infinity.
         bad = first_bad_point(
             self.device, group, from_points(group, points), subgroup=True, infinity=True
         )

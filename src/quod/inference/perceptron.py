@@ -39,7 +39,7 @@ MOST_LAYERS = 9
 MOST_TABLE_BITS = 16
 
 _MOST_SUM = 1 << 31
-# Weights of the largest layers, and as much again for the rest of a file.
+# The weights of the largest layers, and as much again for the rest of the file.
 _MOST_BYTES = 2 * MOST_LAYERS * MOST_WIDTH**2
 _ARCHITECTURE = "general.architecture"
 _KIND = "quod-perceptron"

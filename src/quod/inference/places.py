@@ -75,7 +75,7 @@ class Places:
 
     @property
     def fits(self) -> bool:
-        """Whether all that is committed of the activations has few enough variables."""
+        """Whether the committed table of activations has no more variables than allowed."""
         return self.log_block + self.log_blocks <= MOST_VARIABLES
 
     def column(self, layer: int, which: int) -> int:

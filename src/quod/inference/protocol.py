@@ -108,14 +108,16 @@ class Conversation:
     def _at(self, point: Point, wanted: dict[int, Plain]) -> list[Plain]:
         """The columns' values at a point; they are as wanted, and one claim more is to open."""
         places, side = self._places, self._side
-        whole = (*[self._zero] * (places.log_block - len(point)), *point)
-        values = side.values(whole, 1 << places.log_blocks)
+        padded = (*[self._zero] * (places.log_block - len(point)), *point)
+        values = side.values(padded, 1 << places.log_blocks)
         for column, value in wanted.items():
             if values[column] != value:
                 raise VerificationError(f"column {column} of the activations has another value")
         chosen = side.transcript.challenges(self._field, places.log_blocks)
         self._columns.append(
-            Claim((*chosen, *whole), weighted(self._field, equalities(self._field, chosen), values))
+            Claim(
+                (*chosen, *padded), weighted(self._field, equalities(self._field, chosen), values)
+            )
         )
         return values
 
@@ -232,5 +234,5 @@ def weighted(field: FieldSpec, weights: Sequence[Plain], values: Iterable[Plain]
 
 
 def constant(field: FieldSpec, number: int) -> Plain:
-    """The element that an integer is."""
+    """The field element of an integer."""
     return (number % field.modulus.value, *([0] * (field.degree - 1)))

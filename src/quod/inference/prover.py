@@ -62,9 +62,9 @@ class Prover:
 
     `key` is what verifiers need. It and proofs are checked before they are given away; DeviceError
     for a device that made wrong ones. With the `key` that an earlier prover made it is not made
-    again: MismatchError for that of another perceptron. Challenges of a new key are of the smallest
-    field with which proofs of up to 4,096 images show `LEAST_BITS`; InputError for a key, or for
-    so many images, that fewer bits than `allow_bits` are shown.
+    again: MismatchError for that of another perceptron. A new key takes its challenges from the
+    smallest field with which proofs of up to 4,096 images have `LEAST_BITS`. InputError for a key
+    with fewer bits than `allow_bits`.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Prover:
     def prove(self, images: object) -> Inference:
         """The logits of images, whole numbers from 0 to 127 a row an image, and their proof.
 
-        InputError for other images, and for so many that fewer bits are shown than the prover
+        InputError for other images, and for so many that the proof has fewer bits than the prover
         allows; DeviceError for a device that made a wrong proof.
         """
         values = check_images(images, self.key.widths[0])
@@ -145,7 +145,7 @@ class Prover:
 
 
 class _Writer:
-    """The prover's side. `Prover.prove` has looked at the bits of all parts together."""
+    """The prover's side. `Prover.prove` has checked the bits of all parts together."""
 
     def __init__(
         self, prover: Prover, images: Numbers, made: Activations, transcript: Transcript
@@ -239,13 +239,13 @@ class _Writer:
             self._places.log_blocks + low,
         )  # fmt: skip
         weights = equalities(self._field, lower)
-        found = [
+        values = [
             weighted(self._field, weights, rows[at << low : (at + 1) << low]) for at in range(count)
         ]
         writer = ProofWriter(self.transcript)
-        writer.elements(Label.VALUES, self._field, found)
+        writer.elements(Label.VALUES, self._field, values)
         self._parts.append(writer.getvalue())
-        return found
+        return values
 
     def inner(self, statement: Sumcheck, layer: int, rows: Point, images: Point) -> Reduced:
         places, device = self._places, self._device

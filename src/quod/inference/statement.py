@@ -39,14 +39,14 @@ from quod.validation import instance, plain_array, shown_kind, whole_number
 PROTOCOL = "quod inference 1"
 
 FIELDS: tuple[FieldSpec, ...] = (EXTENSIONS["goldilocks.2"], EXTENSIONS["goldilocks.3"])
-"""Of challenges: a key takes the first one that reaches `LEAST_BITS`. All numbers are of the prime
-field under them, in which none wraps around."""
+"""The fields of challenges: a key takes the first one that reaches `LEAST_BITS`. All numbers are in
+their prime field, where none wraps around."""
 
 SCHEME = Ligero()
 """Of the commitments."""
 
 MANY_IMAGES = 1 << 12
-"""A new key reaches `LEAST_BITS` in proofs of so many images."""
+"""The number of images in one proof for which a new key reaches `LEAST_BITS`."""
 
 LIMBS = Range(LIMB_BITS)
 
@@ -127,7 +127,7 @@ class VerifyingKey:
     def weights(self) -> LigeroCommitment:
         """The commitment to the weights; raises what `check_weights` does."""
         try:
-            # `check_weights` has looked at the bits.
+            # `check_weights` has checked the bits.
             proven, *_ = verify_committed(
                 self.weights_statement, self.weights_proof, scheme=SCHEME, allow_bits=0
             )
@@ -139,14 +139,14 @@ class VerifyingKey:
         return proven
 
     def check_weights(self, *, allow_bits: int = LEAST_BITS) -> None:
-        """VerificationError unless `root` binds numbers of eight bits, InputError for a
-        `weights_proof` that is none, and where a proof of one image shows fewer bits than
-        `allow_bits`. It is done once a key, by `verify` too."""
+        """VerificationError unless `root` binds numbers of eight bits; InputError for a malformed
+        `weights_proof`, and if a proof of one image has fewer bits than `allow_bits`. `verify`
+        calls it, once for each key."""
         self.check_bits(1, allow_bits)
         _ = self.weights
 
     def check_bits(self, images: int, allow_bits: int) -> None:
-        """InputError where a proof of so many images shows fewer bits than `allow_bits`."""
+        """InputError if a proof of `images` images has fewer bits than `allow_bits`."""
         what = f"an inference of {images} images by this key, over {self.field.name},"
         check_bits(what, error_terms(self, images), allow_bits)
 
@@ -242,7 +242,7 @@ def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
     """The field of challenges of a new key.
 
     It is the smallest that reaches `LEAST_BITS` for `MANY_IMAGES` in one proof, or for as many as
-    one may be of.
+    fit into one.
     """
     places = Places(widths, table_bits, MANY_IMAGES)
     while places.images > 1 and not places.fits:

@@ -31,9 +31,8 @@ def verify(
     """VerificationError unless logits are shown to be those of the images under the key's weights.
 
     `images` are whole numbers from 0 to 127, a row an image; `logits` a row an image. InputError
-    for other arguments, for bytes that are no proof, with their offset, and where `error_terms`
-    leave fewer bits than `allow_bits`. A key is checked when it is first used
-    (`VerifyingKey.check_weights`).
+    for other arguments, for malformed bytes, with their offset, and if `error_terms` leave fewer
+    bits than `allow_bits`. A key is checked when it is first used (`VerifyingKey.check_weights`).
     """
     values, sums = check_public(key, images, logits)
     key.check_bits(len(values), allow_bits)
@@ -48,7 +47,7 @@ def verify(
 
 
 class _Reader:
-    """The verifier's side. `verify` has looked at the bits of all parts together."""
+    """The verifier's side. `verify` has checked the bits of all parts together."""
 
     def __init__(
         self, key: VerifyingKey, proof: object, transcript: Transcript, images: int
@@ -80,9 +79,9 @@ class _Reader:
 
     def values(self, point: Point, count: int) -> list[Plain]:
         reader = self._reader()
-        found = reader.elements(Label.VALUES, self._key.field, count)
+        values = reader.elements(Label.VALUES, self._key.field, count)
         reader.end()
-        return found
+        return values
 
     def inner(
         self, statement: sumchecks.Statement, layer: int, rows: Point, images: Point

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _advice(name: str, annotation: Any) -> str:
-    """How a static parameter gets a value, by its annotation."""
+    """Advice on giving a static parameter a value, by its annotation."""
     type_ = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "int")
     value = "4"
     if type_.rpartition(".")[2] == "Modulus":
@@ -203,7 +203,7 @@ def _machine_of(kernel: RegisteredKernel, target: str) -> Machine:
     if size is None:
         return machine
     if machine.has(Capability.SUBGROUPS) and machine.target == "llvm":
-        # A processor's subgroups are parts of its workgroups.
+        # On a processor, subgroups divide the workgroup.
         machine = replace(machine, subgroup_size=math.gcd(size, 32))
     return replace(machine, workgroup_size=size)
 

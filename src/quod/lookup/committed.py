@@ -42,9 +42,9 @@ def prove_committed(
     """Commits to columns and proves that each of their rows is an entry of a table.
 
     The arguments are those of `prove`. The verifier knows the table, and learns the commitments.
-    `hash` is that of the transcript; `recursive` asks for one over the field, which is not to be
-    had otherwise. InputError where the error terms of the lookups and of all openings together
-    leave fewer bits than `allow_bits`. The proof is checked before it is given away.
+    `hash` is that of the transcript; one over the field needs `recursive`. InputError if the error
+    terms of the lookups and of all openings together leave fewer bits than `allow_bits`. The proof
+    is checked before it is returned.
     """
     device = resolve_device(device)
     or_null(timeline)
@@ -61,7 +61,7 @@ def prove_committed(
     buffers = [
         *(run.column(number, part) for number, part in _arrays_of(statement)), run.counts
     ]  # fmt: skip
-    # All openings together have their bits: each alone needs none.
+    # `check_lookup` has checked the bits of all openings together.
     committers = [scheme.committer(device, field, size, allow_bits=0) for size in _sizes(statement)]
     for committer, buffer in zip(committers, buffers, strict=True):
         committer.commit(buffer, writer)
@@ -91,7 +91,7 @@ def verify_committed(
     table.
 
     `table`, `hash` and `recursive` are as it was proven with; a range is in the statement.
-    VerificationError for a proof that does not show it, InputError for one that is none, and where
+    VerificationError for a proof that does not show it, InputError for malformed bytes, and if
     `error_terms` with the scheme leave fewer bits than `allow_bits`.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")

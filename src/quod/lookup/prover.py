@@ -61,7 +61,7 @@ def prove(
     are those of the function of that name. `transcript` must have absorbed a commitment to each
     column, to the multiplicities and to a table that is no range, or their digests
     (`Transcript.absorb_table`); it absorbs the statement and the proof. InputError for arguments
-    that do not belong together, for a row that is not in the table, and where `error_terms` leave
+    that do not belong together, for a row that is not in the table, and if `error_terms` leave
     fewer bits than `allow_bits`.
 
     The proof is checked before it is given away.

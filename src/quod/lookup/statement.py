@@ -132,10 +132,10 @@ class Statement:
 def error_terms(
     statement: Statement, *, hash: Hash = Hash.SHA3_256, scheme: Scheme | None = None
 ) -> dict[str, Fraction]:
-    """How likely a false statement is accepted, by what goes wrong, with challenges by chance.
+    """The probabilities that a false statement is accepted, by cause, with random challenges.
 
-    With a `scheme` the openings of `prove_committed` are among it. Without one, what binds the
-    prover to columns and multiplicities comes on top.
+    With a `scheme` they include the openings of `prove_committed`. Without one, the error of the
+    commitments to columns and multiplicities is not included.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     likely = most_likely(statement.field)
@@ -166,7 +166,7 @@ def error_terms(
 def check_lookup(
     statement: Statement, hash: Hash, allow_bits: int, scheme: Scheme | None = None
 ) -> None:
-    """InputError where `error_terms` leave fewer bits than `allow_bits`."""
+    """InputError if `error_terms` leave fewer bits than `allow_bits`."""
     terms = error_terms(statement, hash=hash, scheme=scheme)
     what = f"a proof of {statement.lookups} lookups over {statement.field.name}"
     check_bits(what, terms, allow_bits)

@@ -56,11 +56,11 @@ def verify(
 ) -> Reduced:
     """Reduces a statement to values of columns, multiplicities and table, which the caller checks.
 
-    `statement` is the verifier's own. `transcript` must have absorbed a commitment to each column,
-    to the multiplicities and to a table that is no range, or their digests
+    The verifier makes `statement` itself. `transcript` must have absorbed a commitment to each
+    column, to the multiplicities and to a table that is no range, or their digests
     (`Transcript.check_bound`); it absorbs the statement and the proof. VerificationError for a
-    proof that does not show it, InputError for one that is none, and where `error_terms` leave
-    fewer bits than `allow_bits`.
+    proof that does not show it, InputError for malformed bytes, and if `error_terms` leave fewer
+    bits than `allow_bits`.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     checked(transcript).check_bound()

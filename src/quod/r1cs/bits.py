@@ -30,7 +30,7 @@ class BitSystem(Tracing, Protocol):
         ...
 
     def declare_at_most(self, signal: Signal | int, most: int) -> Signal:
-        """Record that constraints show a signal to be at most a number."""
+        """Record that other constraints show a bound of a signal."""
         ...
 
     def pack(self, bits: Sequence[Signal | int]) -> Signal:

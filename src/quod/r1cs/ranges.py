@@ -1,7 +1,7 @@
 """Ranges of signals that constraints show, so that gadgets can tell bits from anything else.
 
-A range says that a signal is an integer from 0 to `most`. It is recorded where constraints show it,
-and follows for sums of wires whose ranges are known. Nothing here adds a constraint.
+A range says that a signal is an integer from 0 to `most`. Ranges are recorded where constraints
+show them, and derived for sums of wires with known ranges. Nothing here adds a constraint.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from quod.r1cs.signal import ONE, Signal, merged_terms
 
 
 class Ranges:
-    """What the constraints of one system show about its signals so far."""
+    """The ranges that the constraints of one system show so far."""
 
     def __init__(self) -> None:
         self._wires: dict[int, int] = {ONE: 1}
@@ -26,7 +26,7 @@ class Ranges:
             self._sums[terms] = min(most, self._sums.get(terms, most))
 
     def most(self, signal: Signal) -> int | None:
-        """The greatest value that a signal can have as far as is shown; None if nothing is."""
+        """The upper bound that is shown for a signal, or None."""
         if len(signal.wires) == 1 and signal.coefficients[0] == 1:
             return self._wires.get(signal.wires[0])
         if (number := signal.constant) is not None:
@@ -35,8 +35,8 @@ class Ranges:
         if not self._sums:
             return by_wires
         recorded = self._sums.get(_terms(signal))
-        known = [each for each in (by_wires, recorded) if each is not None]
-        return min(known, default=None)
+        bounds = [bound for bound in (by_wires, recorded) if bound is not None]
+        return min(bounds, default=None)
 
     def _by_wires(self, signal: Signal) -> int | None:
         """The bound that follows from the ranges of the wires, if the sum cannot wrap."""
@@ -57,7 +57,7 @@ class Ranges:
 
 
 def _terms(signal: Signal) -> frozenset[tuple[int, int]]:
-    """A signal by its wires and coefficients, however it was added up."""
+    """The merged terms of a signal, which do not depend on the order of its sums."""
     wires, coefficients = merged_terms(signal.wires, signal.coefficients, signal.system.prime)
     prime = signal.system.prime
     return frozenset(

@@ -217,7 +217,7 @@ class ConstraintSystem:
         product = self._signal(wire)
         self._row(first, second, product)
         self.steps.append(Solve(wire, len(self.row_paths) - 1, 2))
-        # Longer sums are no bits as a rule, and take time.
+        # Longer sums are rarely bits, and looking them up takes time.
         if len(first.wires) <= 2 and len(second.wires) <= 2:
             if self._ranges.most(first) == 1 and self._ranges.most(second) == 1:
                 self._ranges.record(product, 1)
@@ -243,15 +243,15 @@ class ConstraintSystem:
     def select(self, bit: Operand, chosen: Operand, other: Operand) -> Signal:
         """`chosen` where the bit is 1, `other` where it is 0; one constraint.
 
-        InputError for a signal that is not shown to be a bit (`boolean`, `bits`, `private_bits`),
-        unless `declare_at_most` says that it is one, and for a constant that is none.
+        InputError for a constant other than 0 and 1, and for a signal that is not shown to be a bit
+        (`boolean`, `bits`, `private_bits`, or the caller's `declare_at_most`).
         """
-        value, rest = self._known(self._bit(bit)), signal_of(self, other)
+        value, if_zero = self._known(self._bit(bit)), signal_of(self, other)
         if (most := self._ranges.most(value)) is None or most > 1:
             raise InputError(f"{self._here()}: the bit of select {NOT_A_BIT}")
-        one = signal_of(self, chosen)
-        selected = rest + self.multiply(value, one - rest)
-        bounds = self._ranges.most(one), self._ranges.most(rest)
+        if_one = signal_of(self, chosen)
+        selected = if_zero + self.multiply(value, if_one - if_zero)
+        bounds = self._ranges.most(if_one), self._ranges.most(if_zero)
         if bounds[0] is not None and bounds[1] is not None:
             self._ranges.record(selected, max(bounds[0], bounds[1]))
         return selected
@@ -319,13 +319,14 @@ class ConstraintSystem:
         for signal in signals:
             self.free_wires.update(signal_of(self, signal).wires)
 
-    # --- what is known of signals
+    # --- bounds of signals
 
     def at_most(self, signal: Operand) -> int | None:
-        """The greatest value that constraints so far leave a signal; None where none is known.
+        """The upper bound of a signal that the constraints so far show, or None.
 
-        Known are bits (`boolean`, `bits`, `private_bits`), signals whose `bits` were taken, sums of
-        such signals that cannot exceed the prime, and what `declare_at_most` says.
+        Bounds are known for bits (`boolean`, `bits`, `private_bits`), signals whose `bits` were
+        taken, sums of such signals that cannot exceed the prime, and signals with
+        `declare_at_most`.
         """
         return self._ranges.most(signal_of(self, signal))
 
@@ -338,7 +339,7 @@ class ConstraintSystem:
         value = signal_of(self, signal)
         most = whole_number("the greatest value", most, 0, self.prime - 1)
         if (number := value.constant) is not None and number > most:
-            raise InputError(f"{self._here()}: {shown(number)} is above {shown(most)}")
+            raise InputError(f"{self._here()}: the constant {shown(number)} is above {shown(most)}")
         self._ranges.record(value, most)
         return value
 

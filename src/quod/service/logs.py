@@ -1,8 +1,8 @@
-"""The log of a server and its workers: a line each, as JSON or as text, on standard error.
+"""The log of a server and its workers: lines of JSON or text on standard error.
 
-No line holds a value. Of errors that nobody expected it has the kind and the places in the code,
-not the text, in which anything may stand. Records of other libraries have the first line of their
-template without its arguments, for the same reason.
+No line has a value of a witness. For unexpected errors the log has their type and the places in the
+code, not their text, which may contain anything. For the same reason, records of other libraries
+have the first line of their template without its arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quod.errors import QuodError
 
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _FIELDS: Final = "quod_fields"
-"""Of a record that another process has formatted: its fields."""
+"""The attribute with the fields of a record that another process has formatted."""
 
 _MOST_TEXT: Final = 500
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class LineFormatter(logging.Formatter):
-    """Records as lines."""
+    """Formats a record as one line."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -63,19 +63,21 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def _described(error: BaseException) -> dict[str, Any]:
     frames = traceback.extract_tb(error.__traceback__)
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "kind": type(error).__name__,
-        "places": [f"{os.path.basename(one.filename)}:{one.lineno} {one.name}" for one in frames],
+        "places": [
+            f"{os.path.basename(each.filename)}:{each.lineno} {each.name}" for each in frames
+        ],
     }
     if isinstance(error, QuodError):
-        found["message"] = str(error)
-    return found
+        description["message"] = str(error)
+    return description
 
 
 def write_log(level: str, *, as_json: bool) -> None:
-    """Send the log of this process to standard error, and all else that Python writes there.
+    """Send the log of this process to standard error, with all other output of Python there.
 
-    That is warnings, errors that end a thread, and errors that Python cannot raise.
+    These are warnings, errors that end a thread, and errors that Python cannot raise.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(as_json=as_json))
@@ -83,13 +85,13 @@ def write_log(level: str, *, as_json: bool) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("quod").setLevel(level.upper())
-    # It warns of each request that is none, which anybody may send.
+    # It warns of each malformed request, which anybody can send.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     warnings.showwarning = _log_warning
     sys.excepthook = lambda *error: _log_error("an error ended the process", error)
     threading.excepthook = _log_error_of_thread
-    sys.unraisablehook = lambda given: _log_error(
-        "an error could not be raised", (given.exc_type, given.exc_value, given.exc_traceback)
+    sys.unraisablehook = lambda hook: _log_error(
+        "an error could not be raised", (hook.exc_type, hook.exc_value, hook.exc_traceback)
     )
 
 
@@ -101,9 +103,9 @@ def _log_warning(
     _log.warning("a library warns", extra={"kind": category.__name__, "place": place})
 
 
-def _log_error_of_thread(given: threading.ExceptHookArgs) -> None:
-    if given.exc_type is not SystemExit:
-        error = given.exc_type, given.exc_value, given.exc_traceback
+def _log_error_of_thread(hook: threading.ExceptHookArgs) -> None:
+    if hook.exc_type is not SystemExit:
+        error = hook.exc_type, hook.exc_value, hook.exc_traceback
         _log_error("an error ended a thread", error)
 
 
@@ -112,22 +114,22 @@ def _log_error(message: str, error: tuple[Any, Any, Any]) -> None:
 
 
 def log_line(line: bytes, fields: Mapping[str, str]) -> None:
-    """Log a line that another process has written to its standard error, with more `fields`.
+    """Log a line of another process's standard error, with additional `fields`.
 
-    Lines of its own log, which are JSON, stay what they are; other lines are the text of a record.
+    Lines of its log, which are JSON, keep their fields; other lines become the text of a record.
     """
     try:
-        found = shallow_json.load(line)
+        logged = shallow_json.load(line)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not {"time", "level", "logger", "message"} <= set(found):
+        logged = None
+    if not isinstance(logged, dict) or not {"time", "level", "logger", "message"} <= set(logged):
         text = line.decode(errors="replace").strip()[:_MOST_TEXT]
         if text:
             _log.warning("a line on standard error", extra={"text": text, **fields})
         return
-    level = logging.getLevelNamesMapping().get(str(found["level"]).upper(), logging.ERROR)
+    level = logging.getLevelNamesMapping().get(str(logged["level"]).upper(), logging.ERROR)
     record = logging.makeLogRecord({
-        "name": str(found["logger"]), "levelno": level, "levelname": logging.getLevelName(level),
-        "msg": str(found["message"]), _FIELDS: {**found, **fields},
+        "name": str(logged["logger"]), "levelno": level, "levelname": logging.getLevelName(level),
+        "msg": str(logged["message"]), _FIELDS: {**logged, **fields},
     })  # fmt: skip
     logging.getLogger(record.name).handle(record)

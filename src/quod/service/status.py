@@ -41,7 +41,7 @@ Document = dict[str, Any]
 class ServerState:
     """A server: `state` is "starting", "ready", "draining" or "unavailable".
 
-    It is unavailable while its queue does not answer. `started` is when it began.
+    It is unavailable while its queue does not answer. `started` is its start time.
     """
 
     state: str
@@ -122,9 +122,10 @@ def status_document(
 ) -> Document:
     """The document that `GET /status` answers and the page draws.
 
-    `jobs` are the newest ones first: waits are theirs. 50 of them are shown, those that run first,
-    then those that failed, then the others. `names` are those of each key. `stages_after` is the
-    number from which a stream of stages goes on; from 0 on it begins with those of the last minute.
+    `jobs` are the newest ones first; waiting times are computed from them. 50 of them are listed:
+    running ones first, then failed ones, then the others. `names` are the names of each key.
+    `stages_after` is the number from which a stream of stages goes on; from 0 on it begins with
+    those of the last minute.
     """
     now = activity.clock()
     rate, shares = activity.rates()
@@ -167,7 +168,7 @@ def status_document(
 
 
 def _rank(job: Job) -> int:
-    """The place of a job in the list that operators look at."""
+    """The sort key of a job in the list for operators."""
     return {JobState.RUNNING: 0, JobState.FAILED: 1}.get(job.state, 2)
 
 

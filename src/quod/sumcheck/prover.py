@@ -50,8 +50,8 @@ def prove(
     j being the value at the corner of which variable 0 is the highest bit of j. With a `point` of n
     elements the sum is weighted by eq of it. `transcript` must have absorbed a commitment to each
     table, or its digest (`Transcript.absorb_table`); it absorbs the statement and the proof.
-    InputError for arguments that do not belong together, and where `error_terms` leave fewer bits
-    than `allow_bits`.
+    InputError for arguments that do not belong together, and if `error_terms` leave fewer bits than
+    `allow_bits`.
 
     The proof is checked before it is given away.
     """
@@ -73,7 +73,7 @@ def prove(
                 f"tables of 2^{log2_size} entries take a point of {log2_size} coordinates, not "
                 f"{len(point)}"
             )
-    # The claim is no part of the error terms.
+    # The error terms do not depend on the claim.
     zero = (0,) * field.degree
     unclaimed = Statement(field, polynomial, log2_size, zero, point)
     check_sumcheck(unclaimed, transcript, allow_bits)

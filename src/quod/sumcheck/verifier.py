@@ -80,9 +80,9 @@ class Reduced:
 
 
 def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str, Fraction]:
-    """The probabilities that a false claim is accepted, by what goes wrong, with random challenges.
+    """The probabilities that a false claim is accepted, by cause, with random challenges.
 
-    `hash` is that of the transcript. What binds the prover to the tables comes on top.
+    `hash` is that of the transcript. The error of the commitments to the tables is not included.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     rounds = statement.variables * statement.polynomial.degree
@@ -104,10 +104,10 @@ def verify(
 ) -> Reduced:
     """Reduces a claim to the tables' values at one point, which the caller checks.
 
-    `statement` is the verifier's own. `transcript` must have absorbed a commitment to each table,
-    or its digest (`Transcript.check_bound`); it absorbs the statement and the proof.
-    VerificationError for a proof that does not show the claim, InputError for one that is none, and
-    where `error_terms` leave fewer bits than `allow_bits`.
+    The verifier makes `statement` itself. `transcript` must have absorbed a commitment to each
+    table, or its digest (`Transcript.check_bound`); it absorbs the statement and the proof.
+    VerificationError for a proof that does not show the claim, InputError for malformed bytes, and
+    if `error_terms` leave fewer bits than `allow_bits`.
     """
     instance("the statement", statement, Statement, "make one of what is to be shown")
     check_sumcheck(statement, transcript, allow_bits)

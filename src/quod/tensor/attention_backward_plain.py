@@ -1,4 +1,4 @@
-"""Gradients of attention that came out NaN, taken again over the pairs that count alone.
+"""Recompute gradients of attention that are NaN over the unmasked pairs.
 
 See `attention_plain`.
 """
@@ -15,8 +15,12 @@ from quod.tensor.attention_plain import PlainSums, RowPairs
 
 @frozen(eq=False)
 class Operands:
-    """Heads of queries, of their results' gradients, of keys and of values; the logarithm of a
-    query's sum, to base 2, and its sum of products, by its line; and the factor of logits."""
+    """The operands of a backward pass.
+
+    heads: The heads of queries, of their results' gradients, of keys and of values.
+    numbers: For the line of a query, the logarithm to base 2 of its sum, and its sum of products.
+    factor: The factor of logits.
+    """
 
     heads: Sequence[Value]
     numbers: Callable[[Value], tuple[Value, Value]]
@@ -46,7 +50,7 @@ class Operands:
 def corrected_queries(
     k: Builder, plain: PlainSums, sums: Sequence[Value], row: Value, sequence: Seen, of: Operands
 ) -> list[Value]:
-    """Sums of ds k of query `row` and the one 8 further, without keys that they do not see."""
+    """Sums of ds k for the queries `row` and `row + 8`, without keys that they do not see."""
 
     def pairs(query: Value) -> RowPairs:
         count = sequence.seen(query)
@@ -55,7 +59,7 @@ def corrected_queries(
         def pair(key: Value) -> tuple[Value, Value]:
             return _change(k, plain, of, (query, key), log, product)[1], plain.line(of.keys, key)
 
-        # Where the sum of products is NaN, it is so of keys that the query sees.
+        # If the sum of products is NaN, a key that the query sees has a NaN.
         there = (query < sequence.queries) & ((product == product) | (count == 0))
         return RowPairs(there, count, pair)
 
@@ -66,9 +70,12 @@ def corrected_keys(
     k: Builder, plain: PlainSums, sums: tuple[Sequence[Value], Sequence[Value]],
     rows: tuple[Value, Value], shared_by: Value, sequence: Seen, of: Operands,
 ) -> tuple[list[Value], list[Value]]:  # fmt: skip
-    """Sums of ds^T q and of p^T dy of a key and the one 8 further, without queries that do not see
-    them: `rows` are the first, and how many keys there are. The queries of `shared_by` heads follow
-    each other."""
+    """Sums of ds^T q and of p^T dy for a key and the key 8 further, without queries that do not see
+    them.
+
+    rows: The index of the first key, and the number of keys.
+    shared_by: The number of heads that share the keys; their queries follow each other.
+    """
     first, keys = rows
 
     def pairs(key: Value, *, values: bool) -> RowPairs:
@@ -96,7 +103,7 @@ def _change(
     k: Builder, plain: PlainSums, of: Operands, pair: tuple[Value, Value], log: Value,
     product: Value,
 ) -> tuple[Value, Value]:  # fmt: skip
-    """The weight of a query and a key, and the gradient of what it was taken of."""
+    """The weight of a query and a key, and the gradient of their logit."""
     query, key = pair
     logit = plain.product(plain.line(of.q, query), plain.line(of.keys, key))
     slope = plain.product(plain.line(of.gradient, query), plain.line(of.values, key))

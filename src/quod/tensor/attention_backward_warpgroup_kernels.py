@@ -107,7 +107,7 @@ def _attention_backward_keys_tiles(
         k, element, plan, of_kv, of_q, first, span, sequence.seen if form.causal else None, of_row,
         factor,
     )  # fmt: skip
-    # Lines beyond the queries are zeros, which make NaN of a key's infinity.
+    # Lines beyond the queries are zeros, and 0 times an infinity of a key is NaN.
     operands = Operands(
         [
             *(part_of(k, memory, shared, queries, size) for memory in (q, gradient)),

@@ -25,8 +25,8 @@ _ROWS = 8
 _WORDS = 4
 """Of an access."""
 _MINUS = 64
-"""Stands for minus infinity where elements that are not finite are counted; infinities are ones, of
-which a product has 16 at most."""
+"""The count of one minus infinity among elements that are not finite. Plus infinity counts 1, and a
+product has at most 16 of them."""
 
 
 class StepsOfCores(Steps):
@@ -138,23 +138,23 @@ class StepsOfCores(Steps):
     ) -> list[list[Value]]:  # fmt: skip
         """Sums with values added where rows do not see all keys.
 
-        A weight of 0 does not mask what is no finite number. So sums are of finite elements, and
-        products of their own count the others that a row sees. Only the last keys of a sequence
-        are masked, which are few."""
+        A weight of 0 does not mask NaN or infinity. So the sums take finite elements only, and
+        separate products count the other elements that a row sees. Only the last few keys of a
+        sequence are masked."""
         k, zero, infinity = self._k, self._zero, self._k.constant(float("inf"), f32)
-        one = k.constant(1.0, f32)
+        unit = k.constant(1.0, f32)
         parts = [[[self._parts(word) for word in line] for line in lines] for lines in values]
         finite, others = (
             [[tuple(word[at] for word in line) for line in lines] for lines in parts]
             for at in range(2)
         )
         seen = [
-            [one if inside is None else k.select(inside, one, zero) for inside in row]
+            [unit if inside is None else k.select(inside, unit, zero) for inside in row]
             for row in counted
         ]
         none = [[zero] * len(row) for row in sums]
-        counts = self._added(none, [one] * len(scales), seen, others)
-        made = self._added(sums, scales, weighed, finite)
+        counts = self._added(none, [unit] * len(scales), seen, others)
+        finite_sums = self._added(sums, scales, weighed, finite)
 
         def corrected(value: Value, count: Value) -> Value:
             number = count.cast(u32)
@@ -163,12 +163,12 @@ class StepsOfCores(Steps):
 
         return [
             [corrected(*each) for each in zip(*rows, strict=True)]
-            for rows in zip(made, counts, strict=True)
+            for rows in zip(finite_sums, counts, strict=True)
         ]
 
     def _parts(self, word: Value) -> Values:
-        """The finite elements of a word, and numbers of the type for the others: 1 for infinity,
-        `_MINUS` for minus infinity, and both together for NaN."""
+        """The finite elements of a word, and the counts of the others as numbers of the type: 1 for
+        infinity, `_MINUS` for minus infinity, and their sum for NaN."""
         k, half = self._k, self._share.accesses.element is f16
         exponent = 0x7C00 if half else 0x7F80
         plus, minus, both_ = (0x3C00, 0x5400, 0x5410) if half else (0x3F80, 0x4280, 0x4282)

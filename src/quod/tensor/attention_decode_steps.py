@@ -220,7 +220,7 @@ class StepsOfSubgroups(_StepsOfLines):
                 sum_ = sum_ * scale
                 for weight, value, inside in zip(weights, values, seen, strict=True):
                     with_key = k.fma(weight, value[number], sum_)
-                    # A weight of 0 would not do where the value is NaN.
+                    # A weight of 0 does not mask a value that is NaN.
                     if differ and inside is not None:
                         with_key = k.select(inside, with_key, sum_)
                     sum_ = with_key
@@ -292,8 +292,8 @@ class StepsOfVectors(_StepsOfLines):
     def _added(
         self, first: Value, keys: tuple[Value, Value], sums: Grid, span: Span | None
     ) -> Grid:  # fmt: skip
-        """Sums with the values of keys added, by their weights; with a span a key changes nothing
-        in rows that do not see it, even if its value is NaN."""
+        """Sums with the weighted values of keys added; with a span a key does not change rows that
+        do not see it, even if its value is NaN."""
         k, share = self._k, self._share
         with k.range(*keys, carry=sums) as loop:
             line, there = share.key(first + loop.index)

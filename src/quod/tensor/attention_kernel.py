@@ -73,8 +73,8 @@ class Sequence:
     def mask(
         self, tile: Tile, key: Value, first: Value, seen: list[Value]
     ) -> Mask | None:  # fmt: skip
-        """The mask of the keys from `key` on, of own rows that see so many; None where all queries
-        see the same keys. `first` is the workgroup's first query, which sees fewest."""
+        """The mask of the keys from `key` on for rows that see so many; None if all queries see the
+        same keys. `first` is the workgroup's first query, which sees the fewest."""
         if not self._form.causal:
             return None
         return Mask(key + tile.columns > self.seen(first), lambda row, line: key + line < seen[row])
@@ -237,18 +237,18 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
 
 def corrected_sums(
     k: Builder, plain: PlainSums, sums: SequenceOf[Value], row: Value,
-    found: tuple[SequenceOf[Value], SequenceOf[Value]], factor: Value, sequence: Sequence,
+    softmax: tuple[SequenceOf[Value], SequenceOf[Value]], factor: Value, sequence: Sequence,
     heads: tuple[Value, Value, Value],
 ) -> list[Value]:  # fmt: skip
-    """Sums of values of query `row` and the one 8 further, without keys that they do not see.
+    """Sums of values for the queries `row` and `row + 8`, without keys that they do not see.
 
-    `found` are the greatest products, times the factor, and the totals of weights; where a total is
-    NaN so are the sums. `heads` are of queries, keys and values.
+    `softmax` has the greatest products, times the factor, and the totals of weights; sums with a
+    total that is NaN stay NaN. `heads` are those of queries, keys and values.
     """
     q, keys, values = heads
 
     def pairs(half: int) -> RowPairs:
-        query, top, total = row + 8 * half, found[0][half], found[1][half]
+        query, top, total = row + 8 * half, softmax[0][half], softmax[1][half]
 
         def pair(key: Value) -> tuple[Value, Value]:
             logit = plain.product(plain.line(q, query), plain.line(keys, key))

@@ -87,12 +87,12 @@ def _attention_parts(
                     weight = k.exp2(of.tops[place] - top, normal=True)
                     weight = k.select(there, weight, 0.0)
                     # 0 times an infinity of the last part would be NaN.
-                    own = [
+                    values = [
                         k.select(there, value, 0.0)
                         for value in of_sums.load(of.line(place), items.index)
                     ]
                     total = k.fma(of.totals[place], weight, total)
-                    sums = [k.fma(a, weight, b) for a, b in zip(own, sums, strict=True)]
+                    sums = [k.fma(a, weight, b) for a, b in zip(values, sums, strict=True)]
                 steps.next((total, sums))
             total, sums = steps.results
             inverse = inverse_of(k, total)

@@ -28,10 +28,10 @@ _STEP = 4
 
 @frozen(eq=False)
 class Mask:
-    """The pairs of own rows and lines that count, where the tile is at the mask's `edge`.
+    """The mask of a tile: the unmasked pairs of the instance's rows and the tile's lines.
 
-    `inside(row, line)` says whether an own row, by its number, sees a line, counted from the first
-    of those that are taken together.
+    edge: Whether the tile has masked pairs.
+    inside: Whether a row, by its number, sees a line, by its index in the tile.
     """
 
     edge: Value
@@ -196,7 +196,7 @@ class Tile:
         """Adds the lines from `first` on, as `weigh` weighs them, to sums that are scaled before.
 
         Between `weigh` and this there is no barrier: it begins with one. With a mask a line changes
-        nothing in rows that do not see it; a weight of 0 would not do, as 0 * NaN is NaN.
+        nothing in rows that do not see it; a weight of 0 does not suffice, as 0 * NaN is NaN.
         """
         k, plan = self._k, self._plan
         if not plan.held:
@@ -236,20 +236,20 @@ class Tile:
         width = plan.panel // plan.across
         step = 1 if self._vectors else _STEP
         with k.range(k.constant(0, u32), self.columns, step, carry=sums) as loop:
-            found = loop.carried
+            totals = loop.carried
             for number in range(step):
                 line = loop.index + number
                 own = self._of_rows(self._weights, line)
                 at = line * self._pitch + start + self._beside * width
-                added = _added(k, own, k.load(self._room, at, width), found)
+                added = _added(k, own, k.load(self._room, at, width), totals)
                 if mask is not None:
                     seen = [mask.inside(row, line) for row in range(plan.rows)]
                     added = tuple(
                         k.select(seen[at // width], new, old)
-                        for at, (new, old) in enumerate(zip(added, found, strict=True))
+                        for at, (new, old) in enumerate(zip(added, totals, strict=True))
                     )
-                found = added
-            loop.next(found)
+                totals = added
+            loop.next(totals)
         results: Values = loop.results
         return results
 

@@ -84,7 +84,7 @@ def _digest(k: Builder, hash: Hash, *, alone: bool = False) -> Sha3 | Sha256 | A
         case HashFamily.SHA2:
             return Sha256(k)
         case HashFamily.POSEIDON2:
-            # Other hashes have no use for it.
+            # Other hashes do not need it.
             from quod.transcript.algebraic_chain import AlgebraicChain
 
             assert hash.algebraic is not None

@@ -25,10 +25,10 @@ RUN_BYTES = 4096
 
 
 class HashFamily(Enum):
-    """The construction of a hash, which decides the code that computes it, here and in kernels.
+    """The construction of a hash, which selects the code for it in Python and in kernels.
 
-    Code that depends on it has a case for each member, so that a new one is an error and never
-    another hash.
+    Code that depends on it has a case for each member, so that a new member raises an error instead
+    of computing another hash.
     """
 
     SHA3 = "sha3"
@@ -148,7 +148,7 @@ class Hash(Enum):
         return [self._of_bytes(run + mark) for run in runs]
 
     def _of_bytes(self, data: bytes) -> bytes:
-        """The digest of bytes, of a hash that is not over a field."""
+        """The digest of bytes; InputError for a hash over a field."""
         family = self.family
         match family:
             case HashFamily.SHA3:

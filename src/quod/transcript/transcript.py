@@ -56,16 +56,15 @@ def _check_bytes(message: object) -> None:
 class Transcript:
     """Absorbs messages and gives challenges; `state` is the digest of all messages so far.
 
-    `is_bound` is whether a commitment or a public input is among them (`check_bound`).
+    `is_bound` says whether a commitment or a public input is among them (`check_bound`).
     """
 
     def __init__(
         self, state: bytes = START, *, drawn: bool = False, bound: bool = False,
         hash: Hash = Hash.SHA3_256, recursive: bool = False,
     ) -> None:  # fmt: skip
-        """`drawn` says that a challenge was made of this state already, `bound` that its messages
-        bind the prover to all tables; `recursive` asks for a hash over a field, which is not to be
-        had otherwise."""
+        """`drawn` says that a challenge was already drawn from this state, `bound` that its
+        messages bind the prover to all tables. A hash over a field needs `recursive`."""
         given: object = state
         if type(given) is not bytes or len(given) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
@@ -121,8 +120,8 @@ class Transcript:
         """InputError unless a commitment or a public input was absorbed (labels COMMITMENT and
         PUBLIC_INPUT).
 
-        A prover that is not bound to its tables chooses them after the challenges. Names of
-        protocols and parameters bind nothing. Whether *all* tables are bound is for the caller.
+        A prover that is not bound to its tables can choose them after the challenges. Names of
+        protocols and parameters bind nothing. The caller must ensure that *all* tables are bound.
         """
         if not self.is_bound:
             raise InputError(
@@ -134,8 +133,8 @@ class Transcript:
     def absorb_table(self, field: FieldSpec, table: Words) -> None:
         """Bind all later challenges to a table by its digest, as a message COMMITMENT.
 
-        table: elements of `field` in the form of memory (`quod.field.from_integers`).
-        InputError for an array that is none.
+        table: elements of `field` in the form of memory (`quod.field.from_integers`). InputError
+        for an array of another form.
         """
         check_field(field)
         words = check_words(field, table)

@@ -51,11 +51,11 @@ def read_wasm(path: Path) -> bytes:
 class WitnessCalculator:
     """A calculator that circom 2.0.3 or later has compiled (`circom --wasm`).
 
-    `curve` is Quod's name of the curve whose scalar field it computes in, or of a prime of no curve
-    with a pairing circom's name (`goldilocks`), `variables` how many values a witness has, `inputs`
-    how many numbers it takes. Compiled code is kept in the user's
-    cache. `name` is what errors call it, `limits` what it may take. For any threads, which run at
-    the same time. `symbols` is the circuit's .sym file, from which errors take the names of
+    `curve` is Quod's name of the curve whose scalar field it computes in, or circom's name of a
+    prime without a curve that has a pairing (`goldilocks`). `variables` is the number of values of
+    a witness, and `inputs` the number of input values. Compiled code is kept in the user's cache.
+    Errors call the calculator `name`, and `limits` bounds its resources. Threads may share it and
+    run at the same time. `symbols` is the circuit's .sym file, from which errors take the names of
     missing inputs.
 
     Raises `InputError` for what is no module, `CalculatorError` for one that is none of circom's or
@@ -110,9 +110,9 @@ class WitnessCalculator:
 
     @classmethod
     def open(cls, path: Path, *, limits: WitnessLimits | None = None) -> WitnessCalculator:
-        """Of a file or pipe, of at most 256 MB; `InputError` if it cannot be read, too.
+        """Open a file or pipe of at most 256 MB; `InputError` if it cannot be read.
 
-        `symbols` is the .sym file that circom wrote with it, if that is in its place.
+        `symbols` is the .sym file of the circuit, if it is where circom wrote it.
         """
         name = file_path(path)
         return cls(read_wasm(path), name=name, limits=limits, symbols=symbols_beside(name))
@@ -179,16 +179,16 @@ class WitnessCalculator:
         if not 1 <= self._words <= _MOST_WORDS:
             raise CalculatorError(f"{self.name}: says that numbers have {self._words} words")
         prime = sandbox.prime(self._words)
-        found = field_of_prime(prime)
-        if found is None or found[1].words != self._words:
+        named_field = field_of_prime(prime)
+        if named_field is None or named_field[1].words != self._words:
             raise CalculatorError(
                 f"{self.name}: computes modulo 0x{prime:x} in {self._words} words, which is no "
                 "field that Quod knows; see circom's --prime"
             )
-        return found
+        return named_field
 
     def _learn_sizes(self, names: Iterable[str]) -> None:
-        """Ask the calculator for how many numbers inputs take, unless that is known."""
+        """Ask the calculator for the sizes of inputs that are not known yet."""
         unknown = [name for name in names if name not in self._sizes]
         if unknown:
             with self._lock:
@@ -199,9 +199,9 @@ class WitnessCalculator:
                     if size > 0:
                         self._sizes[name] = size
 
-    def _check_sizes(self, given: dict[str, list[int]], where: str) -> None:
-        self._learn_sizes(given)
-        for name, numbers in given.items():
+    def _check_sizes(self, inputs: dict[str, list[int]], where: str) -> None:
+        self._learn_sizes(inputs)
+        for name, numbers in inputs.items():
             size = self._sizes.get(name, 0)
             if size == 0 and numbers:
                 raise InputError(
@@ -213,18 +213,18 @@ class WitnessCalculator:
                     f"{len(numbers)} are given",
                     path=where,
                 )
-        total = sum(map(len, given.values()))
+        total = sum(map(len, inputs.values()))
         if total != self.inputs:
-            raise InputError(self._missing(given, total), path=where)
+            raise InputError(self._missing(inputs, total), path=where)
 
     def _inputs_of_symbols(self) -> list[str]:
-        """The names of inputs that the .sym file has; none without one."""
+        """The names of inputs in the .sym file; empty without one."""
         names = names_of_main(self._symbols)
         self._learn_sizes(names)
         return [name for name in names if name in self._sizes]
 
-    def _missing(self, given: Mapping[str, list[int]], total: int) -> str:
-        absent = [name for name in self._inputs_of_symbols() if name not in given]
+    def _missing(self, inputs: Mapping[str, list[int]], total: int) -> str:
+        absent = [name for name in self._inputs_of_symbols() if name not in inputs]
         if absent:
             listed = ", ".join(
                 f"{shown(name)} ({counted(self._sizes[name], 'number')})"
@@ -234,14 +234,14 @@ class WitnessCalculator:
             end = f" and {others} more" if others > 0 else ""
             subject = "the input" if len(absent) == 1 else "the inputs"
             return f"{subject} {listed}{end} {'is' if len(absent) == 1 else 'are'} missing"
-        listed = ", ".join(given) if len(given) <= _MOST_LISTED else f"{len(given)} inputs"
+        listed = ", ".join(inputs) if len(inputs) <= _MOST_LISTED else f"{len(inputs)} inputs"
         return (
             f"an input is missing: the circuit takes {self.inputs} numbers, and {total} are "
             f"given ({listed or 'no input'})"
         )
 
     def _hint(self, name: str) -> str:
-        """How to write an input whose name is not the circuit's; empty if none is like it."""
+        """Advice on the name of an unknown input; empty if the circuit has no similar one."""
         base = name.partition("[")[0]
         spellings = [text for text in (base, base.removeprefix("main.")) if text not in ("", name)]
         self._learn_sizes(spellings)

@@ -16,7 +16,7 @@ _MAIN = "main."
 
 
 def symbols_beside(wasm: Path) -> str | None:
-    """The .sym file that circom wrote with a calculator, if it is still in its place.
+    """The .sym file that circom wrote with a calculator, or None if it is not there.
 
     Circom writes ``c.sym`` beside ``c_js/c.wasm``; both may also be in one folder.
     """
@@ -32,8 +32,8 @@ def symbols_beside(wasm: Path) -> str | None:
 def names_of_main(symbols: Path | None) -> list[str]:
     """The names of the main component's signals, without indices, in the order of the file.
 
-    Outputs and intermediate signals are among them. Empty for None and for a file that cannot be
-    read as symbols: errors then do without names.
+    Outputs and intermediate signals are among them. Empty for None and for a file without readable
+    symbols: errors then have no names.
     """
     if symbols is None:
         return []

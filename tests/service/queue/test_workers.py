@@ -509,7 +509,7 @@ def test_failures_and_recoveries_are_in_the_log(
         {name: vars(one)[name] for name in fields if name in vars(one)}
         for one in caplog.records if vars(one).setdefault("message", one.getMessage())
     ]  # fmt: skip
-    again = "an attempt has failed, and is made again"
+    again = "an attempt has failed and is retried"
     assert found == [
         {"message": again, "job": job.id, "outcome": "failed", "attempt": 1, "key": "k"},
         {"message": "a key was suspended", "key": "k"},

@@ -474,7 +474,7 @@ class TestUploads:
             stopped.wait(60)
 
         try:
-            with pytest.raises(grpc.RpcError, match=r"1 of 2 bytes came, and then nothing"):
+            with pytest.raises(grpc.RpcError, match=r"1 of 2 bytes arrived, and then none"):
                 raw_call(server, "UploadProof", parts())
         finally:
             stopped.set()

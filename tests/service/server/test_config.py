@@ -193,7 +193,7 @@ def test_risks_that_are_accepted_by_name(tmp_path: Path) -> None:
     text = 'data = "d"\ndatabase = "postgresql:///q"\n[workers]\nray = "auto"\n[listen]\n'
     text += 'http = ["127.0.0.1:1"]\ninsecure_no_auth = true'
     reached, ray = risks(read(tmp_path, text))
-    assert "whoever reaches 127.0.0.1:1 may do all" in reached
+    assert "127.0.0.1:1: without authentication, everybody" in reached
     assert "Ray has no authentication" in ray
 
 

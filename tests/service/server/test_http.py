@@ -74,7 +74,8 @@ class TestProving:
             assert answer[2]["error"]["field"] == "witnesses"
             many = http.post("/v1/proofs/batch", json={"proofs": [INPUTS] * 1001})
             assert refused(many) == (
-                400, "INVALID_ARGUMENT", "a call submits up to 1000 jobs, not 1001",
+                400, "INVALID_ARGUMENT",
+                "a call submits up to 1000 jobs, not 1001; use several calls",
             )  # fmt: skip
 
     def test_what_workers_get(self, start: Start, tmp_path: Path) -> None:
@@ -265,15 +266,15 @@ class TestBodies:
     @pytest.mark.parametrize(
         ("body", "message"),
         [
-            (b"", "the body is no JSON"),
-            (b"{", "the body is no JSON"),
-            (b"[" * 100_000, "the body is no JSON"),
+            (b"", "the body is not JSON"),
+            (b"{", "the body is not JSON"),
+            (b"[" * 100_000, "the body is not JSON"),
             (b'{"key": "membership"}', "witnesses: give inputs"),
             (b'{"inputs": {}}', "key: Field required"),
             (b'{"key": 7, "inputs": {}}', "key: "),
             (b'{"key": "membership", "inputs": {}, "secret_x": 1}', "secret_x: there is no such"),
             (b'{"key": "membership", "inputs": {}, "path": "x"}', "one of inputs, path and wtns"),
-            (b'{"key": "membership", "inputs": {}, "deadline": NaN}', "NaN is no number"),
+            (b'{"key": "membership", "inputs": {}, "deadline": NaN}', "NaN is not a JSON number"),
             (b'{"key": "membership", "inputs": [1]}', "inputs: must be an object"),
             (b'{"key": "membership", "inputs": {"a": 1}, "inputs": {"a": 2}}', "two equal keys"),
             (b'{"key": "membership", "key": "other", "inputs": {}}', "two equal keys"),
@@ -319,7 +320,7 @@ class TestBodies:
     def test_uploads_say_how_long_they_are(self, quiet: RunningServer) -> None:
         with quiet.http() as http:
             answer = http.post("/v1/proofs?key=membership", content=iter([b"x"]), headers=BYTES)
-            assert refused(answer)[2] == "Content-Length: an upload says how long it is"
+            assert refused(answer)[2] == "Content-Length: an upload needs its length"
             for query in ("?priority=11&key=membership", "?key=membership&deadline=x", ""):
                 answer = http.post(f"/v1/proofs{query}", content=b"x", headers=BYTES)
                 assert refused(answer)[:2] == (400, "INVALID_ARGUMENT")

@@ -137,7 +137,7 @@ def test_a_file_that_grows_after_its_memory_was_taken(
     bench.pool(WorkerSettings(memory_bytes=1 << 20))
     job = bench.ended(bench.submit(path_body(tmp_path, "w.wtns"), kind=PayloadKind.PATH))
     assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")
-    assert "has 67108864 bytes, and a witness of this key has at most" in job.message
+    assert "has 67108864 bytes, and a witness of this key at most" in job.message
 
 
 def test_work_waits_for_memory(bench: Bench) -> None:

@@ -60,17 +60,20 @@ def prepared(device: AnyDevice, given: Given) -> Callable[..., None]:
     run.set_values(given.columns, given.entries(device), given.counted(device))
 
     def prove(timeline: Timeline | None = None) -> None:
-        run.prove(ProofWriter(_begun()), timeline)
+        run.prove(ProofWriter(_transcript()), timeline)
 
-    writer = ProofWriter(_begun())
+    writer = ProofWriter(_transcript())
     reduced = run.prove(writer, None)
-    if verify(given.statement, writer.getvalue(), transcript=_begun(), allow_bits=0) != reduced:
+    if (
+        verify(given.statement, writer.getvalue(), transcript=_transcript(), allow_bits=0)
+        != reduced
+    ):
         raise QuodError("a lookup does not verify; please report it")
     return prove
 
 
-def _begun() -> Transcript:
-    """A transcript in which a message stands for commitments, whose time is not measured."""
+def _transcript() -> Transcript:
+    """A transcript with a dummy commitment: the time of commitments is not measured."""
     transcript = Transcript()
     transcript.absorb(Label.COMMITMENT, b"quod bench lookup")
     return transcript

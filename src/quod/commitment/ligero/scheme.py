@@ -103,7 +103,7 @@ class Ligero:
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> LigeroCommitter:  # fmt: skip
-        """Allocates the memory of a prover; InputError where `error_terms` leave fewer bits."""
+        """Allocates the memory of a prover; InputError if `error_terms` leave fewer bits."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         return LigeroCommitter(resolve_device(device), self.shape(field, log2_size))
 
@@ -113,7 +113,7 @@ class Ligero:
     ) -> LigeroCommitment:  # fmt: skip
         """Reads a commitment, the root of the tree.
 
-        InputError if the proof ends before, and where `error_terms` leave fewer bits.
+        InputError if the proof ends too early, or if `error_terms` leave fewer bits.
         """
         check_scheme_bits(self, field, log2_size, allow_bits)
         shape = self.shape(field, log2_size)

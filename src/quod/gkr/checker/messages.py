@@ -99,8 +99,8 @@ class Messages(ABC):
         """The messages of all layers, from the last one to the first."""
 
     def _begin(self, chain: int) -> tuple[Point, tuple[int, ...]]:
-        """The chain, the random coefficients, the chain again behind these, and the first point
-        with that of the instances."""
+        """The chain, the random coefficients, the chain again after these, and the first point with
+        that of the instances."""
         circuit = self.circuit
         if circuit.randoms:
             self._apply_chain(chain)

@@ -5,7 +5,7 @@ An object with exactly these keys: `format`, the text below; `circuit`, the dige
 and its parameters (of HyperKZG the first powers of tau, so that verifiers need no file of them);
 `chain`, `bits` and the names of the `hash` and of the `reduction`; and, for readers, how many
 `public` inputs the circuit has and how many of its outputs are `zeros`. The key of a circuit with
-random coefficients has their number, too: `randoms`.
+random coefficients also has their number, `randoms`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ KIND = "qgkp"
 VERSION = 2
 
 _DIGEST_BYTES = 32
-# A proof with the commitment `raw` has all inputs in it.
+# A proof with the commitment `raw` contains all inputs.
 _MOST_BYTES = 4 << 30
 _KEY = "VerifyingKey.of(circuit, field) gives one"
 _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")

@@ -44,11 +44,11 @@ class Prover:
         InputError for fewer bits than the key or `allow_bits` asks for, DeviceError where memory is
         short."""
         self.device: AnyDevice = resolve_device(device)
-        more = checked_key(key, circuit, instances, allow_bits)
+        log_instances = checked_key(key, circuit, instances, allow_bits)
         self._allow_bits = allow_bits
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
-        self._log_instances, self._batch = more, batch
+        self._log_instances, self._batch = log_instances, batch
         self._gates: ResidentGates[Any]
         match key.reduction:
             case Reduction.PLACES:

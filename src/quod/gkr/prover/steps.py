@@ -49,8 +49,8 @@ def begin_proofs(
     proof, local = k.workgroup_id(), k.local_id()
     own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
     points = log_outputs + log_instances
-    # The first phase draws the random coefficients, the second one the points. A loop over both
-    # has the code of the hash once.
+    # The first phase draws the random coefficients, the second one the points. One loop for both
+    # contains the code of the hash once.
     with k.range(1 - k.minimum(randoms, 1), 2, carry=own.state(chain)) as phases:
         is_second = phases.index > 0
         with k.range(0, chain_length, carry=phases.carried) as loop:
@@ -58,12 +58,12 @@ def begin_proofs(
         with k.range(0, k.select(is_second, points, randoms), carry=loop.results) as draws:
             at = draws.index
             state = next_state(k, chain, draws.carried, at > 0)
-            found = f.carried(challenge(f, field, state))
+            coordinate = f.carried(challenge(f, field, state))
             with k.if_((local == 0) & (phases.index == 0)):
-                f.store(challenges, proof * randoms + at, found)
+                f.store(challenges, proof * randoms + at, coordinate)
             with k.if_((local == 0) & is_second):
                 place = k.select(at < log_outputs, at + FIRST, own.across + at - log_outputs)
-                own.store(place, found)
+                own.store(place, coordinate)
             draws.next(state)
         phases.next(draws.results)
     k.barrier()

@@ -61,8 +61,8 @@ def contribute(
 
     The secret comes from the system; `text` is mixed in. It is overwritten before this returns or
     raises, and nothing of it is written. InputError for a key that is damaged, has points outside
-    their groups or no transcript; OutputError if the result cannot be written, and for a target
-    that exists, unless `replace` says that it may be lost.
+    their groups or no transcript; OutputError if the result cannot be written, and for an existing
+    target, unless `replace` is set.
     """
     details = Details(name)
     with no_core_dumps():

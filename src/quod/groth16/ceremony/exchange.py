@@ -65,7 +65,7 @@ def export_bellman(
 
     InputError for a key that is damaged, has points outside their groups or no transcript;
     DeviceError where the device has too little memory for the transform of h; OutputError if the
-    file cannot be written, and for a target that exists, unless `replace` says that it may be lost.
+    file cannot be written, and for an existing target, unless `replace` is set.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file = Iden3File.open(source, KIND, VERSION)

@@ -50,8 +50,8 @@ def import_bellman(
     `name` is the last contributor's. h and l are taken if they are those of `source` divided by
     what was contributed, by random sums. MismatchError for parameters of another key,
     VerificationError for a contribution that does not follow, InputError for files that are damaged
-    or have points outside their groups, and where nobody contributed, OutputError for a target that
-    exists, unless `replace` says that it may be lost.
+    or have points outside their groups, and where nobody contributed, OutputError for an existing
+    target, unless `replace` is set.
     """
     timeline, opened, details = or_null(timeline), resolve_device(device), Details(name)
     key = ContributedKey(source)

@@ -64,8 +64,8 @@ def new_key(
 
     Raises `InputError` for damaged files, powers that are not prepared, cut short or too few for
     the circuit, and points that are not on their curves; `MismatchError` for powers over another
-    curve; `OutputError` if the key cannot be written, and for a `zkey` that exists, unless
-    `replace` says that it may be lost.
+    curve; `OutputError` if the key cannot be written, and for an existing `zkey`, unless `replace`
+    is set.
     """
     timeline = or_null(timeline)
     chosen = resolve_device(device)

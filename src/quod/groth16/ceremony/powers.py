@@ -62,8 +62,8 @@ class LagrangePowers:
     def check(self, device: AnyDevice) -> None:
         """InputError unless every point that a key is made of is on its curve and not infinity.
 
-        Of the powers themselves these are alpha and beta. Those that the circuit's hash takes are
-        not infinity either.
+        Among the powers themselves, a key takes alpha and beta. The points that the circuit hash
+        covers must not be infinity either.
         """
         infinite = infinite_points(self.ptau.tau_g1[: 2 << self.power])
         if len(infinite):
@@ -87,7 +87,7 @@ class LagrangePowers:
                 )
 
     def _place(self, name: str, index: int) -> int:
-        """The index in its section of a point of an array."""
+        """The index that a point of an array has in its section."""
         if name != "h":
             return (1 << self.power) - 1 + index
         in_level = (1 << self.power) + index if self._is_largest else 2 * index + 1
@@ -107,7 +107,7 @@ class LagrangePowers:
 
 
 def _first_bad_point(device: AnyDevice, group: Group, points: Words) -> tuple[int, str] | None:
-    """The first point that is off its curve or infinity, and why; some are copied at a time."""
+    """The first point that is off its curve or infinity, and the reason; works in chunks."""
     for start in range(0, len(points), _CHUNK):
         part = np.ascontiguousarray(points[start : start + _CHUNK])
         bad = first_bad_point(device, group, part, subgroup=False, infinity=False)
@@ -117,7 +117,7 @@ def _first_bad_point(device: AnyDevice, group: Group, points: Words) -> tuple[in
 
 
 def _section(ptau: PowersOfTau, name: str) -> SectionReader:
-    """The section of an array in Lagrange bases."""
+    """The section of the Lagrange basis of an array."""
     return ptau.file.section(_SECTIONS[name], f"{name} in Lagrange bases")
 
 

@@ -73,9 +73,9 @@ def verify_from_r1cs(
 ) -> VerifiedKey:
     """Check a key against its circuit and prepared powers of tau.
 
-    With `resume` it does not look again at what an interrupted run has found good, of which the
-    user's cache tells, and `report` gets a line that says so. Names of contributors are bound by no
-    hash: anybody may have changed them.
+    With `resume` it skips parts that an interrupted run has verified, which the user's cache
+    records, and `report` gets a line that says so. No hash covers the names of contributors: anyone
+    may have changed them.
 
     Whether the powers are any good is for `quod.ceremony.verify`. VerificationError, with the
     number of the contribution and what differs, for a key that does not follow; InputError for
@@ -213,7 +213,7 @@ class _Checked:
         InputError for beacons that take more hashes than allowed.
         """
         curve, zkey = self._curve, self._zkey
-        details = [one.details for one in self._ceremony.contributions]
+        details = [each.details for each in self._ceremony.contributions]
         check_hashes(self.file.path, details, max_hashes)
         check_deltas(zkey)
         before: G1Point = curve.g1.generator

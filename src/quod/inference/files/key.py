@@ -1,12 +1,12 @@
 """Verifying keys as files: containers of the iden3 tools (`quod.formats.iden3`) of the kind `qivk`.
 
 Version 1 has four sections, all integers little-endian. The first has two texts in ASCII, each a
-u32 length and its bytes, the protocol, which names the field of challenges unless that is the
-first of `FIELDS`, and the commitment; the u32 number of widths and the widths
-as u32; the u32 bits of the table; the root of the weights' commitment in 32 bytes, and the digest
-of the key (`VerifyingKey.digest`) in as many. The second has the biases of all layers as i32, the
-third the multipliers of the hidden ones as u32. The fourth has the SHA3-256 of the rest of it, the
-proof that the weights are of eight bits.
+u32 length and its bytes: the protocol, which names the field of challenges unless that is the first
+of `FIELDS`, and the commitment; the u32 number of widths and the widths as u32; the u32 bits of the
+table; the root of the weights' commitment in 32 bytes, and the digest of the key
+(`VerifyingKey.digest`) in as many. The second has the biases of all layers as i32, the third the
+multipliers of the hidden ones as u32. The fourth has the SHA3-256 of the rest of it, the proof that
+the weights are of eight bits.
 
 Provers need no file but the perceptron's: what they have beside the key follows from it.
 """
@@ -38,7 +38,7 @@ KIND = "qivk"
 VERSION = 1
 
 _DIGEST_BYTES = 32
-# Nearly all of a key is the proof of the weights, which grows as the root of their number.
+# Most of a key is the proof of the weights; its size grows as the root of their number.
 _MOST_BYTES = 256 << 20
 _PROTOCOLS = {protocol_of(field): field for field in FIELDS}
 """The field of challenges by the name of the protocol."""
@@ -113,7 +113,7 @@ class _Head(NamedTuple):
     """The beginning of a key file.
 
     file: The container.
-    header: A reader of its first section, behind the bits of the table.
+    header: A reader of its first section, after the bits of the table.
     field: The field of challenges, which the protocol's name says.
     widths: The numbers of activations, inputs first.
     table_bits: The bits of the activation table.

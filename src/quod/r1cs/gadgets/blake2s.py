@@ -33,7 +33,7 @@ def blake2s_hash(
     """The 256 bits of the digest of a message of bits, of each byte the lowest bit first.
 
     21,006 constraints for up to 64 bytes over BLS12-381. The length, of whole bytes, is that of the
-    list, and is part of the circuit. InputError for what is not shown to be a bit.
+    list, and is part of the circuit. InputError for a signal that is not shown to be a bit.
     `hashlib.blake2s(..., person=...)` natively.
     """
     bits = [

@@ -16,7 +16,7 @@ hide_frames_of(__file__)
 def is_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> Signal:
     """1 where left < right, else 0; size + 2 constraints.
 
-    InputError unless both are shown to be below 2**size, by `system.bits(x, size)` as a rule.
+    InputError unless constraints show that both are below 2**size, usually `system.bits(x, size)`.
     """
     return _is_less(system, *_operands(system, left, right, size), size)
 
@@ -46,14 +46,14 @@ def _is_less(system: ConstraintSystem, left: Signal, right: Signal, size: int) -
 def _operands(
     system: ConstraintSystem, left: Operand, right: Operand, size: int
 ) -> tuple[Signal, Signal]:
-    """Two signals; InputError for one that is not shown to be below 2**size."""
+    """The signals of both operands; InputError unless they are shown to be below 2**size."""
     size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 3)
     first, second = signal_of(system, left), signal_of(system, right)
     for name, signal in (("left", first), ("right", second)):
         most = system.at_most(signal)
         if most is None or most >= 1 << size:
             raise InputError(
-                f"the {name} of a comparison is not shown to be below 2**{size}; call "
+                f"the {name} operand is not shown to be below 2**{size}; call "
                 f"system.bits(..., {size}) first, or declare_at_most if other constraints show it"
             )
     return first, second
@@ -64,7 +64,7 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
 
     From the top: where the constant has zeros behind a run of ones, and all ones so far are ones of
     the bits too, the bits have zeros. A constraint a run of zeros, and one a bit of the runs of
-    ones but for the last. InputError for what is not shown to be a bit.
+    ones but for the last. InputError for a signal that is not shown to be a bit.
     """
     given = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)

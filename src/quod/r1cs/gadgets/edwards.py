@@ -1,8 +1,9 @@
 """Points of a twisted Edwards curve in a circuit over the field of its coordinates.
 
-The law is complete, so that every function takes every pair of points of the curve. Off the curve
-its divisors may be 0, so that functions take a `CurvePoint`, which `assert_on_curve` gives, and
-refuse two signals of which nothing is shown. The native law is `quod.curve.edwards_group`.
+The addition law is complete, so functions take every pair of points of the curve. Off the curve its
+divisors may be 0. Functions therefore take a `CurvePoint`, which `assert_on_curve` returns, and
+refuse two signals that no constraint shows to be on the curve. The native law is
+`quod.curve.edwards_group`.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from quod.validation import instance
 hide_frames_of(__file__)
 
 PointSignals = tuple[Signal, Signal]
-"""Two coordinates, of which nothing is shown."""
+"""Two coordinates, which may be off the curve."""
 
 
 class CurvePoint(NamedTuple):
     """The coordinates of a point that is shown to be on the curve.
 
-    Functions of `EdwardsPoints` give it. ``CurvePoint(x, y)`` says that other constraints show it,
-    and is unsound where they do not.
+    Functions of `EdwardsPoints` return it. ``CurvePoint(x, y)`` declares that other constraints
+    show it; the circuit is unsound if they do not.
     """
 
     x: Signal
@@ -37,14 +38,14 @@ class CurvePoint(NamedTuple):
 
 
 class SubgroupPoint(CurvePoint):
-    """A point that is shown to have the prime order. `assert_not_small_order` gives one;
-    ``SubgroupPoint(x, y)`` says that other constraints show it."""
+    """A point that is shown to have the prime order. `assert_not_small_order` returns one;
+    ``SubgroupPoint(x, y)`` declares that other constraints show it."""
 
     __slots__ = ()
 
 
 Point = CurvePoint | EdwardsPair
-"""A point of the curve: signals that are shown to be one, or two numbers, which are checked."""
+"""A point of the curve: signals that are shown to be on it, or two numbers, which are checked."""
 
 _WINDOW = 2
 
@@ -52,8 +53,9 @@ _WINDOW = 2
 class EdwardsPoints:
     """The points of a curve, ``EDWARDS["baby_jubjub"]`` over BN254, in one system.
 
-    MismatchError for a system over another field; InputError for what is no pair of signals or int,
-    for signals that are not shown to be a point of the curve, and for numbers that are none.
+    MismatchError for a system over another field; InputError unless a point is a pair of signals or
+    int, for signals that are not shown to be a point of the curve, and for numbers that are off the
+    curve.
     """
 
     def __init__(self, system: ConstraintSystem, curve: EdwardsCurve) -> None:
@@ -73,8 +75,8 @@ class EdwardsPoints:
             return given
         if (u := x.constant) is None or (v := y.constant) is None:
             raise InputError(
-                f"a point is not shown to be on {self.curve.name}; take what assert_on_curve "
-                "gives, or CurvePoint(x, y) if other constraints show it"
+                f"a point is not shown to be on {self.curve.name}; pass the result of "
+                "assert_on_curve, or CurvePoint(x, y) if other constraints show it"
             )
         return self.constant((u, v))
 
@@ -88,7 +90,7 @@ class EdwardsPoints:
         return self.assert_on_curve(self.system.private(name, 2))
 
     def assert_on_curve(self, given: Sequence[Operand]) -> CurvePoint:
-        """The point with two coordinates, shown to be on the curve; 3 constraints.
+        """Show that two coordinates are a point of the curve, and return it; 3 constraints.
 
         a*x^2 + y^2 = 1 + d*x^2*y^2.
         """
@@ -99,8 +101,8 @@ class EdwardsPoints:
 
     def assert_equal(self, left: Sequence[Operand], right: Sequence[Operand]) -> None:
         """Two points are the same; 2 constraints."""
-        for one, other in zip(self._coordinates(left), self._coordinates(right), strict=True):
-            self.system.assert_equal(one, other)
+        for a, b in zip(self._coordinates(left), self._coordinates(right), strict=True):
+            self.system.assert_equal(a, b)
 
     def assert_not_small_order(self, given: Point) -> SubgroupPoint:
         """The cofactor times the point, whose x is shown not to be 0; 16 constraints for 8.
@@ -135,9 +137,9 @@ class EdwardsPoints:
             2 * product, cross - product + product * self._a, product, product
         )  # fmt: skip
 
-    def _coordinates(self, given: Sequence[Operand]) -> PointSignals:
-        """Two signals or numbers."""
-        x, y = signals(self.system, "a point", given, 2)
+    def _coordinates(self, point: Sequence[Operand]) -> PointSignals:
+        """The signals of a pair of signals or numbers."""
+        x, y = signals(self.system, "a point", point, 2)
         return x, y
 
     def _quotients(self, x: Signal, y: Signal, first: Signal, second: Signal) -> CurvePoint:
@@ -158,9 +160,9 @@ class EdwardsPoints:
     def multiply(self, bits: Sequence[Operand], given: Point) -> CurvePoint:
         """The multiple of any point of the curve by a number, its bits least first.
 
-        Two bits at a time from the top; 23 constraints for them. InputError for what is not shown
-        to be a bit. `MontgomeryPoints.multiply` takes 8 a bit, of points that are not of small
-        order.
+        Two bits at a time from the top; 23 constraints for them. InputError for a signal that is
+        not shown to be a bit. `MontgomeryPoints.multiply` takes 8 a bit, for points that are not of
+        small order.
         """
         point, selectors = self.point(given), bit_signals(self.system, "the bits", bits, least=1)
         twice = self.double(point)

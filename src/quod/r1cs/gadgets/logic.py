@@ -1,4 +1,4 @@
-"""Logic on bits; constants cost nothing. InputError for what is not shown to be a bit."""
+"""Logic on bits; constants cost nothing. InputError for a signal not shown to be a bit."""
 
 from __future__ import annotations
 

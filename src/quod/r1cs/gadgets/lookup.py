@@ -17,7 +17,7 @@ _MOST_BITS = 16
 def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[Operand]) -> Signal:
     """The value whose number the bits are, least first, of 2**n; 2**n - 1 constraints.
 
-    InputError for what is not shown to be a bit.
+    InputError for a signal that is not shown to be a bit.
     """
     selectors = bit_signals(system_over(system), "the bits", bits, least=1)
     found = signals(system, "the values", values)
@@ -44,7 +44,7 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
     for at, flag in enumerate(found):
         system.enforce(flag, position - at, system.zero)
     system.assert_equal(system.sum(found), 1)
-    # All flags but that of the index are 0, and so it is 1.
+    # All flags but that of the index are 0, so that one is 1.
     for flag in found:
         system.declare_at_most(flag, 1)
     return found
@@ -65,7 +65,7 @@ def look_up(
     """Of each table of 2**n constants the value whose number the bits are, least first.
 
     A constraint a table, and for all together 2**(n-1) - n for the products of all bits but the
-    first. InputError for what is not shown to be a bit.
+    first. InputError for a signal that is not shown to be a bit.
     """
     selectors = bit_signals(system_over(system), "the bits", bits, least=1)
     first, *rest = selectors

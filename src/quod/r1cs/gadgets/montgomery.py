@@ -1,10 +1,10 @@
 """Points of an Edwards curve in Montgomery form in a circuit: fewer constraints, and exceptions.
 
-A sum has no answer for points of one u, nor a double for a point of order two: the constraints then
-leave a quotient of 0 and 0 open. Functions show that it is none of these, unless an argument says
-that the caller's constraints do. `multiply` and `multiply_fixed` sum points that cannot be such,
-for points whose order is the prime one or a multiple of it: partial sums are odd multiples of less
-than 2**k, and what is added is 2**k times an odd one, far below the order.
+The sum of points with the same u and the double of a point of order two are undefined: the
+constraints then leave a quotient 0/0 open. Functions add constraints that exclude these cases,
+unless an argument says that the caller's constraints do. `multiply` and `multiply_fixed` never
+reach them, for points whose order is the prime or a multiple of it: partial sums are odd multiples
+below 2**k, and the addend is 2**k times an odd number, far below the order.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ hide_frames_of(__file__)
 class MontgomeryPoint(NamedTuple):
     """The coordinates u and v of a point that is shown to be on the curve and not at infinity.
 
-    Functions of `MontgomeryPoints` give it. ``MontgomeryPoint(u, v)`` says that other constraints
-    show it, and is unsound where they do not.
+    Functions of `MontgomeryPoints` return it. ``MontgomeryPoint(u, v)`` declares that other
+    constraints show it; the circuit is unsound if they do not.
     """
 
     u: Signal
@@ -55,19 +55,19 @@ class MontgomeryPoints:
         self._most = curve.fr.bits - 2
 
     def point(self, given: MontgomeryPoint) -> MontgomeryPoint:
-        """A point of this system; InputError for what is no `MontgomeryPoint`."""
+        """A point of this system; InputError unless it is a `MontgomeryPoint`."""
         if not isinstance(given, MontgomeryPoint):
             raise InputError(
-                f"a point is not shown to be on {self.curve.name}; take what from_edwards gives, "
-                "or MontgomeryPoint(u, v) if other constraints show it"
+                f"a point is not shown to be on {self.curve.name}; pass the result of "
+                "from_edwards, or MontgomeryPoint(u, v) if other constraints show it"
             )
         return MontgomeryPoint(*signals(self.system, "a point", given, 2))
 
     def from_edwards(self, given: Point) -> MontgomeryPoint:
         """u = (1 + y)/(1 - y), v = u/x; 2 constraints of a `SubgroupPoint`.
 
-        Of another point it shows that x is not 0, which is a constraint more: the points (0, 1) and
-        (0, -1) have no such v.
+        For another point, one more constraint shows that x is not 0: the points (0, 1) and (0, -1)
+        have no such v.
         """
         point = self.edwards.point(given)
         if not isinstance(point, SubgroupPoint):
@@ -75,15 +75,15 @@ class MontgomeryPoints:
         return self._form_of(point)
 
     def _form_of(self, point: CurvePoint) -> MontgomeryPoint:
-        """The form of a point whose x is not 0."""
+        """The Montgomery form of a point whose x is not 0."""
         u = self.system.divide(1 + point.y, 1 - point.y)
         return MontgomeryPoint(u, self.system.divide(u, point.x))
 
     def to_edwards(self, given: MontgomeryPoint, *, nonzero: bool = False) -> CurvePoint:
         """x = u/v, y = (u - 1)/(u + 1); 3 constraints, of which one shows that v is not 0.
 
-        With `nonzero` the caller's constraints show that, and there are 2: (0, 0), the point of
-        order two, would leave x open.
+        With `nonzero` the caller's constraints show it, and 2 remain. The point of order two, (0,
+        0), would leave x open.
         """
         u, v = self.point(given)
         if not flag("nonzero", nonzero):
@@ -95,8 +95,8 @@ class MontgomeryPoints:
     ) -> MontgomeryPoint:
         """left + right; 4 constraints, of which one shows that the two u differ.
 
-        With `distinct` the caller's constraints show that, and there are 3: equal points would
-        leave the sum open.
+        With `distinct` the caller's constraints show it, and 3 remain. Equal points would leave the
+        sum open.
         """
         first, (u2, v2) = self.point(left), self.point(right)
         if not flag("distinct", distinct):
@@ -123,10 +123,10 @@ class MontgomeryPoints:
         """In Edwards form, the multiple of a point by a number, its bits least first.
 
         8 constraints a bit and 12, and of bits beyond the length of the order less two about 12
-        each. InputError for what is not shown to be a bit. Of a point that is no `SubgroupPoint`
-        it shows that the order is not small, with 16 constraints for the cofactor 8, unless
-        `not_small_order` says that the caller's constraints do
-        (`EdwardsPoints.assert_not_small_order`): points of small order would leave the multiple
+        each. InputError for a signal that is not shown to be a bit. For a point that is no
+        `SubgroupPoint`, 16 constraints (for the cofactor 8) show that its order is not small,
+        unless `not_small_order` says that the caller's constraints do
+        (`EdwardsPoints.assert_not_small_order`). Points of small order would leave the multiple
         open.
         """
         system, edwards = self.system, self.edwards
@@ -155,8 +155,8 @@ class MontgomeryPoints:
         """In Edwards form, the multiple of a constant point of the prime order by a number.
 
         6 constraints for three bits; those beyond the length of the order less two as
-        `EdwardsPoints.multiply_fixed`. InputError for what is not shown to be a bit, and for a
-        point of another order.
+        `EdwardsPoints.multiply_fixed`. InputError for a signal that is not shown to be a bit, and
+        for a point of another order.
         """
         system, edwards, group = self.system, self.edwards, edwards_group(self.curve)
         base = check_order(edwards, base)

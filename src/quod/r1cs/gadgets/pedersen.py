@@ -24,7 +24,7 @@ hide_frames_of(__file__)
 def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePoint:
     """The point that is the hash of bits; `quod.r1cs.native.pedersen_point` natively.
 
-    InputError for what is not shown to be a bit.
+    InputError for a signal that is not shown to be a bit.
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
     message = bit_signals(system, "the bits", bits, least=1)

@@ -24,8 +24,8 @@ Word = list[Signal]
 def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]:
     """The 256 bits of the digest of a message of bits, of each byte the highest bit first.
 
-    The length is that of the list, and is part of the circuit. InputError for what is not shown to
-    be a bit. hashlib has the native function.
+    The length is that of the list, and is part of the circuit. InputError for a signal that is not
+    shown to be a bit. hashlib has the native function.
     """
     bits = bit_signals(system_over(system), "the bits of the message", message)
     length = len(bits)

@@ -34,16 +34,16 @@ def signals(
 def bit_signals(
     system: ConstraintSystem, name: str, given: object, count: int | None = None, *, least: int = 0
 ) -> list[Signal]:
-    """Signals or numbers that are bits, as `signals`.
+    """Signals or numbers that are bits; see `signals`.
 
-    InputError for a signal that is not shown to be a bit (`ConstraintSystem.at_most`), and for a
-    constant that is none.
+    InputError for a signal that is not shown to be a bit (`ConstraintSystem.at_most`), and for
+    another constant.
     """
     found = signals(system, name, given, count, least=least)
     for signal in found:
         most = system.at_most(signal)
         if most is None or most > 1:
             if (number := signal.constant) is not None:
-                raise InputError(f"{name} have {shown(number)}, which is no bit")
-            raise InputError(f"{name} have a signal that {NOT_A_BIT}")
+                raise InputError(f"{name} contain {shown(number)}, which is no bit")
+            raise InputError(f"{name} contain a signal that {NOT_A_BIT}")
     return found

@@ -40,8 +40,8 @@ class AsyncClient:
     async def submit_many(self, requests: Sequence[ProofRequest]) -> list[RemoteJob | QuodError]:
         """Has up to 1,000 jobs taken; for each the job, or why it was not taken.
 
-        They go in as few messages of up to 3 MiB as they fit in. An error of one of several
-        messages is that of each of its jobs.
+        They are sent in as few messages of up to 3 MiB as possible. If one of several messages
+        fails, its error is returned for each of its jobs.
         """
         groups, outcomes = wire.groups(requests), list[RemoteJob | QuodError]()
         for group in groups:

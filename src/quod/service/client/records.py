@@ -97,7 +97,7 @@ class RemoteJob:
         """The proof of a job of one partition, which `VerifyingKey.verify` takes.
 
         `ServiceError` with the reason unless the job has succeeded, `InputError` if it has several
-        proofs: these are in `results`.
+        proofs, which are in `results`.
         """
         proof: Mapping[str, Any] = self._result()["proof"]
         return proof

@@ -41,7 +41,7 @@ _NO_ANSWER: Final = (
 _LARGE: Final = 1 << 20
 _PIECE: Final = 1 << 20
 _MOST_PEM_BYTES: Final = 1 << 20
-# Messages have 4 MiB at most, unless the operator says something else.
+# Messages have at most 4 MiB, unless the operator sets another limit.
 _LARGE_INPUTS: Final = 3 << 20
 _GROUP: Final = 3 << 20
 _OVERHEAD: Final = 1 << 10
@@ -59,13 +59,13 @@ class Call(Generic[T]):
 
 
 def is_large(request: ProofRequest) -> bool:
-    """Whether the witnesses or inputs go in pieces."""
+    """Whether the witnesses or inputs must be uploaded in pieces."""
     most = _LARGE if request.wtns is not None else _LARGE_INPUTS
     return request.path is None and sum(map(len, _bodies(request))) > most
 
 
 def submit(request: ProofRequest) -> Call[RemoteJob]:
-    """In one message, or in pieces if the witnesses or inputs are large."""
+    """Submit in one message, or in pieces if the witnesses or inputs are large."""
     if is_large(request):
         return Call("UploadProof", list(_upload(request)), read_job)
     message = pb.SubmitProofRequest()
@@ -74,7 +74,7 @@ def submit(request: ProofRequest) -> Call[RemoteJob]:
 
 
 def groups(requests: Sequence[ProofRequest]) -> list[list[ProofRequest]]:
-    """Requests in their order, as many together as go in one message; large ones by themselves."""
+    """Split requests, in their order, into groups for one message; large ones are alone."""
     grouped: list[list[ProofRequest]] = []
     room = 0
     for request in requests:
@@ -178,7 +178,7 @@ def channel(library: Any, address: object, certificate: object) -> Any:
 
 
 def told(error: Any, address: str) -> QuodError:
-    """The error that a call to the server at an address ended with, as ours."""
+    """The Quod error for the error of a call to the server at an address."""
     try:
         status = rpc_status.from_call(error)
     except ValueError:
@@ -188,7 +188,7 @@ def told(error: Any, address: str) -> QuodError:
         return error_of(found)
     code, message = error.code(), " ".join((error.details() or "").split())
     if code in _NO_ANSWER:
-        # What comes before is how gRPC has tried it.
+        # The text before the last colon says how gRPC tried to connect.
         reason = message.rpartition(": ")[2]
         return UnavailableError(
             f"the server at {address} does not answer ({reason})", retry_seconds=_RETRY_SECONDS
@@ -273,7 +273,7 @@ def _write(message: pb.SubmitProofRequest, request: ProofRequest) -> None:
 
 
 def _bodies(request: ProofRequest) -> list[Any]:
-    """The witnesses as they are sent: bytes, paths, or the text of inputs in ASCII."""
+    """The witnesses in the form that is sent: bytes, paths, or inputs as ASCII text."""
     return [*map(_json, request.witnesses)] if request.inputs is not None else request.witnesses
 
 

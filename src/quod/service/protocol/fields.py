@@ -1,7 +1,7 @@
-"""Counting the fields of a message before it is parsed.
+"""Count the fields of a message before it is parsed.
 
-A field of two bytes becomes an object of hundreds, so that a message of a few megabytes would
-become gigabytes. Only the bytes are looked at here.
+A field of two bytes becomes an object of hundreds, so a message of a few megabytes could take
+gigabytes. Counting reads only the bytes.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ _LAST_BYTES = bytes(range(128))
 
 
 def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
-    """Refuse a message with more than `most` fields, those of the messages within it counted too.
+    """Raise `InputError` for a message with more than `most` fields, those of nested ones included.
 
-    Elements of packed fields count one each. Raises `InputError` for more, and for bytes that are
-    no message of this type.
+    Each element of a packed field counts as one. Raises `InputError` for malformed bytes, too.
     """
     count = 0
     ranges: list[tuple[int, int, Descriptor]] = [(0, len(data), descriptor)]
     while ranges:
-        at, end, own = ranges.pop()
-        nested = {field.number: field.message_type for field in own.fields}
-        packed = {field.number for field in own.fields if field.is_packed}
+        at, end, message = ranges.pop()
+        nested = {field.number: field.message_type for field in message.fields}
+        packed = {field.number for field in message.fields if field.is_packed}
         while at < end:
             key, at = _varint(data, at, end)
             wire, number = key & 7, key >> 3
@@ -48,7 +47,7 @@ def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
                     count += length - len(data[at : at + length].translate(None, _LAST_BYTES))
             at += length
             if count > most:
-                raise InputError(f"the request has more than {most} fields; send several")
+                raise InputError(f"the request has more than {most} fields; split it into several")
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -65,4 +64,4 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _no_message() -> InputError:
-    return InputError("the request is no message of this call")
+    return InputError("the request is not a message of this call; check the version of quod.proto")

@@ -162,7 +162,7 @@ class JobQueue:
         return self._store.read(lambda tx: query.jobs(tx, client, most, number))
 
     def running(self, *, most: int = 50) -> list[Job]:
-        """The newest jobs of which workers have a partition in hand, up to 1,000."""
+        """The newest jobs with a running partition, at most 1,000."""
         most = whole_number("most", most, 1, _MOST_LISTED)
         return self._store.read(lambda tx: query.running(tx, most))
 

@@ -29,10 +29,10 @@ class Quota:
 class Limits:
     """The limits of a queue.
 
-    `quota` is of each client without one of its own in `clients`; `jobs` and `payload_bytes` are of
-    all together, and a client that has some of them gets no more than are free. `kept_jobs` counts
-    jobs that have ended as well: beyond it the oldest ended jobs of the client that keeps most are
-    forgotten for a new job. A partition is tried `max_attempts` times. A lease that is not renewed
+    `quota` is of each client without one of its own in `clients`; `jobs` and `payload_bytes` are
+    for all clients together, and a client that uses some of them gets no more than remain free.
+    `kept_jobs` also counts ended jobs: beyond it a new job evicts the oldest ended jobs of the
+    client that keeps most. A partition is tried `max_attempts` times. A lease that is not renewed
     for `lease_seconds` is lost. A key is suspended once workers died with `suspend_after` of its
     jobs and it finished none meanwhile. Ended jobs are kept for `keep_seconds` at most. A result
     has at most `result_bytes`; of a job's stages at most `stage_events` are told. `ballast_bytes`

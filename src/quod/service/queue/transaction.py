@@ -26,8 +26,8 @@ class Changes:
     """What follows a commit: who is told, and payloads that are jobs' now or nobody's any more.
 
     `bodies` are those payloads of jobs of this transaction that are rows, by the job's number.
-    `news` are jobs that have ended, by the topic of that, with their results. `notes` are lines of
-    the log: a level, a message and fields.
+    `news` are jobs that have ended, by topic, with their results. `notes` are log lines: a level, a
+    message and fields.
     """
 
     topics: set[Topic] = field(default_factory=set)
@@ -38,7 +38,7 @@ class Changes:
     notes: list[tuple[int, str, dict[str, object]]] = field(default_factory=list)
 
     def note(self, level: int, message: str, **fields: object) -> None:
-        """Have a line logged once this is committed."""
+        """Log a line once the transaction is committed."""
         self.notes.append((level, message, fields))
 
     @property

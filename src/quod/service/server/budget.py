@@ -1,8 +1,8 @@
-"""The budget of memory that requests take, over gRPC and HTTP together.
+"""The memory budget of requests, shared by gRPC and HTTP.
 
-A message is bounded by `RequestLimits.message_bytes`, and so is what one becomes. The budget bounds
-how many there are at a time: every handler reserves bytes here before it reads the first of a body,
-and nothing else reads one.
+`RequestLimits.message_bytes` bounds a message and its parsed form. The budget bounds the number of
+messages at a time: every handler reserves bytes here before it reads the first byte of a body, and
+only handlers with a reservation read bodies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quod.service.server.clients import ANONYMOUS, Client
 from quod.service.server.config import BUDGET_SHARE, RequestLimits
 
 CALL_BYTES: Final = 16 << 10
-"""What an open call takes by itself: its task, and what its connection buffers of it unread."""
+"""The memory of an open call: its task, and unread bytes in the buffers of its connection."""
 
 _STRANGER_SHARE: Final = 4
 _PEER_SHARE: Final = 8
@@ -29,14 +29,14 @@ _RETRY_SECONDS: Final = 1.0
 
 @frozen
 class Owner:
-    """The account that pays for a request: a client, or the address of a caller without a name."""
+    """The account of a request: a client, or the address of an unauthenticated caller."""
 
     name: str
     is_stranger: bool = False
 
 
 def owner_of(client: Client, peer: str) -> Owner:
-    """The account of a client; of one without a token each address has an account of its own."""
+    """The account of a client; without a token, each address has its own account."""
     if client.name == ANONYMOUS:
         return Owner(f"{ANONYMOUS} {peer_address(peer)}")
     return Owner(client.name)
@@ -48,16 +48,16 @@ def stranger(peer: str) -> Owner:
 
 
 def peer_address(peer: str) -> str:
-    """The address of a peer without its port; of IPv6 its network of 64 bits.
+    """The address of a peer without its port; for IPv6 its network of 64 bits.
 
     peer: as gRPC writes it (``ipv4:192.0.2.1:4711``, ``ipv6:%5B::1%5D:4711``, ``unix:``) or as a
     host alone.
     """
-    kind, _, rest = peer.partition(":")
+    kind, _, endpoint = peer.partition(":")
     if kind == "unix":
         return kind
     if kind in ("ipv4", "ipv6"):
-        peer = rest.rpartition(":")[0]
+        peer = endpoint.rpartition(":")[0]
     host = peer.replace("%5B", "").replace("%5D", "").strip("[]").partition("%")[0]
     try:
         address = ipaddress.ip_address(host)
@@ -71,10 +71,11 @@ def peer_address(peer: str) -> str:
 
 
 class RequestBudget:
-    """Bytes that requests hold: of the process, and a share of them of each owner.
+    """The bytes that requests hold, in total and per owner.
 
-    A client holds half of them at most, one address of strangers an eighth, and all strangers
-    together a quarter: they cannot keep clients out. For the thread of one loop.
+    A client holds at most half of them, one unauthenticated address an eighth, and all
+    unauthenticated callers together a quarter, so that they cannot keep clients out. Not
+    thread-safe: use it in the thread of one event loop.
     """
 
     def __init__(self, limits: RequestLimits) -> None:
@@ -86,15 +87,15 @@ class RequestBudget:
 
     @property
     def used(self) -> int:
-        """Bytes that are reserved now."""
+        """The number of reserved bytes."""
         return self._all
 
     def of(self, owner: Owner) -> Reservation:
-        """A reservation of an owner, which holds nothing yet."""
+        """An empty reservation of an owner."""
         return Reservation(self, owner)
 
     def fits(self, owner: Owner, nbytes: int) -> bool:
-        """Whether an owner may have so many bytes more now."""
+        """Whether an owner may reserve so many additional bytes now."""
         if owner.is_stranger and self._strangers + nbytes > self._total // _STRANGER_SHARE:
             return False
         return (
@@ -103,7 +104,7 @@ class RequestBudget:
         )
 
     def share(self, owner: Owner) -> int:
-        """The bytes that an owner may have at a time."""
+        """The most bytes that an owner may hold at a time."""
         return self._total // (_PEER_SHARE if owner.is_stranger else BUDGET_SHARE)
 
     def take(self, owner: Owner, nbytes: int) -> None:
@@ -113,15 +114,14 @@ class RequestBudget:
         self._add(owner, nbytes)
 
     async def wait(self, owner: Owner, nbytes: int) -> None:
-        """Reserve bytes for an owner, in the order in which they were asked for.
+        """Reserve bytes for an owner, in the order of its requests.
 
-        `QueueFullError` once that takes longer than five seconds; `InputError` for more than a
-        share.
+        `QueueFullError` after five seconds; `InputError` for more bytes than its share.
         """
         if nbytes > self.share(owner):
             raise InputError(
-                f"the request takes {nbytes} bytes of memory, and a client has "
-                f"{self.share(owner)} of requests.budget_bytes"
+                f"the request takes {nbytes} bytes of memory, and a client may use "
+                f"{self.share(owner)} of requests.budget_bytes; send a smaller one"
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (owner, nbytes, turn)
@@ -156,7 +156,7 @@ class RequestBudget:
             self._strangers += nbytes
 
     def _admit(self) -> None:
-        """Give turns to those that wait, of each owner in order."""
+        """Admit waiting requests that fit, for each owner in order."""
         blocked: set[Owner] = set()
         for entry in tuple(self._waiting):
             owner, nbytes, turn = entry
@@ -170,8 +170,8 @@ class RequestBudget:
 
     def _full(self, owner: Owner) -> QueueFullError:
         return QueueFullError(
-            f"the requests of this client hold their share of memory ({self.share(owner)} bytes), "
-            "or those of all clients do; ask again when some have been answered",
+            f"the requests of this client use up its share of memory ({self.share(owner)} bytes), "
+            "or those of all clients use up the budget; retry later",
             retry_seconds=_RETRY_SECONDS,
         )
 
@@ -196,20 +196,20 @@ class Reservation:
         self._held += nbytes
 
     async def wait(self, nbytes: int) -> None:
-        """Reserve more bytes once there are so many; see `RequestBudget.wait`."""
+        """Reserve more bytes once they are free; see `RequestBudget.wait`."""
         await self._budget.wait(self._owner, nbytes)
         self._held += nbytes
         if not self._open:
             self.close()
 
     def return_to(self, nbytes: int) -> None:
-        """Return all bytes but so many."""
+        """Return all but `nbytes` bytes."""
         if nbytes < self._held:
             self._budget.give_back(self._owner, self._held - nbytes)
             self._held = nbytes
 
     def close(self) -> None:
-        """Return all bytes; twice does nothing."""
+        """Return all bytes; a second call does nothing."""
         self._open = False
         self.return_to(0)
 

@@ -37,22 +37,25 @@ class KeyCost:
 
 
 def risks(config: Config) -> list[str]:
-    """The dangers that a configuration accepts by name, one sentence each."""
-    found = []
+    """Warnings about protections that a configuration turns off, one sentence each."""
+    warnings = []
     listen = config.listen
     if listen.open and listen.insecure_no_auth:
-        found.append(f"whoever reaches {', '.join(listen.open)} may do all that an operator may")
+        warnings.append(
+            f"{', '.join(listen.open)}: without authentication, everybody who can connect has the "
+            "rights of an operator"
+        )
     if listen.plaintext:
-        found.append(
+        warnings.append(
             f"{', '.join(listen.plaintext)}: tokens and witnesses travel without TLS; everybody on "
-            "the way can read them"
+            "the network path can read them"
         )
     if config.workers.ray is not None:
-        found.append(
-            "Ray has no authentication: whoever reaches the ports of the cluster runs code on its "
-            "machines, as their users; keep them in a network of their own"
+        warnings.append(
+            "Ray has no authentication: anyone who reaches the ports of the cluster can run code "
+            "on its machines, as Ray's users; keep the ports in a network of their own"
         )
-    return found
+    return warnings
 
 
 def check(config: Config) -> Iterator[KeyCost]:

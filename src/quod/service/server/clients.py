@@ -47,10 +47,10 @@ class Client:
     root: str | None = None
 
     def require(self, *roles: Role) -> None:
-        """`PermissionDeniedError` unless the client has one of the roles."""
+        """Raise `PermissionDeniedError` unless the client has one of the roles."""
         if self.roles.isdisjoint(roles):
             raise PermissionDeniedError(
-                f"this takes the role {' or '.join(roles)}, which {self.name} has not"
+                f"this needs the role {' or '.join(roles)}, which {self.name} does not have"
             )
 
 

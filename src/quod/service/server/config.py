@@ -24,7 +24,7 @@ _ADDRESS: Final = re.compile(
     r"unix:(?P<path>.+)|(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d+)"
 )
 BUDGET_SHARE: Final = 2
-"""A client has one such part of `RequestLimits.budget_bytes` at most."""
+"""One client uses at most 1/BUDGET_SHARE of `RequestLimits.budget_bytes`."""
 
 _LEAST_SECONDS: Final = 10.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -94,14 +94,15 @@ class Listen(_Section):
     """What requests of HTTP may call the server (`Host`), beside where it listens."""
 
     connections: Positive = 1000
-    """At a time, at each address of HTTP and all of gRPC's, counted when they are accepted.
+    """Connections at a time, for each HTTP address and for all gRPC addresses together.
 
-    Each takes up to 100 kB. Never more than a quarter of the files that the server may open.
+    They count from when they are accepted, and each takes up to 100 kB. The limit is at most a
+    quarter of the files that the server may open.
     """
 
     insecure_no_auth: bool = False
     insecure_plaintext: bool = False
-    """Take tokens and witnesses over TCP without TLS, for a proxy before the server."""
+    """Accept tokens and witnesses over TCP without TLS, behind a proxy that terminates TLS."""
 
     certificate: OwnPath | None = None
     private_key: OwnPath | None = None
@@ -172,13 +173,13 @@ class RequestLimits(_Section):
     """Of one request or client."""
 
     message_bytes: Annotated[int, Field(ge=4096, lt=1 << 31)] = 4 << 20
-    """Of a message of gRPC, or JSON; larger witnesses and inputs are uploaded in pieces."""
+    """Of a gRPC message or a JSON body; larger witnesses and inputs are uploaded in pieces."""
 
     budget_bytes: Positive = 128 << 20
-    """Of the memory of all requests together; one client has half of it at most."""
+    """The memory of all requests together; one client uses at most half of it."""
 
     bytes_per_second: Positive = 64 << 10
-    """The slowest rate of a body: it has 10 s, and as long as this rate takes for its length."""
+    """The slowest rate of a body, which must arrive within 10 s plus its length at this rate."""
 
     witness_bytes: Positive = 16 << 30
     """Of one upload."""
@@ -203,12 +204,12 @@ class RequestLimits(_Section):
         if self.message_bytes * 2 * BUDGET_SHARE > self.budget_bytes:
             raise ValueError(
                 f"budget_bytes must be at least {2 * BUDGET_SHARE} times message_bytes, so that a "
-                "client may have two messages under way"
+                "client can send two messages at a time"
             )
         return self
 
     def seconds_for(self, nbytes: int) -> float:
-        """The time in which a body of so many bytes must have come."""
+        """The time limit of a body of so many bytes."""
         return _LEAST_SECONDS + nbytes / self.bytes_per_second
 
 
@@ -280,7 +281,7 @@ class Config(_Section):
             raise ValueError(
                 f"{self.listen.plaintext[0]} would take tokens and witnesses without TLS: give "
                 "listen a certificate and its private_key, or say --insecure-plaintext if a proxy "
-                "before the server has them"
+                "in front of the server has them"
             )
         if self.workers.ray is not None and self.database is None:
             raise ValueError("workers on a cluster share a queue in Postgres: give its database")

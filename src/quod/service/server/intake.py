@@ -1,7 +1,8 @@
-"""The only place that reads bodies of requests: within the budget, a time, and a thread.
+"""Read and parse the bodies of requests, within the memory budget and a time limit.
 
-Bytes are reserved before the first one is read, a body has a time by its length, and large ones are
-parsed by one thread, so that the loop goes on and no two of them are taken apart at a time.
+No other module reads bodies. Bytes are reserved before the first one is read, and the time limit of
+a body depends on its length. One thread parses large bodies, so that the event loop is not blocked
+and at most one of them is parsed at a time.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from quod.service.server.config import RequestLimits
 T = TypeVar("T")
 
 MOST_VALUES: Final = 1 << 16
-"""Of one request: fields of a message or values of JSON, without those within inputs."""
+"""The most fields of a message or values of JSON in one request, except those within inputs."""
 
 PIECE_BYTES: Final = 256 << 10
-"""What an upload over HTTP has in memory at a time, with the buffers of its connection."""
+"""The memory of an HTTP upload at a time, with the buffers of its connection."""
 
-# Parsing less takes less time than waking a thread.
+# Parsing fewer bytes takes less time than waking a thread.
 _INLINE_BYTES: Final = 16 << 10
 
 
 class Intake:
-    """Reads and parses bodies. For the thread of one loop."""
+    """Reads and parses bodies. Not thread-safe: use it in the thread of one event loop."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self.limits = limits
@@ -47,8 +48,8 @@ class Intake:
     ) -> bytes | None:  # fmt: skip
         """The next message of a call over gRPC, or None after the last one.
 
-        Its length is not known before it has come, so that as much is reserved as it may have, and
-        as much time, unless `seconds` says how long it may take.
+        Its length is not known in advance, so this reserves the largest length, and allows the time
+        for that length unless `seconds` is a limit.
         """
         before, most = reservation.held, self.limits.message_bytes
         await reservation.wait(most)
@@ -57,7 +58,9 @@ class Intake:
             async with asyncio.timeout(seconds):
                 message = await anext(messages, None)
         except TimeoutError:
-            raise InputError(f"the message did not come whole within {seconds:g} s") from None
+            raise InputError(
+                f"the message did not arrive within {seconds:g} s; send it faster"
+            ) from None
         reservation.return_to(before + len(message or b""))
         return message
 
@@ -78,7 +81,7 @@ class Intake:
             yield piece
 
     async def parse(self, data: bytes, read: Callable[[bytes], T]) -> T:
-        """What `read` makes of a body; a long one is parsed by the thread, one at a time."""
+        """Parse a body with `read`; long ones in the parser thread, one at a time."""
         if len(data) <= _INLINE_BYTES:
             return read(data)
         return await asyncio.get_running_loop().run_in_executor(self._parser, read, data)
@@ -93,13 +96,16 @@ class Intake:
                 async with asyncio.timeout_at(limit):
                     piece = await anext(stream, None)
             except TimeoutError:
+                allowed = self.limits.seconds_for(length)
                 raise InputError(
-                    f"the body did not come whole within {self.limits.seconds_for(length):g} s"
+                    f"the body did not arrive within {allowed:g} s; send it faster"
                     if limit == end
-                    else f"nothing came for {idle:g} s"
+                    else f"no bytes arrived for {idle:g} s; send the request again"
                 ) from None
             except ClientDisconnect:
-                raise InputError("the client went away before its request was whole") from None
+                raise InputError(
+                    "the client disconnected before its request was complete"
+                ) from None
             if piece is None:
                 return
             came += len(piece)
@@ -123,4 +129,4 @@ def announced_length(request: Request, most: int) -> int | None:
 
 
 def _too_long(most: int) -> InputError:
-    return InputError(f"the body is longer than {most} bytes")
+    return InputError(f"the body is longer than {most} bytes; send less at a time")

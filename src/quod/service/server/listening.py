@@ -157,7 +157,7 @@ def _options(config: Config) -> Sequence[tuple[str, int]]:
     return (
         ("grpc.max_receive_message_length", config.requests.message_bytes),
         ("grpc.max_send_message_length", -1),
-        # Of a stream that no handler reads, so much is buffered; more once one waits for a message.
+        # The bytes buffered of a stream that no handler reads; a waiting handler gets more.
         ("grpc.max_concurrent_streams", _STREAMS),
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),

@@ -1,4 +1,4 @@
-"""Bytes of uploads under way: they count for quotas before the queue has their jobs."""
+"""Bytes of uploads in progress, which count towards quotas before the queue has their jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RETRY_SECONDS = 1.0
 
 
 class PendingBytes:
-    """The announced bytes of each client's uploads. For the thread of the server's loop alone."""
+    """The announced bytes of each client's uploads. Use it in the thread of the event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -21,10 +21,10 @@ class PendingBytes:
 
     @contextmanager
     def reserve(self, client: str, nbytes: int, usage: Mapping[str, int]) -> Iterator[None]:
-        """Count an upload for the length of a block.
+        """Count an upload for the duration of a `with` block.
 
-        usage: bytes of payloads by client, of jobs that the queue has.
-        Raises `QueueFullError` if a quota or a limit leaves no room for it.
+        usage: the payload bytes of jobs in the queue, by client.
+        Raises `QueueFullError` if it would exceed a quota or a limit.
         """
         limits = self._limits
         of_client = usage.get(client, 0) + self._pending[client]
@@ -35,7 +35,7 @@ class PendingBytes:
         ):
             if used + nbytes > limit:
                 raise QueueFullError(
-                    f"{what} is {limit}, and {used} are in use, with uploads under way",
+                    f"{what} is {limit}, and {used} are in use, with uploads in progress",
                     retry_seconds=_RETRY_SECONDS,
                 )
         self._pending[client] += nbytes

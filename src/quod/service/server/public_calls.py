@@ -1,4 +1,4 @@
-"""Calls over gRPC that need no token: health and reflection, within the budget of strangers."""
+"""gRPC calls without a token (health, reflection), within the budget of such callers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OWN = f"/{SERVICE}/"
 
 
 class PublicCalls(grpc.aio.ServerInterceptor):
-    """Bounds the calls of all services but `quod.v1.Prover`, whose door does it for clients.
+    """Bounds the calls of all services but `quod.v1.Prover`, which has its own admission control.
 
-    grpcio receives the request of a call with one request before its handler runs, so that each
-    becomes a call with a stream of requests here, of which one is read.
+    grpcio receives the request of a unary call before its handler runs. So this turns each call
+    into one with a stream of requests, and reads one of them.
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -33,7 +33,7 @@ class PublicCalls(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         details: grpc.HandlerCallDetails,
     ) -> Any:
-        """The handler of a call, bounded; None for a call that there is not."""
+        """The bounded handler of a call; None for an unknown call."""
         handler: Any = await continuation(details)
         if handler is None or details.method.startswith(_OWN):
             return handler
@@ -71,7 +71,7 @@ class PublicCalls(grpc.aio.ServerInterceptor):
     async def _argument(
         self, handler: Any, messages: AsyncIterator[bytes], context: Context
     ) -> Any:
-        """The request of a call, or its requests."""
+        """The request of a call, or the stream of its requests."""
         reservation = self._intake.budget.of(stranger(context.peer()))
         at_end(context, reservation.close)
         reservation.take(CALL_BYTES)
@@ -85,10 +85,12 @@ class PublicCalls(grpc.aio.ServerInterceptor):
     async def _requests(
         self, handler: Any, messages: AsyncIterator[bytes], reservation: Reservation
     ) -> AsyncIterator[Any]:
-        # Such requests are short.
+        # Requests without a token are short.
         seconds = self._intake.limits.seconds_for(0)
         while (message := await self._intake.message(messages, reservation, seconds)) is not None:
             if len(message) > CALL_BYTES:
-                raise InputError(f"a request has at most {CALL_BYTES} bytes")
+                raise InputError(
+                    f"a request of this call has at most {CALL_BYTES} bytes; send less"
+                )
             yield handler.request_deserializer(message)
             reservation.return_to(CALL_BYTES)

@@ -57,7 +57,7 @@ _ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
     "ResumeKey": _OPERATOR,
     "ResumeWorker": _OPERATOR,
 }
-"""The roles of which a call takes one: CLIENT for those that are not listed."""
+"""The roles that may make a call: CLIENT for calls that are not listed."""
 
 Submitted = Callable[[], None]
 
@@ -101,7 +101,7 @@ class Calls:
             client, partial(self._service.submit, client, wanted), timeout,
             keep=bool(wanted.proof.idempotency_key), submitted=submitted,
         )  # fmt: skip
-        # The witness is on disk long before its proof is there.
+        # The witness is on disk long before the proof is made.
         del request, wanted
         return _found(await proving)
 
@@ -172,10 +172,10 @@ class Calls:
 def handlers(
     service: ProvingService, clients: Clients, *, is_local: bool
 ) -> grpc.GenericRpcHandler:
-    """The calls as grpcio takes them; `is_local` if only this user reaches the listener.
+    """The handlers of the calls for grpcio; `is_local` if only this user reaches the listener.
 
-    All of them are streams of requests for grpcio, which receives the request of another call
-    before its handler runs: nothing may be received of callers that are nobody.
+    All of them take streams of requests, because grpcio receives the request of a unary call before
+    its handler runs: nothing may be received from callers that are not authenticated.
     """
     calls, door = Calls(service), _Door(service, clients, is_local)
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -189,7 +189,7 @@ def handlers(
 
 
 class _Door:
-    """Admission of clients to calls: recognised, with a role and within the budget, or refused."""
+    """Admission control of calls: checks the token, the role and the memory budget."""
 
     def __init__(self, service: ProvingService, clients: Clients, is_local: bool) -> None:
         self._service, self._clients, self._is_local = service, clients, is_local
@@ -198,17 +198,17 @@ class _Door:
         self, call: RemoteCall, work: Callable[..., Awaitable[Any]]
     ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
         """A call with one answer."""
-        # Prove has its request on disk long before it answers.
+        # The request of Prove is on disk long before its answer.
         is_long = call.name == "Prove"
 
         async def run(messages: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._asked(call.name, context) as (client, reservation):
-                more = [partial(reservation.return_to, CALL_BYTES)] if is_long else []
+                release = [partial(reservation.return_to, CALL_BYTES)] if is_long else []
                 if call.request_streams:
                     answer = await work(client, self._requests(call, messages, reservation))
                 else:
                     answer = await work(
-                        client, await self._request(call, messages, reservation), *more
+                        client, await self._request(call, messages, reservation), *release
                     )
                 data = call.write_response(answer)
                 reservation.return_to(CALL_BYTES)
@@ -244,7 +244,7 @@ class _Door:
             who = client.name
             client.require(*_ROLES.get(name, (Role.CLIENT,)))
             reservation = self._service.intake.budget.of(owner_of(client, context.peer()))
-            # An answer that its client does not take stays after the handler's end.
+            # An answer that the client has not read stays in memory after the handler ends.
             at_end(context, reservation.close)
             reservation.take(CALL_BYTES)
             yield client, reservation
@@ -262,7 +262,7 @@ class _Door:
         intake = self._service.intake
         message = await intake.message(messages, reservation)
         if message is None:
-            raise InputError("the call has no request")
+            raise InputError("the call has no request; send one")
         return await intake.parse(message, partial(_read, call))
 
     async def _requests(
@@ -309,7 +309,7 @@ def rich_status(refusal: Refusal) -> status_pb2.Status:
 
 
 def at_end(context: Context, work: Callable[[], None]) -> None:
-    """Have something done once a call has ended, its answer taken or not."""
+    """Call `work` once a call has ended, whether or not its answer was read."""
 
     # The stubs name a class that is no protocol.
     context.add_done_callback(lambda _: work())  # type: ignore[arg-type]

@@ -123,7 +123,7 @@ async def _tell_health(service: ProvingService, listeners: Listeners) -> None:
 
 
 async def _check_queue(service: ProvingService) -> None:
-    """Has the server not ready while its queue does not answer."""
+    """Mark the server as not ready while its queue does not answer."""
     with suppress(asyncio.CancelledError):
         while True:
             await service.check_queue()

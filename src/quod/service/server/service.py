@@ -116,13 +116,13 @@ class ProvingService:
         self, client: Client, submit: Submit, timeout: float | None, *, keep: bool,
         submitted: Callable[[], None] = lambda: None,
     ) -> FoundJob:  # fmt: skip
-        """Waits for what `submit` takes; unless `keep`, cancels it whenever the call fails.
+        """Submit a job and wait for its end; unless `keep`, cancel it if the call fails.
 
-        `submitted` is called once the job is on disk and its request is not needed any more.
+        `submitted` is called once the job is on disk and its request is no longer needed.
         """
         with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
             submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
-            # It holds the request.
+            # It refers to the request, whose memory can go.
             del submit
             try:
                 job = await asyncio.shield(submission)
@@ -146,23 +146,23 @@ class ProvingService:
         if nobody else has the queue; of any other a look says first whether it is the client's."""
         most = self.limits.wait_seconds
         limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
-        found: tuple[Job, list[bytes]] | None = None
-        left = limit - time.monotonic()
+        outcome: tuple[Job, list[bytes]] | None = None
+        remaining = limit - time.monotonic()
         if isinstance(job, Job):
-            if changes.watching and self._in_file and not job.state.ended and left > 0:
-                await changes.next(min(left, LOOK_AGAIN_SECONDS))
-                found = changes.outcome
+            if changes.watching and self._in_file and not job.state.ended and remaining > 0:
+                await changes.next(min(remaining, LOOK_AGAIN_SECONDS))
+                outcome = changes.outcome
             job = job.id
         if not changes.watching:
             changes.watch(job)
         while True:
-            if found is None:
-                found = await self.look(partial(self._look, client, job))
-            left = limit - time.monotonic()
-            if found[0].state.ended or left <= 0:
-                return FoundJob(found[0], tuple(result.decode() for result in found[1]))
-            await changes.next(min(left, LOOK_AGAIN_SECONDS))
-            found = changes.outcome
+            if outcome is None:
+                outcome = await self.look(partial(self._look, client, job))
+            remaining = limit - time.monotonic()
+            if outcome[0].state.ended or remaining <= 0:
+                return FoundJob(outcome[0], tuple(result.decode() for result in outcome[1]))
+            await changes.next(min(remaining, LOOK_AGAIN_SECONDS))
+            outcome = changes.outcome
 
     def _look(self, client: Client, job: str) -> tuple[Job, list[bytes]]:
         """A job with its results, if it has any."""
@@ -266,8 +266,8 @@ class ProvingService:
             names: dict[str, list[str]] = {}
             for name, identity in self.repository.names().items():
                 names.setdefault(identity, []).append(name)
-            found = [*self.queue.running(most=SHOWN_JOBS), *self.queue.jobs(most=_NEWEST_JOBS)]
-            jobs = list({job.id: job for job in found}.values())
+            listed = [*self.queue.running(most=SHOWN_JOBS), *self.queue.jobs(most=_NEWEST_JOBS)]
+            jobs = list({job.id: job for job in listed}.values())
             return status_document(
                 self.state(), self.pool.status(), self.queue.status(), jobs, self.activity, names
             )
@@ -288,7 +288,7 @@ class ProvingService:
 
     @property
     def ready(self) -> bool:
-        """Whether jobs are taken: it does not drain, keys are loaded and the queue answers."""
+        """Whether jobs are taken: keys are loaded, the queue answers and it does not drain."""
         return not self._draining and self.pool.ready and self._queue_answers
 
     @property
@@ -305,7 +305,7 @@ class ProvingService:
         return ServerState(word, __version__, self.started)
 
     async def check_queue(self) -> None:
-        """Ask whether the queue answers, for `ready`; a question that hangs is not asked again."""
+        """Check for `ready` that the queue answers; a check that hangs is not repeated."""
         if self._asking is None:
             self._asking = asyncio.ensure_future(self.read(self.queue.check))
         await asyncio.wait([self._asking], timeout=_ANSWER_SECONDS)

@@ -55,9 +55,11 @@ class _Written:
 
 
 def check_submissions(count: int) -> None:
-    """`InputError` for more jobs than a call submits, before any of them is looked at."""
+    """Raise `InputError` for too many jobs in one call, before any of them is read."""
     if count > MOST_SUBMISSIONS:
-        raise InputError(f"a call submits up to {MOST_SUBMISSIONS} jobs, not {count}")
+        raise InputError(
+            f"a call submits up to {MOST_SUBMISSIONS} jobs, not {count}; use several calls"
+        )
 
 
 class Submitter:
@@ -182,8 +184,10 @@ class Submitter:
                 async with asyncio.timeout_at(limit):
                     piece = await anext(pieces, None)
             except TimeoutError:
-                why = f"in {seconds:g} s" if limit == end else f"and then nothing for {idle:g} s"
-                raise InputError(f"{came} of {total} bytes came, {why}") from None
+                why = f"in {seconds:g} s" if limit == end else f"and then none for {idle:g} s"
+                raise InputError(
+                    f"{came} of {total} bytes arrived, {why}; send them faster"
+                ) from None
             if piece is None:
                 break
             came += len(piece)

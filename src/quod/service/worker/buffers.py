@@ -13,7 +13,7 @@ from quod.device.protocol import AnyDevice, in_host_memory
 Bytes = NDArray[np.uint8]
 
 HEADER_BYTES = 256
-"""Of a file of a witness, what may come before its values."""
+"""The most bytes that a witness file may have before its values."""
 
 
 class WitnessBuffers:

@@ -94,7 +94,7 @@ class Stages:
             work.witness = self._witness(work)
 
     def _witness(self, work: Work) -> Witness:
-        # One in page-locked memory may be read again, to find out whose fault a wrong proof is.
+        # A witness in page-locked memory may be read again, to find the cause of a wrong proof.
         again = work.digest is not None
         client_bytes = hashlib.sha256() if again or work.buffer is not None else None
         try:

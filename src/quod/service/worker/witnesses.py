@@ -18,7 +18,7 @@ from quod.service.worker.buffers import HEADER_BYTES
 from quod.service.worker.buffers import Bytes as HostBytes
 
 NAME = "the witness"
-"""In messages, in place of the file that a client names."""
+"""The name of a witness in messages, in place of the client's file name."""
 
 Calculate = Callable[[str, bytes], bytes]
 """The .wtns file of a key, by identity, from inputs as JSON."""
@@ -30,21 +30,22 @@ def witness_of(
 ) -> Witness:  # fmt: skip
     """The witness of a lease, checked, in memory of its own. Raises `InputError`.
 
-    A file is read into `buffer` where it is not too long, and refused if it is longer than `most`
-    bytes: a client may have written to it since. `client_bytes` is a hash of hashlib that is
-    updated with what is read of a file that the client names.
+    A file is read into `buffer` if it fits, and refused if it is longer than `most` bytes, as a
+    client may have written to it since. `client_bytes` is a hash of hashlib, which is updated with
+    the bytes of a file that the client names.
     """
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
         inputs = read_body(file, header.sections[lease.partition])
         return _parsed(memoryview(calculate(lease.key, inputs)))
-    with open_witness(file, header, lease.partition) as (found, section):
+    with open_witness(file, header, lease.partition) as (opened, section):
         if section.length > most:
             raise MismatchError(
-                f"has {section.length} bytes, and a witness of this key has at most {most}",
+                f"has {section.length} bytes, and a witness of this key at most {most}; use the "
+                "witness and the key of one circuit",
                 path=NAME,
             )
-        data = _read(found, section, buffer)
+        data = _read(opened, section, buffer)
     if client_bytes is not None and header.kind is PayloadKind.PATH:
         client_bytes.update(data)
     return _parsed(data)
@@ -53,11 +54,11 @@ def witness_of(
 def _read(file: BinaryIO, section: Section, buffer: HostBytes | None) -> memoryview:
     if buffer is None or len(buffer) < section.length:
         buffer = np.empty(section.length, np.uint8)
-    own = buffer[: section.length].data
+    data = buffer[: section.length].data
     file.seek(section.offset)
-    if file.readinto(own) != len(own):  # type: ignore[attr-defined]
-        raise InputError("is cut short", path=NAME)
-    return own.toreadonly()
+    if file.readinto(data) != len(data):  # type: ignore[attr-defined]
+        raise InputError("is cut short; submit it again", path=NAME)
+    return data.toreadonly()
 
 
 def _parsed(data: memoryview) -> Witness:
@@ -66,23 +67,23 @@ def _parsed(data: memoryview) -> Witness:
 
 def _container(data: Bytes) -> Iden3File:
     if bytes(data[: len(KIND)]) != KIND.encode():
-        raise InputError("is not a wtns file", path=NAME)
+        raise InputError("is not a wtns file; submit one that circom or Quod wrote", path=NAME)
     return Iden3File.parse(data, NAME, KIND, VERSION)
 
 
 def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> tuple[int, int]:
-    """The memory that a witness takes, and the bytes that its file may have, 0 if it is computed.
+    """The memory of a witness, and the limit on its file in bytes, 0 if it is computed.
 
-    Both follow from the variables of the circuit: what the file of a client is now says nothing of
-    what it will be when it is read. Raises `InputError` for a file that is no witness, and
-    `MismatchError` for one of other than so many values, before any value is read.
+    Both follow from the variables of the circuit, because a client's file may change before it is
+    read. Raises `InputError` for a malformed file, and `MismatchError` for one with another number
+    of values, before any value is read.
     """
     header = read_header(file, lease.partitions)
-    whole = variables * element + HEADER_BYTES
+    nbytes = variables * element + HEADER_BYTES
     if header.kind is PayloadKind.INPUTS:
-        return whole + header.sections[lease.partition].length, 0
-    with open_witness(file, header, lease.partition) as (found, section):
-        view = FileView(NAME, found, section.length, section.offset)
+        return nbytes + header.sections[lease.partition].length, 0
+    with open_witness(file, header, lease.partition) as (opened, section):
+        view = FileView(NAME, opened, section.length, section.offset)
         count = len(WitnessHeader.of(_container(view)))
         if count != variables:
             raise MismatchError(
@@ -90,4 +91,4 @@ def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) ->
                 "of one circuit",
                 path=NAME,
             )
-    return whole, whole
+    return nbytes, nbytes

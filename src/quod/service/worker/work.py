@@ -33,8 +33,7 @@ class Work:
     witness may have `most_bytes`; `part` is what it is given of a permit, of `limit` that there
     were, and `permitted` what it has of one; `together` says that it was begun with others.
     `result` is what it came to, and `buffer` what its witness is read into, if that is no memory of
-    its own: one of `buffers`. `digest` is then that of the file which the client names, as it was
-    read.
+    its own: one of `buffers`. `digest` is then the digest of the client's file, as it was read.
     """
 
     def __init__(self, lease: Lease, part: int = WHOLE, limit: int = 1) -> None:

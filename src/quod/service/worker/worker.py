@@ -76,7 +76,7 @@ class Worker:
 
     def start(self) -> None:
         """Begins, on a thread of its own."""
-        # The terminal of the process, if it has one, is the server's.
+        # The terminal, if there is one, belongs to the server.
         compilations.notify(False)
         self._thread.start()
 

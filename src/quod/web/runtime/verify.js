@@ -7,7 +7,7 @@ import { checkKeys, checkText, LIMITS } from "./files.js";
 /** @typedef {import("./field.js").Fq2} Fq2 */
 /** @typedef {import("./field.js").Fq12} Fq12 */
 
-// snarkjs before 0.3 has written the second.
+// snarkjs before 0.3 wrote the second.
 const PROTOCOLS = ["groth16", "groth"];
 
 /**
@@ -239,19 +239,19 @@ export function verify(key, publicSignals, proof, { allowInsecure = false } = {}
 }
 
 /**
- * A verifying key in the form that snarkjs writes now. Before 0.3 it called the protocol groth, named no
- * curve, as it knew bn128 alone, and spelt alpha as alfa.
+ * A verifying key in the form of current versions of snarkjs. Before 0.3 it called the protocol groth,
+ * did not name the curve (always bn128), and spelt alpha as alfa.
  * @param {any} key
  * @returns {any}
  */
 function currentForm(key) {
-  const found = { ...(key.protocol === "groth" ? { curve: "bn128" } : {}), ...key };
+  const current = { ...(key.protocol === "groth" ? { curve: "bn128" } : {}), ...key };
   for (const [old, name] of [["vk_alfa_1", "vk_alpha_1"], ["vk_alfabeta_12", "vk_alphabeta_12"]]) {
     if (!(old in key)) continue;
-    if (name in key) throw new InputError(`${old} stands beside ${name}, which is the same; keep one`);
-    found[name] = key[old];
+    if (name in key) throw new InputError(`${old} occurs together with ${name}, its new name; keep one`);
+    current[name] = key[old];
   }
-  return found;
+  return current;
 }
 
 /**

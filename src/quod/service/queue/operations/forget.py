@@ -1,4 +1,4 @@
-"""Forget jobs that have ended: once their time is over, or earlier to make room for new jobs."""
+"""Forget ended jobs when their retention is over, or earlier to make room for new jobs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from quod.service.queue.operations.rules import Rules
 from quod.service.queue.transaction import Row, Transaction, in_chunks, placeholders
 
 MOST_AT_ONCE = 500
-"""Jobs that one transaction expires or collects, so that others need not wait for long."""
+"""Jobs that one transaction expires or collects, so that other transactions do not wait long."""
 
 
 def collect(tx: Transaction, rules: Rules) -> int:
-    """Forget jobs whose time is over, with results, events and attempts; return how many."""
+    """Forget jobs whose retention is over, with results, events and attempts; return the count."""
     return _forget(tx, "keep_until <= ?", "", (rules.clock.stamp(), MOST_AT_ONCE))
 
 
 def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -> None:
     """Forget `excess` ended jobs, the oldest of the client that keeps most jobs first.
 
-    kept: per client, how many jobs are kept and how many of these have ended.
-    A client that keeps more than the others therefore loses its own jobs, and nobody else's.
+    kept: per client, the number of kept jobs, and of those that have ended.
+    So a client that keeps more jobs than the others loses its own.
     """
     heap = [(-jobs, client) for client, (jobs, ended) in kept.items() if ended]
     heapq.heapify(heap)
@@ -40,7 +40,7 @@ def make_room(tx: Transaction, kept: Mapping[str, Sequence[int]], excess: int) -
 
 
 def _forget(tx: Transaction, condition: str, order: str, parameters: tuple[object, object]) -> int:
-    """Delete up to as many jobs as the last parameter says, with all that belongs to them."""
+    """Delete jobs, at most as many as the last parameter says, with their dependent rows."""
     rows: list[Row] = tx.rows(
         f"DELETE FROM job WHERE number IN (SELECT number FROM job WHERE {condition} {order}"
         f"LIMIT ?{tx.skip_locked}) RETURNING number, client",

@@ -52,7 +52,7 @@ def jobs(tx: Transaction, client: str | None, most: int, before: int | None) -> 
 
 
 def running(tx: Transaction, most: int) -> list[Job]:
-    """The newest jobs of which workers have a partition."""
+    """The newest jobs with a running partition."""
     rows = tx.rows(
         f"SELECT {COLUMNS} FROM job WHERE number IN (SELECT job FROM part "
         f"WHERE state = {PartState.RUNNING:d}) ORDER BY number DESC LIMIT ?",

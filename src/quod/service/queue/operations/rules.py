@@ -29,9 +29,9 @@ class Rules:
     )
 
     def retry_seconds(self, tx: Transaction, jobs: int, client: str | None) -> float:
-        """The time in which so many jobs end, of a client or of all, at the last minute's rate.
+        """The time until `jobs` jobs of a client or of all end, at the rate of the last minute.
 
-        The time that a lease lasts, if none of them has ended in that minute.
+        The duration of a lease, if none has ended in that minute.
         """
         begin = self.clock.steady()
         if begin - self._rates[0] > 1:

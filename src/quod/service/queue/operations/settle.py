@@ -150,7 +150,7 @@ def give_up(
         return
     if not released:
         tx.changes.note(
-            logging.WARNING, "an attempt has failed, and is made again", job=job.id, key=job.key,
+            logging.WARNING, "an attempt has failed and is retried", job=job.id, key=job.key,
             partition=part.partition, attempt=attempts, worker=part.worker, outcome=str(outcome),
             code=code,
         )  # fmt: skip

@@ -168,40 +168,40 @@ class _Door:
     def _look_for_a_place(self, client: str, used: Sequence[int], payload_bytes: int) -> None:
         """Raise `QueueFullError` unless the client's quota and the queue's limits have room.
 
-        A client that has jobs already gets another one only if it then has no more than is still
-        free, of jobs and of bytes. One client alone thus has at most half of a limit, and there is
-        room for the first job of any other. Jobs that have ended never keep a job out.
+        A client that has jobs already gets another one only if it then uses no more jobs and bytes
+        than remain free. So one client uses at most half of a limit, and the first job of any other
+        client finds room. Ended jobs never keep a new job out.
         """
         limits, quota = self._limits, self._limits.quota_of(client)
-        for at, unit, more, own_limit, limit in (
+        for at, unit, amount, own_limit, limit in (
             (0, "jobs", 1, quota.jobs, min(limits.jobs, limits.kept_jobs)),
             (1, "bytes", payload_bytes, quota.payload_bytes, limits.payload_bytes),
         ):
-            own, total = used[at], self._total[at]
-            missing = own + more - own_limit
+            client_total, total = used[at], self._total[at]
+            missing = client_total + amount - own_limit
             if missing > 0:
                 raise self._full(
-                    f"the client's quota of {unit} is {own_limit}, and {own} are in use",
+                    f"the client's quota of {unit} is {own_limit}, and {client_total} are in use",
                     used, at, missing, client,
                 )  # fmt: skip
-            missing = total + more - limit
+            missing = total + amount - limit
             if missing > 0:
                 raise self._full(
                     f"the queue's limit of {unit} is {limit}, and {total} are in use",
                     self._total, at, missing,
                 )  # fmt: skip
-            missing = own + more - (limit - total)
-            if own and missing > 0:
+            missing = client_total + amount - (limit - total)
+            if client_total and missing > 0:
                 raise self._full(
                     f"the queue's limit of {unit} is {limit}, and {limit - total} are free: the "
-                    f"client has {own}, and gets more when it has less than is free",
+                    f"client has {client_total}, and gets more once it has fewer than are free",
                     self._total, at, missing,
                 )  # fmt: skip
 
     def _full(
         self, message: str, used: Sequence[int], at: int, missing: int, client: str | None = None
     ) -> QueueFullError:
-        """The refusal, with the time until the jobs that hold the `missing` room have ended."""
+        """The error, with the time until enough jobs have ended to free the `missing` amount."""
         jobs = -(-missing * used[0] // max(used[at], 1))
         wait = self._rules.retry_seconds(self._tx, max(jobs, used[0] // 10), client)
         return QueueFullError(message, retry_seconds=wait)

@@ -1,4 +1,4 @@
-"""What time and clients end: leases that nobody renews, deadlines, jobs that are cancelled."""
+"""End expired leases, jobs past their deadline, and cancelled jobs."""
 
 from __future__ import annotations
 

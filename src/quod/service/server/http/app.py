@@ -96,7 +96,7 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
     ) -> Job:
         length = announced_length(request, intake.limits.witness_bytes)
         if length is None:
-            raise InputError("an upload says how long it is", section="Content-Length")
+            raise InputError("an upload needs its length", section="Content-Length")
         wanted = ProofRequest(
             query["key"] or "", query["kind"], (length,),
             request.headers.get("idempotency-key", ""), query["priority"], query["deadline"],
@@ -146,9 +146,9 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
                 except QuodError as error:
                     wanted.append(error)  # type: ignore[arg-type]
             outcomes = [
-                {"job": job_json(one)} if isinstance(one, Job)
-                else {"error": refusal_document(refusal_of(one))}
-                for one in await service.submit_many(client, wanted)
+                {"job": job_json(outcome)} if isinstance(outcome, Job)
+                else {"error": refusal_document(refusal_of(outcome))}
+                for outcome in await service.submit_many(client, wanted)
             ]  # fmt: skip
         return JSONResponse({"outcomes": outcomes})
 
@@ -158,7 +158,7 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
         timeout: Annotated[float | None, Query(ge=0)] = None,
     ) -> Response:  # fmt: skip
         """Submits and waits. Without an idempotency key the job ends with the connection."""
-        whole = asyncio.Event()
+        received = asyncio.Event()
         with admitted(request, intake, client, Role.CLIENT) as reservation:
             header = request.headers.get("idempotency-key")
             keep = bool(header)
@@ -167,22 +167,22 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
                 try:
                     return await upload(request, client, query, reservation)
                 finally:
-                    whole.set()
+                    received.set()
 
             submitting: Submit = uploading
             if content_type(request) != BYTES:
                 body = await read_json(request, intake, reservation, ProveBody)
-                whole.set()
+                received.set()
                 timeout = body.timeout if timeout is None else timeout
                 keep = keep or bool(body.idempotency_key)
                 submitting = partial(service.submit, client, body.wanted(header))
-                # The witness is on disk long before its proof is there.
+                # The witness is on disk long before the proof is made; free its memory.
                 del body
             proving = asyncio.ensure_future(
                 service.prove(client, submitting, timeout, keep=keep, submitted=reservation.close)
             )
             del submitting
-            return _found(await _while_connected(request, proving, whole))
+            return _found(await _while_connected(request, proving, received))
 
     @app.get("/v1/proofs", tags=["proofs"])
     async def list_proofs(
@@ -387,16 +387,16 @@ async def _stream(items: AsyncGenerator[Any, None], text: Callable[[Any], str]) 
 
 
 async def _while_connected(
-    request: Request, work: asyncio.Future[FoundJob], whole: asyncio.Event | None = None
+    request: Request, work: asyncio.Future[FoundJob], received: asyncio.Event | None = None
 ) -> FoundJob:
-    """What `work` gives; it is cancelled if the client goes away.
+    """Return the result of `work`, which is cancelled if the client disconnects.
 
-    Until the request has come `whole`, whoever reads it notices that.
+    Until the request is `received`, its reader notices a disconnect.
     """
 
     async def gone() -> None:
-        if whole is not None:
-            await whole.wait()
+        if received is not None:
+            await received.wait()
         while (await request.receive())["type"] != "http.disconnect":
             pass
 

@@ -1,4 +1,4 @@
-"""What requests hold: checked against their models, never shown in errors."""
+"""The bodies of requests, checked against their models; errors never show their values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _decoded(text: object) -> bytes:
 
 
 def _object_text(value: object) -> str | None:
-    # The worker that computes the witness takes it apart.
+    # The worker that computes the witness parses it.
     if value is None or (isinstance(value, shallow_json.Text) and value.startswith("{")):
         return value
     raise ValueError("must be an object")
@@ -131,7 +131,7 @@ class KeyBody(_Body):
 def admitted(
     request: Request, intake: Intake, client: Client, *roles: Role
 ) -> Iterator[Reservation]:
-    """The account of a client that has one of the roles, for the body of its request."""
+    """A reservation for the body of a request, of a client that has one of the roles."""
     client.require(*roles)
     peer = request.client.host if request.client is not None else "unix:"
     with intake.budget.of(owner_of(client, peer)) as reservation:
@@ -141,21 +141,21 @@ def admitted(
 async def read_json(
     request: Request, intake: Intake, reservation: Reservation, model: type[M]
 ) -> M:
-    """The body of a request as a model; `InputError` says where it is none."""
+    """The body of a request as a model; `InputError` names the first field that is wrong."""
     return await intake.parse(await intake.body(request, reservation), partial(_parsed, model))
 
 
 def _parsed(model: type[M], body: bytes) -> M:
     if sum(map(body.count, (b",", b"[", b"{"))) > CIRCUIT_INPUT.most_values:
         raise InputError(
-            f"the request has more than {CIRCUIT_INPUT.most_values} values; send several"
+            f"the request has more than {CIRCUIT_INPUT.most_values} values; split it into several"
         )
     try:
         document = shallow_json.load(body, raw=("inputs",), most_values=MOST_VALUES)
     except (ValueError, RecursionError) as error:
-        # Messages of the parser have places, and those of the module no value.
+        # Messages of the parser have positions, and those of shallow_json no values.
         why = f" ({error})" if type(error) is ValueError else ""
-        raise InputError(f"the body is no JSON{why}") from None
+        raise InputError(f"the body is not JSON{why}") from None
     try:
         return model.model_validate(document)
     except ValidationError as error:

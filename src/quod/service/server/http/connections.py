@@ -1,7 +1,8 @@
-"""Connections of HTTP: counted when they are accepted, with a time for each step.
+"""HTTP connections, with a limit from when they are accepted and a timeout for each step.
 
-Without that, whoever can connect takes all files that the process may open, and nobody is served,
-over the Unix sockets neither. A connection that waits for its client gives way to a new one.
+Without these, anyone who can connect could use up the open files of the process and block all
+clients, even on Unix sockets. At the limit, a connection that waits for its client is closed for a
+new one.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 REQUEST_SECONDS: Final = 20.0
-"""From its acceptance, or the first byte of a later request, to the end of a request's head."""
+"""The time limit of a request's head, from the accept or the first byte of a later request."""
 
 ANSWER_SECONDS: Final = 60.0
-"""How long a client may take nothing of an answer."""
+"""The time after which a client that reads nothing of an answer is disconnected."""
 
 _READ_BYTES: Final = 64 << 10
 _TLS_BYTES: Final = 32 << 10
 _SHARE: Final = 4
-# A handshake that fails leaves 60 kB in a cycle of references, which the collector does not weigh.
+# A failed handshake leaves 60 kB in a reference cycle, of which the collector sees few objects.
 _FAILED: Final = 500
 
 
@@ -37,16 +38,16 @@ def connections_at_most(wanted: int) -> int:
 
 
 def shrink_tls_buffers() -> None:
-    """Have asyncio take 32 KiB for each connection of TLS instead of 256: a record has 16."""
+    """Have asyncio use 32 KiB for each TLS connection instead of 256; a record has 16."""
     sslproto.SSLProtocol.max_size = _TLS_BYTES
 
 
 class Connections:
-    """The connections of a listener, from the moment that they are accepted until they are closed.
+    """The connections of a listener, from the accept until they are closed.
 
-    Of `most` at a time the one that has waited longest for its client is ended for a new one:
-    before its TLS handshake is over, its head is whole, or between two requests. Where all of them
-    have a request under way the new one is refused.
+    At the limit of `most`, a new connection replaces the one that has waited longest for its
+    client: in its TLS handshake, in a request's head, or between two requests. If all have a
+    request in progress, the new one is refused.
     """
 
     def __init__(self, most: int, seconds: float = REQUEST_SECONDS) -> None:
@@ -60,11 +61,11 @@ class Connections:
         return len(self._open)
 
     def listener(self, bound: socket.socket) -> socket.socket:
-        """A socket that is bound, which accepts within the limit; the other one is spent."""
+        """A listening socket that accepts within the limit; it takes over the file of `bound`."""
         return _Listener(self, bound)
 
     def admit(self, accepted: socket.socket) -> socket.socket | None:
-        """Count a connection; None, and it is closed, if there is no room."""
+        """Count a connection; at the limit close it and return None."""
         if len(self._open) >= self._most and not self._end_oldest():
             accepted.close()
             return None
@@ -76,22 +77,22 @@ class Connections:
         return connection
 
     def waits(self, number: int) -> None:
-        """The connection with this descriptor waits for a request of its client."""
+        """Note that the connection with this descriptor waits for a request of its client."""
         if number in self._open:
             self._waiting[number] = self._open[number]
 
     def works(self, number: int) -> None:
-        """The connection with this descriptor has a request under way."""
+        """Note that the connection with this descriptor has a request in progress."""
         self._waiting.pop(number, None)
 
     def established(self, number: int) -> None:
-        """A protocol keeps the time of this connection from here on."""
+        """Cancel the timer of a connection, whose protocol has its own from now on."""
         due = self._due.pop(number, None)
         if due is not None:
             due.cancel()
 
     def forget(self, number: int) -> None:
-        """A connection is closed."""
+        """Note that a connection is closed."""
         self._open.pop(number, None)
         self._waiting.pop(number, None)
         if number in self._due:
@@ -110,7 +111,7 @@ class Connections:
 
 
 class _Accepted(socket.socket):
-    """A connection that is counted until it is closed, whoever does so."""
+    """A connection that is counted until it is closed."""
 
     def __init__(self, connections: Connections, accepted: socket.socket) -> None:
         super().__init__(fileno=accepted.detach())
@@ -118,7 +119,7 @@ class _Accepted(socket.socket):
         self.setblocking(False)
 
     def end(self) -> None:
-        """Have its transport see the end of the connection, and close it."""
+        """Shut the connection down, so that its transport closes it."""
         with suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
 
@@ -136,7 +137,7 @@ class _Listener(socket.socket):
         accepted, address = super().accept()
         connection = self._connections.admit(accepted)
         if connection is None:
-            # By this asyncio goes on with the next one.
+            # asyncio continues with the next connection after this error.
             raise ConnectionAbortedError
         return connection, address
 
@@ -144,7 +145,7 @@ class _Listener(socket.socket):
 def limited_protocol(
     connections: Connections, seconds: float = REQUEST_SECONDS, answer: float = ANSWER_SECONDS
 ) -> type[H11Protocol]:
-    """A protocol for uvicorn that keeps the times of requests and answers."""
+    """A protocol for uvicorn with timeouts for requests and answers."""
 
     class Limited(H11Protocol):
         _due: asyncio.TimerHandle | None = None
@@ -155,7 +156,7 @@ def limited_protocol(
             super().connection_made(transport)
             self._number = transport.get_extra_info("socket").fileno()
             connections.established(self._number)
-            # What a client sends ahead of its turn stays in memory.
+            # Bytes that a client sends ahead of its turn stay in memory.
             transport.max_size = _READ_BYTES
             self._look()
 
@@ -182,8 +183,8 @@ def limited_protocol(
             super().resume_writing()
 
         def _look(self) -> None:
-            """Have the time run while the head of a request is to come."""
-            # There is none before the first request.
+            """Run the timer while the head of a request is incomplete."""
+            # It is None before the first request.
             cycle: RequestResponseCycle | None = self.cycle
             is_waiting = cycle is None or cycle.response_complete
             (connections.waits if is_waiting else connections.works)(self._number)

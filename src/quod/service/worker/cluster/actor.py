@@ -46,7 +46,7 @@ class ClusterWorker:
     def begin(self) -> dict[str, Any]:
         """Opens queue and keys, and claims from then on."""
         place, settings = self._place, self._settings
-        # Ray keeps what the process writes to its standard error in files of its own.
+        # Ray keeps the standard error of the process in its own files.
         forbid_core_dumps()
         write_log("info", as_json=True)
 

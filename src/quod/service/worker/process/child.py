@@ -206,7 +206,7 @@ class Child:
 def main(open_keys: Opener = opener) -> None:
     """What the process does."""
     forbid_core_dumps()
-    # The server reads it, and writes it to its own log.
+    # The server reads these lines and writes them to its own log.
     write_log("info", as_json=True)
     # Both are for the server, which drains; Ctrl-C and systemd send them to its workers, too.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -39,7 +39,7 @@ _BEGIN_SECONDS = 120.0
 # A process that says nothing for so many leases is ended.
 _SILENT_LEASES = 2
 _CLOSE_SECONDS = 30.0
-# For the last lines of a process that has ended.
+# The time to read the last lines of a process that has ended.
 _LOG_SECONDS = 1.0
 _MOST_LINE = 1 << 16
 
@@ -210,7 +210,7 @@ class Supervisor:
             code = process.wait()
             self._channel = None
             channel.close()
-            # What the process had started may hold its standard error open.
+            # Child processes of the process may hold its standard error open.
             log.join(_LOG_SECONDS)
         self._give_back(seen)
         self._process = None
@@ -219,7 +219,7 @@ class Supervisor:
         return silent or (f"killed by signal {-code}" if code < 0 else f"it ended with {code}")
 
     def _relay_log(self, stderr: IO[bytes]) -> None:
-        """Write what a process writes to its standard error to the log of this one."""
+        """Copy the standard error of a worker process to the log of this process."""
         with stderr:
             while line := stderr.readline(_MOST_LINE):
                 log_line(line, {"worker": self.name})
