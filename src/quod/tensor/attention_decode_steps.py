@@ -214,13 +214,14 @@ class StepsOfSubgroups(_StepsOfLines):
             scale = k.exp2(top - tops[-1], normal=True)
             weights = [self._power(*each, tops[-1]) for each in zip(logits, seen, strict=True)]
             totals.append(reduce(operator.add, weights, total * scale))
-            differ = span is not None and span.seen is not None
+            # Lines that came ahead are zeros beyond the last key; others are the last key again.
+            differ = span is not None and (span.seen is not None or self._ahead is None)
             made = []
             for number, sum_ in enumerate(own):
                 sum_ = sum_ * scale
                 for weight, value, inside in zip(weights, values, seen, strict=True):
                     with_key = k.fma(weight, value[number], sum_)
-                    # A weight of 0 does not mask a value that is NaN.
+                    # A weight of 0 does not mask a value that is NaN or infinite.
                     if differ and inside is not None:
                         with_key = k.select(inside, with_key, sum_)
                     sum_ = with_key

@@ -129,16 +129,19 @@ class Tile:
         left = lines.count - 1 - first
         source = self._at(lines, first)
         if self._vectors:
+            zero = k.constant(0.0, f32)
             with k.range(0, self.columns) as loop:
                 line = k.pointer_add(source, k.minimum(loop.index, left) * self._head)
+                # Zeros for lines beyond the last: a weight of 0 does not mask its infinities.
+                there = loop.index <= left
                 for begin in range(0, plan.size, plan.lanes):
                     at = loop.index * self._pitch + k.local_id() + begin
                     if begin + plan.lanes < plan.size:
-                        self._room[at] = line[k.local_id() + begin]
+                        self._room[at] = k.select(there, line[k.local_id() + begin], zero)
                         continue
                     inside = k.local_id() + begin < self._head
                     with k.if_(inside):
-                        self._room[at] = line[k.local_id() + begin]
+                        self._room[at] = k.select(there, line[k.local_id() + begin], zero)
                     with k.if_(~inside):
                         self._room[at] = k.constant(0.0, f32)
             return
