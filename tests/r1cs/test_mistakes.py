@@ -181,7 +181,13 @@ def test_signals_that_nothing_shows_to_be_bits() -> None:
     )
     point = curve.generator
     word = [0] * 32
+    # Hashes of tens of thousands of constraints take one right bit alone.
+    hashes: list[Callable[[Any], object]] = [
+        lambda bit: gadgets.sha256_compression(system, [word] * 7 + [[bit] * 32], [word] * 16),
+        lambda bit: gadgets.blake2s_hash(system, [x] * 7 + [bit]),
+    ]
     acts: list[Callable[[Any], object]] = [
+        *hashes,
         lambda bit: system.select(bit, x, 1),
         lambda bit: gadgets.exclusive_or(system, x, bit),
         lambda bit: gadgets.inclusive_or(system, bit, x),
@@ -191,8 +197,6 @@ def test_signals_that_nothing_shows_to_be_bits() -> None:
         lambda bit: gadgets.look_up(system, [x, bit], [[1, 2, 3, 4]]),
         lambda bit: gadgets.assert_bits_at_most(system, [x, bit], 2),
         lambda bit: gadgets.pack_elements(system, [x, bit]),
-        lambda bit: gadgets.sha256_compression(system, [word] * 7 + [[bit] * 32], [word] * 16),
-        lambda bit: gadgets.blake2s_hash(system, [x] * 7 + [bit]),
         lambda bit: gadgets.pedersen_point(system, [x, bit]),
         lambda bit: edwards.select(bit, point, (0, 1)),
         lambda bit: edwards.multiply([x, bit], point),
@@ -210,7 +214,8 @@ def test_signals_that_nothing_shows_to_be_bits() -> None:
                 act(wrong)
         system.boolean(bit)
         system.declare_at_most(other, 1)
-        for right in (bit, other, 1 - bit, bit * x, system.is_zero(other), other + 0):
+        every = bit, other, 1 - bit, bit * x, system.is_zero(other), other + 0
+        for right in every[:1] if act in hashes else every:
             act(right)
 
 

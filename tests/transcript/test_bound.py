@@ -105,3 +105,18 @@ def test_states_of_unknown_messages() -> None:
     Transcript(state, bound=True).check_bound()
     with pytest.raises(InputError, match="absorbed nothing"):
         Transcript(bound=True)
+
+
+@pytest.mark.parametrize("hash", HASHES)
+def test_digests_of_nothing_bind_nothing(hash: Hash) -> None:
+    for label in (Label.COMMITMENT, Label.PUBLIC_INPUT):
+        transcript = unbound(hash)[0]
+        transcript.absorb_digest(label, FIELD.modulus, b"", before=bytes(8))
+        ProofReader(b"", transcript).digested_words(label, FIELD.modulus, 0)
+        refused(transcript.check_bound)
+        transcript.absorb(Label.COMMITMENT, b"a commitment")
+        transcript.absorb_digest(label, FIELD.modulus, b"")
+        transcript.check_bound()
+    empty = from_integers(FIELD, [(1, 2, 3, 4)])[:0]
+    with pytest.raises(InputError, match="the digest of none binds nothing"):
+        unbound(hash)[0].absorb_table(FIELD, empty)

@@ -326,11 +326,12 @@ def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
     """The witness's values, where the key takes them from, and the first of them with the public
     ones, once it is clear that they can be meant for this key."""
     fr, count = key.zkey.fr, key.public + 1
-    if _is_beside(witness, key):
+    values: Any = witness
+    if _is_beside(values, key):
         _check_fits(key, witness)
-        return witness.memory, witness.first(count)
+        return values.memory, values.first(count)
     # The kernels take the values for what a witness file has.
-    values: Any = witness.values
+    values = witness.values
     if not isinstance(values, np.ndarray) or (
         values.dtype != np.uint32 or values.shape[1:] != (fr.words,)
     ):

@@ -155,6 +155,7 @@ class ConstraintSystem:
         wire = self._new_public(name)
         out = self._signal(wire)
         self._row(out, self.one, value)
+        self._ranges.follow(out, self.one, value)
         self.steps.append(Solve(wire, len(self.row_paths) - 1, 0))
         return out
 
@@ -163,7 +164,9 @@ class ConstraintSystem:
     def enforce(self, a: Operand, b: Operand, c: Operand) -> None:
         """The constraint a·b = c. A new wire (`wire`) that occurs in one of the three gets its
         value from it."""
-        self._row(signal_of(self, a), signal_of(self, b), signal_of(self, c))
+        first, second, product = (signal_of(self, each) for each in (a, b, c))
+        self._row(first, second, product)
+        self._ranges.follow(first, second, product)
         if self.unknown:
             self._solve()
 
@@ -217,10 +220,7 @@ class ConstraintSystem:
         product = self._signal(wire)
         self._row(first, second, product)
         self.steps.append(Solve(wire, len(self.row_paths) - 1, 2))
-        # Longer sums are rarely bits, and looking them up takes time.
-        if len(first.wires) <= 2 and len(second.wires) <= 2:
-            if self._ranges.most(first) == 1 and self._ranges.most(second) == 1:
-                self._ranges.record(product, 1)
+        self._ranges.follow_product(first, second, product)
         return product
 
     def divide(self, a: Operand, b: Operand) -> Signal:
@@ -324,9 +324,10 @@ class ConstraintSystem:
     def at_most(self, signal: Operand) -> int | None:
         """The upper bound of a signal that the constraints so far show, or None.
 
-        Bounds are known for bits (`boolean`, `bits`, `private_bits`), signals whose `bits` were
-        taken, sums of such signals that cannot exceed the prime, and signals with
-        `declare_at_most`.
+        Known are bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), signals whose `bits` were
+        taken, sums and products of such signals that cannot exceed the prime, signals that are
+        equal to one of these, and what `declare_at_most` says. Constraints of sums of more than two
+        terms are not followed.
         """
         return self._ranges.most(signal_of(self, signal))
 

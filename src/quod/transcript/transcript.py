@@ -134,10 +134,12 @@ class Transcript:
         """Bind all later challenges to a table by its digest, as a message COMMITMENT.
 
         table: elements of `field` in the form of memory (`quod.field.from_integers`). InputError
-        for an array of another form.
+        for an array of another form, or without elements.
         """
         check_field(field)
         words = check_words(field, table)
+        if not words.size:
+            raise InputError("a table has elements; the digest of none binds nothing")
         check_canonical(field.modulus, words.reshape(-1, field.modulus.words))
         rows = np.ascontiguousarray(words).reshape(-1, field.modulus.words)
         elements = [(c,) for c in to_integers(field.modulus, rows)]
@@ -148,7 +150,11 @@ class Transcript:
     ) -> None:
         """Absorbs elements of a field, as `encode` has them, by a digest behind some bytes."""
         check_field(field)
+        was_bound = self.is_bound
         self.absorb_digested(label, self.hash.digest_by_runs(data, field), before=before)
+        if not data:
+            # The digest of nothing, as that of no public inputs, binds nothing.
+            self.is_bound = was_bound
 
     def absorb_digested(self, label: Label, digest: bytes, *, before: bytes = b"") -> None:
         """Absorbs elements of which the digest (`Hash.digest_by_runs`) was made elsewhere."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, most_size, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -47,7 +47,7 @@ def _operands(
     system: ConstraintSystem, left: Operand, right: Operand, size: int
 ) -> tuple[Signal, Signal]:
     """The signals of both operands; InputError unless they are shown to be below 2**size."""
-    size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 3)
+    size = whole_number("size", size, 1, most_size(system_over(system)))
     first, second = signal_of(system, left), signal_of(system, right)
     for name, signal in (("left", first), ("right", second)):
         most = system.at_most(signal)

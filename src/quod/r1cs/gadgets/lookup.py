@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs.gadgets.signals import bit_signals, signals, system_over
+from quod.r1cs.gadgets.signals import bit_signals, most_size, signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import in_order, whole_number
@@ -54,9 +54,12 @@ def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand
     """The value at an index, which is shown to be one; 2 constraints a value, and 1."""
     given = signals(system_over(system), "the values", values, least=1)
     flags = one_hot(system, index, len(given))
-    return system.sum(
+    chosen = system.sum(
         system.multiply(flag, value) for flag, value in zip(flags, given, strict=True)
     )
+    bounds = [system.at_most(value) for value in given]
+    known = [bound for bound in bounds if bound is not None]
+    return system.declare_at_most(chosen, max(known)) if len(known) == len(bounds) else chosen
 
 
 def look_up(
@@ -71,17 +74,19 @@ def look_up(
     first, *rest = selectors
     if len(rest) >= _MOST_BITS:
         raise InputError(f"a table is chosen from by at most {_MOST_BITS} bits")
-    coefficients = [
-        interpolated(list(in_order("a table", table)), len(selectors), system.prime)
-        for table in in_order("the tables", tables)
-    ]
+    rows = [list(in_order("a table", table)) for table in in_order("the tables", tables)]
+    coefficients = [interpolated(row, len(selectors), system.prime) for row in rows]
     products = [system.one]
     for bit in rest:
         products += [system.multiply(product, bit) for product in products]
     found = []
-    for row in coefficients:
-        slope, base = (system.sum(products, row[start::2]) for start in (1, 0))
+    for row, terms in zip(rows, coefficients, strict=True):
+        slope, base = (system.sum(products, terms[start::2]) for start in (1, 0))
         found.append(base + system.multiply(slope, first))
+        most = max(number % system.prime for number in row)
+        # Comparisons take no larger numbers, such as coordinates of points.
+        if most.bit_length() <= most_size(system):
+            system.declare_at_most(found[-1], most)
     return found
 
 

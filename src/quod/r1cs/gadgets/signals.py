@@ -47,3 +47,8 @@ def bit_signals(
                 raise InputError(f"{name} contain {shown(number)}, which is no bit")
             raise InputError(f"{name} contain a signal that {NOT_A_BIT}")
     return found
+
+
+def most_size(system: ConstraintSystem) -> int:
+    """The bits of the largest numbers that comparisons take."""
+    return system.prime.bit_length() - 3
