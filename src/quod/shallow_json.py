@@ -14,7 +14,8 @@ from typing import Any
 
 MOST_DEPTH = 32
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+# One string is one match, which holds up all threads: it takes steps of runs, not of characters.
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _SCALAR = re.compile(r"[^,\]}\[{\"]*")
 
