@@ -168,6 +168,18 @@ def test_uploads_count_for_quotas() -> None:
         pass
 
 
+def test_uploads_of_one_client_leave_room_for_another() -> None:
+    pending = PendingBytes(Limits(payload_bytes=150))
+    with pending.reserve("ann", 100, {}):
+        with (
+            pytest.raises(QueueFullError, match="150, and 50 are free: the client has 100"),
+            pending.reserve("ann", 10, {}),
+        ):
+            pass
+        with pending.reserve("bob", 40, {}):
+            pass
+
+
 class TestFields:
     """Fields are counted in the bytes of a message."""
 
