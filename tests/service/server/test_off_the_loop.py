@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from quod.service.keys import KeyRepository
-from quod.service.server import submitting
+from quod.service.server import rpc, submitting
+from quod.service.server.http import app
 from tests.service.server.conftest import Start
 
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[threading.Thread]]:
-    """The threads that look at paths and at names of keys."""
-    seen: dict[str, set[threading.Thread]] = {"paths": set(), "names": set()}
+    """The threads that look at paths and at names of keys, and that write jobs of a list."""
+    seen: dict[str, set[threading.Thread]] = {"paths": set(), "names": set(), "jobs": set()}
 
     def recorded(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
@@ -28,6 +29,8 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[threading.Thread]]
 
     monkeypatch.setattr(submitting, "path_body", recorded("paths", submitting.path_body))
     monkeypatch.setattr(KeyRepository, "resolve", recorded("names", KeyRepository.resolve))
+    monkeypatch.setattr(app, "job_json", recorded("jobs", app.job_json))
+    monkeypatch.setattr(rpc, "job_message", recorded("jobs", rpc.job_message))
     return seen
 
 
@@ -53,3 +56,14 @@ def test_names_of_a_batch(start: Start, threads: dict[str, set[threading.Thread]
     assert {outcome["error"]["status"] for outcome in outcomes} == {"NOT_FOUND"}
     assert threads["names"]
     assert not any(server.is_loop(thread) for thread in threads["names"])
+
+
+def test_lists_of_jobs(start: Start, threads: dict[str, set[threading.Thread]]) -> None:
+    server = start()
+    with server.http() as http, server.client() as client:
+        http.post("/v1/proofs", json={"key": "membership", "inputs": {}})
+        # That one job is answered by the loop.
+        threads["jobs"].clear()
+        assert len(http.get("/v1/proofs").json()["jobs"]) == len(client.jobs()) == 1
+    assert threads["jobs"]
+    assert not any(server.is_loop(thread) for thread in threads["jobs"])

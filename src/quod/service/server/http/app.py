@@ -187,8 +187,9 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
         before: str | None = None,
     ) -> Response:
         """The newest jobs of the client, without results."""
-        jobs = await service.jobs(client, most, before)
-        return JSONResponse({"jobs": [job_json(job) for job in jobs]})
+        return await service.jobs(
+            client, most, before, lambda jobs: JSONResponse({"jobs": [*map(job_json, jobs)]})
+        )
 
     @app.get("/v1/proofs/{job}", tags=["proofs"])
     async def await_proof(
