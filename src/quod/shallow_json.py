@@ -26,7 +26,9 @@ class Text(str):
     __slots__ = ()
 
 
-def load(data: bytes | bytearray | str, *, raw: Collection[str] = (), most_values: int | None = None) -> Any:
+def load(
+    data: bytes | bytearray | str, *, raw: Collection[str] = (), most_values: int | None = None
+) -> Any:
     """Parse a document.
 
     raw: keys whose values stay text (`Text`; None for null), wherever they occur.

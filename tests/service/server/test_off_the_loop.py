@@ -27,10 +27,11 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[threading.Thread]]
 
         return run
 
-    monkeypatch.setattr(submitting, "path_body", recorded("paths", submitting.path_body))
+    for what, module, name in (
+        ("paths", submitting, "path_body"), ("jobs", app, "job_json"), ("jobs", rpc, "job_message"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, recorded(what, getattr(module, name)))
     monkeypatch.setattr(KeyRepository, "resolve", recorded("names", KeyRepository.resolve))
-    monkeypatch.setattr(app, "job_json", recorded("jobs", app.job_json))
-    monkeypatch.setattr(rpc, "job_message", recorded("jobs", rpc.job_message))
     return seen
 
 
