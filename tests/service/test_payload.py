@@ -171,6 +171,15 @@ class TestPaths:
         assert "outside" not in str(told.value)
         assert "etc" not in str(told.value)
 
+    def test_paths_that_take_long_to_follow(self, root: Path) -> None:
+        with pytest.raises(InputError, match="longer than 8192 bytes"):
+            path_body(root, "./" * 5000 + "day/w.wtns")
+        (root / "link0").symlink_to("day/w.wtns")
+        for number in range(1500):
+            (root / f"link{number + 1}").symlink_to(f"link{number}")
+        with pytest.raises(InputError, match="no file below the root"):
+            path_body(root, "link1500")
+
     def test_a_root_that_is_gone(self, root: Path) -> None:
         with pytest.raises(InputError, match="no file below the root"):
             path_body(root / "none", "w.wtns")

@@ -137,10 +137,14 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
     """
     if not isinstance(path, str) or not path or "\0" in path:
         raise InputError("the path of a witness must be text, not empty and without NUL")
+    if len(path) > _MOST_PATH_BYTES:
+        # Each step of a path is looked at, and the longer the path is the longer that takes.
+        raise _too_long()
     try:
         real_root = os.path.realpath(file_path(root), strict=True)
         real = os.path.realpath(os.path.join(real_root, path), strict=True)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
+        # A link may lead to a link, as often as its owner likes.
         real_root, real = "/", ""
     relative = os.path.relpath(real, real_root) if real else os.pardir
     if relative.split(os.sep, 1)[0] == os.pardir or not os.path.isfile(real):
@@ -150,8 +154,12 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
         )
     body = os.fsencode(real_root) + b"\0" + os.fsencode(relative)
     if len(body) > _MOST_PATH_BYTES:
-        raise InputError(f"the path of the witness is longer than {_MOST_PATH_BYTES} bytes")
+        raise _too_long()
     return body
+
+
+def _too_long() -> InputError:
+    return InputError(f"the path of the witness is longer than {_MOST_PATH_BYTES} bytes")
 
 
 @contextmanager

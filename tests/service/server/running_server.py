@@ -51,6 +51,10 @@ class RunningServer:
             )
         return httpx.Client(base_url=address, timeout=SECONDS, **given)
 
+    def is_loop(self, thread: threading.Thread) -> bool:
+        """Whether a thread is that of the server's loop."""
+        return thread is self._thread
+
     def end(self) -> None:
         """What SIGTERM does; a second call is a second signal."""
         self._loop.call_soon_threadsafe((self._hurried if self._told else self._ending).set)

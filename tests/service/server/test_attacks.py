@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from quod.service.keys import KeyRepository
 from quod.service.server.clients import hashed_token
 from tests.service.queue.places import MEMORY
 from tests.service.server.attacked_server import MEGABYTE, SECONDS, AttackedServer
+from tests.service.server.conftest import EXAMPLE
 from tests.service.server.hostile_http2 import Hostile, message
 
 ANN = "a-token-of-a-client"
@@ -34,7 +36,8 @@ REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="quod-attacks-", dir=MEMORY))
-    KeyRepository(path / "keys", create=True)
+    repository = KeyRepository(path / "keys", create=True)
+    repository.add(EXAMPLE / "circuit.zkey", names=["membership"], allow_insecure=True)
     yield path
     shutil.rmtree(path)
 
@@ -183,6 +186,26 @@ def test_bodies_of_slow_clients(server: AttackedServer) -> None:
     assert server.growth < MOST_GROWTH
     for connection in held:
         connection.close()
+
+
+def test_bodies_whose_text_takes_four_times_their_length(server: AttackedServer) -> None:
+    # One such character has Python keep all of them in four bytes.
+    inputs = '{"a": "\U0001f600' + "x" * (4 * MEGABYTE - 100) + '"}'
+    body = f'{{"key": "membership", "inputs": {inputs}}}'.encode()
+    connections = [server.connected() for _ in range(16)]
+    senders = [
+        threading.Thread(target=connection.sendall, args=(head("/v1/proofs", len(body)) + body,))
+        for connection in connections
+    ]
+    for sender in senders:
+        sender.start()
+    for sender, connection in zip(senders, connections):
+        sender.join(SECONDS)
+        # A slow machine has no room for some of them in time.
+        assert connection.recv(4096).startswith((b"HTTP/1.1 202 ", b"HTTP/1.1 429 "))
+        connection.close()
+    assert server.is_live()
+    assert server.growth < 160 * MEGABYTE
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,23 @@ def test_a_turn_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(wait())
 
 
+def test_a_call_that_ends_while_bytes_come_back() -> None:
+    async def wait() -> None:
+        requests = RequestBudget(LIMITS)
+        with requests.of(ANN) as first, requests.of(ANN) as second:
+            first.take(32 << 10)
+            waiting = asyncio.ensure_future(second.wait(1))
+            await asyncio.sleep(0)
+            # The turn is cancelled and not yet withdrawn when the bytes come back.
+            waiting.cancel()
+            first.close()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        assert requests.used == 0
+
+    asyncio.run(wait())
+
+
 @pytest.mark.parametrize(
     ("peer", "address"),
     [
@@ -168,6 +185,18 @@ def test_uploads_count_for_quotas() -> None:
             pass
     with pending.reserve("ann", 80, {"ann": 20}):
         pass
+
+
+def test_uploads_of_one_client_leave_room_for_another() -> None:
+    pending = PendingBytes(Limits(payload_bytes=150))
+    with pending.reserve("ann", 100, {}):
+        with (
+            pytest.raises(QueueFullError, match="150, and 50 are free: the client has 100"),
+            pending.reserve("ann", 10, {}),
+        ):
+            pass
+        with pending.reserve("bob", 40, {}):
+            pass
 
 
 class TestFields:

@@ -87,6 +87,22 @@ def test_an_answer_that_nobody_takes(start: Start, monkeypatch: pytest.MonkeyPat
         assert http.get("/health/live").status_code == 200
 
 
+@pytest.mark.parametrize(("pieces", "is_parsed"), [(900, True), (1100, False)])
+def test_bodies_in_tiny_chunks(start: Start, pieces: int, is_parsed: bool) -> None:
+    server = start(listen=LISTEN)
+    with connected(server) as one:
+        one.sendall(
+            b"POST /v1/proofs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"2\r\n{}\r\n" + b"1\r\n \r\n" * pieces + b"0\r\n\r\n"
+        )  # fmt: skip
+        with one.makefile("rb") as answer:
+            document = answer.read()
+    assert document.startswith(b"HTTP/1.1 400 ")
+    # A body that is parsed lacks a key.
+    assert (b"Field required" in document) is is_parsed
+
+
 def test_so_many_of_grpc(start: Start) -> None:
     server = start(
         listen={

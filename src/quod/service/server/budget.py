@@ -135,7 +135,8 @@ class RequestBudget:
         except BaseException as error:
             if turn.done() and not turn.cancelled():
                 self.give_back(owner, nbytes)
-            else:
+            elif entry in self._waiting:
+                # Bytes that came back since the turn was cancelled have removed it.
                 self._waiting.remove(entry)
             if isinstance(error, TimeoutError):
                 raise self._full(owner) from None

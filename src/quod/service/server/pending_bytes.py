@@ -38,6 +38,15 @@ class PendingBytes:
                     f"{what} is {limit}, and {used} are in use, with uploads in progress",
                     retry_seconds=_RETRY_SECONDS,
                 )
+        free = limits.payload_bytes - of_all
+        if of_client and of_client + nbytes > free:
+            # As for jobs: there is room for the first upload of any other client.
+            raise QueueFullError(
+                f"the queue's limit of bytes is {limits.payload_bytes}, and {free} are free: the "
+                f"client has {of_client}, with uploads under way, and gets more when it has less "
+                "than is free",
+                retry_seconds=_RETRY_SECONDS,
+            )
         self._pending[client] += nbytes
         try:
             yield

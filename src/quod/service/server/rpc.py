@@ -122,8 +122,10 @@ class Calls:
     async def list_proofs(
         self, client: Client, request: pb.ListProofsRequest
     ) -> pb.ListProofsResponse:
-        jobs = await self._service.jobs(client, request.most or 50, request.before or None)
-        return pb.ListProofsResponse(jobs=map(job_message, jobs))
+        return await self._service.jobs(
+            client, request.most or 50, request.before or None,
+            lambda jobs: pb.ListProofsResponse(jobs=map(job_message, jobs)),
+        )  # fmt: skip
 
     async def get_status(self, client: Client, _request: pb.GetStatusRequest) -> pb.Status:
         state = self._service.state()

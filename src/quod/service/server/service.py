@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -78,6 +79,7 @@ class ProvingService:
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="quod-service")
         self.streams = Slots("streams", limits.streams)
         self.waits = Slots("calls that wait", limits.waits)
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._left_behind: set[asyncio.Task[Any]] = set()
         pool.watch(self.activity.record)
         pool.watch(observer.stage)
@@ -205,16 +207,20 @@ class ProvingService:
         self.observer.told("asked to cancel", client, found)
         return found
 
-    async def jobs(self, client: Client, most: int, before: str | None) -> list[Job]:
-        """The newest jobs of a client."""
+    async def jobs(
+        self, client: Client, most: int, before: str | None, write: Callable[[list[Job]], T]
+    ) -> T:
+        """The answer that `write` makes, in a thread, of the newest jobs of a client."""
         client.require(Role.CLIENT)
-        return await self.read(
-            lambda: self.queue.jobs(client=client.name, most=most, before=before)
-        )
+
+        def listed() -> T:
+            return write(self.queue.jobs(client=client.name, most=most, before=before))
+
+        return await self._in_turn(client, listed)
 
     async def keys(self, client: Client) -> list[ListedKey]:
         """The keys that a client may use."""
-        listed = await self.read(self.repository.listing)
+        listed = await self._in_turn(client, self.repository.listing)
         if Role.OPERATOR in client.roles:
             return listed
         client.require(Role.CLIENT)
@@ -341,6 +347,11 @@ class ProvingService:
         """What a call that blocks gives."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, work)
+
+    async def _in_turn(self, client: Client, work: Callable[[], T]) -> T:
+        """The value of a long read; a client has one at a time, so that others have threads."""
+        async with self._turns[client.name]:
+            return await self.read(work)
 
     async def look(self, work: Callable[[], T]) -> T:
         """What a short read of the queue gives: in a file at once, which no writer holds up."""

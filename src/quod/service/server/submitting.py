@@ -71,18 +71,21 @@ class Submitter:
     def __init__(self, queue: JobQueue, repository: KeyRepository, limits: RequestLimits) -> None:
         self._queue, self._repository, self._limits = queue, repository, limits
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="quod-payload")
+        # One, so that clients whose files take long to find hold up none but each other.
+        self._finder = ThreadPoolExecutor(1, thread_name_prefix="quod-find")
         self._uploads = Slots("uploads", limits.uploads)
         self._pending = PendingBytes(queue.limits)
         self._identities: dict[str, tuple[str, float]] = {}
 
     def close(self) -> None:
         """Ends the threads."""
+        self._finder.shutdown()
         self._writers.shutdown()
 
     def identity(self, client: Client, key: str) -> str:
         """The identity of a key that a client may use.
 
-        Of keys that it may not use it does not learn whether there are such.
+        Of keys that it may not use it does not learn whether there are such. From any thread.
         """
         if client.keys is not None:
             name = key if is_identity(key) else str(parse_name(key))
@@ -121,15 +124,20 @@ class Submitter:
         self, client: Client, requests: Sequence[WholeRequest | QuodError], taken: Taken | None
     ) -> list[Job | QuodError]:
         outcomes: list[Job | QuodError | None] = [None] * len(requests)
+        # Looking at files that a client names, or at many keys, would hold up the loop.
+        loop = asyncio.get_running_loop()
+        if any(map(_names_files, requests)):
+            checked = await loop.run_in_executor(self._finder, self._checked, client, requests)
+        elif len(requests) >= _MANY:
+            checked = await loop.run_in_executor(self._writers, self._checked, client, requests)
+        else:
+            checked = self._checked(client, requests)
         wanted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
-        for at, request in enumerate(requests):
-            try:
-                if isinstance(request, QuodError):
-                    raise request
-                identity = self._allowed(client, request.proof)
-                wanted.append((at, request, identity, self._payload(client, request)))
-            except QuodError as error:
-                outcomes[at] = error
+        for at, one in enumerate(checked):
+            if isinstance(one, QuodError):
+                outcomes[at] = one
+            else:
+                wanted.append((at, *one))
         written = await self._written([(request, pieces) for _, request, _, pieces in wanted])
         submissions: list[Submission] = []
         places: list[int] = []
@@ -148,6 +156,21 @@ class Submitter:
             for at, outcome in zip(places, found, strict=True):
                 outcomes[at] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
+
+    def _checked(
+        self, client: Client, requests: Sequence[WholeRequest | QuodError]
+    ) -> list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError]:
+        """Each request with the identity of its key and its payload, or why it is refused."""
+        checked: list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError] = []
+        for request in requests:
+            try:
+                if isinstance(request, QuodError):
+                    raise request
+                identity = self._allowed(client, request.proof)
+                checked.append((request, identity, self._payload(client, request)))
+            except QuodError as error:
+                checked.append(error)
+        return checked
 
     async def upload(
         self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
@@ -293,8 +316,12 @@ class Submitter:
         return own in names or own in self._known(names)
 
     def _known(self, names: frozenset[str]) -> set[str]:
-        known = self._repository.names()
-        return {known[name] for name in names if name in known}
+        """The identities of a client's names; of others there may be any number."""
+        known = set()
+        for name in names:
+            with suppress(QuodError):
+                known.add(self._repository.resolve(name))
+        return known
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         async def run() -> T:
@@ -303,6 +330,10 @@ class Submitter:
 
         # A file must not be closed while a thread writes to it.
         return await to_its_end(run())
+
+
+def _names_files(request: WholeRequest | QuodError) -> bool:
+    return isinstance(request, WholeRequest) and request.proof.kind is PayloadKind.PATH
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

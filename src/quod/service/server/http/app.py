@@ -49,7 +49,6 @@ from quod.service.server.http.guard import BYTES, Guard, Observed, content_type
 from quod.service.server.intake import announced_length
 from quod.service.server.requests import ProofRequest
 from quod.service.server.service import FoundJob, ProvingService, Submit
-from quod.service.server.submitting import check_submissions
 from quod.service.status import stage_document
 
 PAGE: Final = Path(quod.service.__file__).parent / "page"
@@ -128,23 +127,18 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
             if content_type(request) == BYTES:
                 job = await upload(request, client, query, reservation)
             else:
-                body = await read_json(request, intake, reservation, ProofBody)
                 header = request.headers.get("idempotency-key")
-                job = await service.submit(client, body.wanted(header))
+                wanted = await read_json(
+                    request, intake, reservation, ProofBody, lambda body: body.wanted(header)
+                )
+                job = await service.submit(client, wanted)
         return JSONResponse(job_json(job), 202, {"Location": f"/v1/proofs/{job.id}"})
 
     @app.post("/v1/proofs/batch", openapi_extra=_body(ManyBody), tags=["proofs"])
     async def submit_proofs(request: Request, client: Client = own) -> Response:
         """Takes up to 1,000 jobs with one sync of the disk; each is taken or refused for itself."""
         with admitted(request, intake, client, Role.CLIENT) as reservation:
-            many = await read_json(request, intake, reservation, ManyBody)
-            check_submissions(len(many.proofs))
-            wanted = []
-            for body in many.proofs:
-                try:
-                    wanted.append(body.wanted())
-                except QuodError as error:
-                    wanted.append(error)  # type: ignore[arg-type]
+            wanted = await read_json(request, intake, reservation, ManyBody, ManyBody.wanted)
             outcomes = [
                 {"job": job_json(outcome)} if isinstance(outcome, Job)
                 else {"error": refusal_document(refusal_of(outcome))}
@@ -171,13 +165,15 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
 
             submitting: Submit = uploading
             if content_type(request) != BYTES:
-                body = await read_json(request, intake, reservation, ProveBody)
+                wanted, seconds = await read_json(
+                    request, intake, reservation, ProveBody, lambda body: body.wanted_until(header)
+                )
                 received.set()
-                timeout = body.timeout if timeout is None else timeout
-                keep = keep or bool(body.idempotency_key)
-                submitting = partial(service.submit, client, body.wanted(header))
+                timeout = seconds if timeout is None else timeout
+                keep = keep or bool(wanted.proof.idempotency_key)
+                submitting = partial(service.submit, client, wanted)
                 # The witness is on disk long before the proof is made; free its memory.
-                del body
+                del wanted
             proving = asyncio.ensure_future(
                 service.prove(client, submitting, timeout, keep=keep, submitted=reservation.close)
             )
@@ -191,8 +187,9 @@ def _add_proofs(app: FastAPI, service: ProvingService, own: Any) -> None:
         before: str | None = None,
     ) -> Response:
         """The newest jobs of the client, without results."""
-        jobs = await service.jobs(client, most, before)
-        return JSONResponse({"jobs": [job_json(job) for job in jobs]})
+        return await service.jobs(
+            client, most, before, lambda jobs: JSONResponse({"jobs": [*map(job_json, jobs)]})
+        )
 
     @app.get("/v1/proofs/{job}", tags=["proofs"])
     async def await_proof(
@@ -247,11 +244,14 @@ def _add_operation(app: FastAPI, service: ProvingService, own: Any) -> None:
     async def act_on_key(request: Request, key: str, action: str, client: Client = own) -> Response:
         """`preload`, `evict` or `resume` a key. For operators."""
         with admitted(request, service.intake, client, Role.OPERATOR) as reservation:
-            body = await read_json(request, service.intake, reservation, KeyBody)
+            worker, timeout = await read_json(
+                request, service.intake, reservation, KeyBody,
+                lambda body: (body.worker, body.timeout),
+            )  # fmt: skip
         if action == "preload":
-            await service.preload(client, key, body.worker, body.timeout)
+            await service.preload(client, key, worker, timeout)
         elif action == "evict":
-            await service.evict(client, key, body.worker)
+            await service.evict(client, key, worker)
         elif action == "resume":
             await service.resume_key(client, key)
         else:

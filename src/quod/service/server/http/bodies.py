@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
@@ -19,7 +19,7 @@ from pydantic import (
 from starlette.requests import Request
 
 from quod import shallow_json
-from quod.errors import InputError
+from quod.errors import InputError, QuodError
 from quod.formats.strict_json import CIRCUIT_INPUT
 from quod.service.payload import PayloadKind
 from quod.service.queue.records import HIGHEST_PRIORITY, MOST_PARTITIONS
@@ -27,8 +27,10 @@ from quod.service.server.budget import Reservation, owner_of
 from quod.service.server.clients import Client, Role
 from quod.service.server.intake import MOST_VALUES, Intake
 from quod.service.server.requests import WholeRequest, whole_request
+from quod.service.server.submitting import check_submissions
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 _OBJECT: Final[dict[str, Any]] = {
     "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "null"}]
@@ -113,11 +115,26 @@ class ProveBody(ProofBody):
 
     timeout: float | None = Field(None, ge=0, description="Seconds.")
 
+    def wanted_until(self, header: str | None) -> tuple[WholeRequest, float | None]:
+        """The request that this is, and its timeout."""
+        return self.wanted(header), self.timeout
+
 
 class ManyBody(_Body):
     """Up to 1,000 proofs."""
 
     proofs: list[ProofBody]
+
+    def wanted(self) -> list[WholeRequest | QuodError]:
+        """The requests that these are, each or why it is none."""
+        check_submissions(len(self.proofs))
+        requests: list[WholeRequest | QuodError] = []
+        for body in self.proofs:
+            try:
+                requests.append(body.wanted())
+            except QuodError as error:
+                requests.append(error)
+        return requests
 
 
 class KeyBody(_Body):
@@ -139,13 +156,23 @@ def admitted(
 
 
 async def read_json(
-    request: Request, intake: Intake, reservation: Reservation, model: type[M]
-) -> M:
-    """The body of a request as a model; `InputError` names the first field that is wrong."""
-    return await intake.parse(await intake.body(request, reservation), partial(_parsed, model))
+    request: Request, intake: Intake, reservation: Reservation, model: type[M],
+    use: Callable[[M], T],
+) -> T:  # fmt: skip
+    """Read a request's body as a model and return what `use` makes of it.
+
+    Raises `InputError` that names the first wrong field. `use` runs in the thread that parses: the
+    text of a model may take four times the memory of its body, and no model outlives the parsing.
+    """
+    read = partial(_used, model, use)
+    return await intake.parse(await intake.body(request, reservation), read)
 
 
-def _parsed(model: type[M], body: bytes) -> M:
+def _used(model: type[M], use: Callable[[M], T], body: bytearray) -> T:
+    return use(_parsed(model, body))
+
+
+def _parsed(model: type[M], body: bytearray) -> M:
     if sum(map(body.count, (b",", b"[", b"{"))) > CIRCUIT_INPUT.most_values:
         raise InputError(
             f"the request has more than {CIRCUIT_INPUT.most_values} values; split it into several"

@@ -25,6 +25,11 @@ ANSWER_SECONDS: Final = 60.0
 """The time after which a client that reads nothing of an answer is disconnected."""
 
 _READ_BYTES: Final = 64 << 10
+_HEAD_BYTES: Final = 16 << 10
+_TINY_PIECES: Final = 1000
+_PIECE_BYTES: Final = 32
+"""On average, of a body of more than `_TINY_PIECES`."""
+
 _TLS_BYTES: Final = 32 << 10
 _SHARE: Final = 4
 # A failed handshake leaves 60 kB in a reference cycle, of which the collector sees few objects.
@@ -142,6 +147,26 @@ class _Listener(socket.socket):
         return connection, address
 
 
+class _Counted(h11.Connection):
+    """The parser of a connection, which refuses bodies whose pieces are tiny.
+
+    A chunk of one byte takes as long to parse as one of thousands, and the loop parses them.
+    """
+
+    _pieces = _bytes = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._pieces = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._pieces += 1
+            self._bytes += len(event.data)
+            if self._pieces > _TINY_PIECES and self._bytes < self._pieces * _PIECE_BYTES:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
+
+
 def limited_protocol(
     connections: Connections, seconds: float = REQUEST_SECONDS, answer: float = ANSWER_SECONDS
 ) -> type[H11Protocol]:
@@ -151,6 +176,10 @@ def limited_protocol(
         _due: asyncio.TimerHandle | None = None
         _untaken: asyncio.TimerHandle | None = None
         _number = -1
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self.conn = _Counted(h11.SERVER, _HEAD_BYTES)
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
