@@ -150,7 +150,7 @@ class TestAsking:
             (["submit", "membership"], 3, "give one of wtns, path and inputs, not 0"),
             (["submit", "membership", "--wtns", "none"], 3, "none: does not exist"),
             (["submit", "membership", "--inputs", WITNESS], 3, "is no JSON"),
-            (["submit", "none", "--wtns", WITNESS], 10, "no key none:latest"),
+            (["submit", "none", "--wtns", WITNESS], 10, "`quod keys served` those of a server"),
             (["wait", "1-none"], 10, "no such job"),
             (
                 ["status", "--server", "unix:/nowhere"],

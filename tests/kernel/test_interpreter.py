@@ -180,8 +180,22 @@ def test_conflicting_stores() -> None:
     def conflict(k: Builder, y: Pointer[U32]) -> None:
         y[k.local_id() >> 1] = k.local_id()  # here
 
-    message = "instance 0 of workgroup 0 and another of its instances store different values to "
+    message = "instance 0 of workgroup 0 and instance 1 of workgroup 0 store different values to "
     refused(conflict, [np.zeros(4, np.uint32)], message + "element 0 of y at once")
+
+
+def test_conflicting_stores_of_two_workgroups() -> None:
+    @kernel
+    def conflict(k: Builder, y: Pointer[U32]) -> None:
+        with k.if_(k.local_id() == 3):
+            y[2] = k.workgroup_id()
+
+    with pytest.raises(
+        InterpreterError,
+        match="instance 3 of workgroup 0 and instance 3 of workgroup 2 store different values to "
+        "element 2 of y at once",
+    ):
+        interpret(conflict.trace(EIGHT), 3, [np.zeros(4, np.uint32)], groups_at_once=3)
 
 
 def test_equal_stores_are_no_conflict() -> None:

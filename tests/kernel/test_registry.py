@@ -11,6 +11,7 @@ import pytest
 
 import quod
 from quod.errors import InputError, KernelError
+from quod.frozen import replace
 from quod.kernel import Machine, registry
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.examples import saxpy
@@ -75,7 +76,9 @@ def test_unknown_names(name: str, message: str) -> None:
 
 
 def test_emit() -> None:
-    assert registry.emit("examples.saxpy") == to_text(saxpy.trace(EIGHT))
+    features = EIGHT.features | {"subgroup"}
+    lanes = replace(EIGHT, features=features, subgroup_size=8)
+    assert registry.emit("examples.saxpy") == to_text(saxpy.trace(lanes))
     assert "workgroup 4" in registry.emit("examples.saxpy", "ir", FOUR)
     assert "define void" in registry.emit("examples.saxpy", "llvm")
     assert ".maxntid 128" in registry.emit("examples.saxpy", "ptx")

@@ -241,9 +241,21 @@ def test_kernels_for_other_targets() -> None:
     with pytest.raises(KernelError) as caught:
         emit("msm.accumulate[bn254.g1]", "wgsl")
     assert str(caught.value).startswith(
-        "the kernel msm.accumulate[bn254.g1] is not written for the machine of wgsl; take the "
-        "target llvm: "
+        "the kernel msm.accumulate[bn254.g1] is not written for the machine of wgsl (take the "
+        "target llvm): "
     )
+
+
+def test_kernels_for_no_target() -> None:
+    @kernel
+    def wrong(k: Builder, n: U32, x: Pointer[U32]) -> None:
+        if k.global_id() < n:
+            x[0] = 3
+
+    for target in ("ir", "llvm", "ptx", "wgsl"):
+        with pytest.raises(KernelError) as caught:
+            emit_kernel(RegisteredKernel("wrong", wrong), target)
+        assert str(caught.value).startswith("the kernel wrong cannot be traced: ")
 
 
 def test_subgroups_in_texts_for_processors() -> None:
@@ -253,6 +265,7 @@ def test_subgroups_in_texts_for_processors() -> None:
 
     for definition in (total, kernel(workgroup=64)(total.function)):
         assert "define" in emit_kernel(RegisteredKernel("total", definition), "llvm")
+        assert "subgroup_sum" in emit_kernel(RegisteredKernel("total", definition), "ir")
 
 
 def test_a_modulus_without_a_value() -> None:

@@ -365,6 +365,8 @@ def test_committed_columns() -> None:
     for wrong_table in (None, entries[:1], entries[0], [e[:2] for e in entries], Range(2)):
         with pytest.raises(InputError):
             verify_committed(statement, proof, wrong_table)
+    with pytest.raises(InputError, match="give its entries as table="):
+        verify_committed(statement, proof)
 
 
 @pytest.mark.parametrize("hash", [Hash.SHA_256, Hash.POSEIDON2_M31])

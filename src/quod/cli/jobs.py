@@ -55,14 +55,22 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> I
 
         content = read_small(token_file, limit=_MOST_TOKEN_BYTES, what="a token")
         token = content.decode(errors="replace").strip()
-    from quod.service.errors import UnavailableError
+    from quod.service.errors import UnauthenticatedError, UnavailableError
 
     try:
         with Client(server, token=token, certificate=certificate) as client:
             yield client
+    except UnauthenticatedError as error:
+        if token is not None:
+            raise
+        raise UnauthenticatedError(
+            f"{error}; name a file with the token by --token-file, or set QUOD_TOKEN"
+        ) from None
     except UnavailableError as error:
+        may_have_tls = certificate is None and not server.startswith("unix:")
         raise UnavailableError(
-            f"{error}; name the address of a server with --server or QUOD_SERVER",
+            f"{error}; name the address of a server with --server or QUOD_SERVER"
+            + (", and if it has TLS its authority with --certificate" if may_have_tls else ""),
             retry_seconds=error.retry_seconds,
         ) from None
 

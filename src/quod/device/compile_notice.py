@@ -30,12 +30,16 @@ class CompileNotice:
         self._columns = 0
 
     def __call__(self, done: int, total: int) -> None:
-        """Draw `done` of `total` kernels, or erase the line if all are done."""
+        """Draw the counts, or erase the line if all kernels are done.
+
+        `total` has the kernels so far: nobody knows how many others follow, so that `done` of
+        `total` would always look like the end.
+        """
         if done == total:
             self.erase()
             return
         self._text = self._text or compiling_text()
-        line = f"quod: {self._text}: {done} of {total}"
+        line = f"quod: {self._text}: {done} done, {total - done} under way"
         if _write(f"\r{line:{self._columns}}"):
             self._columns = len(line)
 

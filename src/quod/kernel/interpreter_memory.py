@@ -57,10 +57,12 @@ class Place:
     width: int
 
     def error(self, lane: int, problem: str) -> InterpreterError:
+        return InterpreterError(f"{self.instance(lane)} {problem}", self.location)
+
+    def instance(self, lane: int) -> str:
+        """The name of a lane's instance in messages."""
         group, instance = divmod(lane, self.width)
-        return InterpreterError(
-            f"instance {instance} of workgroup {self.first_group + group} {problem}", self.location
-        )
+        return f"instance {instance} of workgroup {self.first_group + group}"
 
 
 class Buffer:
@@ -146,9 +148,10 @@ class Buffer:
             lost = words[indices[offset]] != part
             if np.count_nonzero(lost):
                 lane = int(np.argmax(lost))
+                winner = _last_store(indices, indices[offset][lane])
                 raise place.error(
                     int(lanes[lane]),
-                    f"and another of its instances store different values to element "
+                    f"and {place.instance(int(lanes[winner]))} store different values to element "
                     f"{int(first[lane]) + offset} of {self.name} at once",
                 )
 
@@ -191,6 +194,15 @@ class Buffer:
         self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
     ) -> None:
         """What shared memory checks."""
+
+
+def _last_store(indices: list[Array], index: int) -> int:
+    """The position of the lane whose store to a word is the last, and so stays."""
+    for at in reversed(indices):
+        (positions,) = np.nonzero(at == index)
+        if len(positions):
+            return int(positions[-1])
+    raise AssertionError("no lane stores there")
 
 
 def _added_in_turn(words: Array, places: Array, values: Array) -> Array:

@@ -165,10 +165,10 @@ def emit(name: str, target: str = "ir", machine: Machine | None = None) -> str:
 def emit_kernel(found: RegisteredKernel, target: str = "ir", machine: Machine | None = None) -> str:
     """The text of a kernel, which need not be registered.
 
-    Without a machine it is for the target's own default, else for eight lanes without special
-    features, in workgroups as the kernel wants them. InputError for an unknown target; KernelError,
-    with the targets that the kernel is written for, if that is none of them, or with what it has
-    against that machine.
+    Without a machine it is for the target's own default, else for eight lanes of a processor, which
+    are a subgroup, in workgroups as the kernel wants them. InputError for an unknown target;
+    KernelError, with the targets that the kernel is written for, if that is none of them, or with
+    what it has against that machine.
     """
     emitter, name = _emitter(target), found.name
     found.check_static()
@@ -179,9 +179,11 @@ def emit_kernel(found: RegisteredKernel, target: str = "ir", machine: Machine | 
         if machine is not None and is_written_for(found, target):
             raise
         others = [other for other in _TARGETS if other != target and is_written_for(found, other)]
-        hint = f"take the target {' or '.join(others)}: {error}" if others else str(error)
+        if not others:
+            raise KernelError(f"the kernel {name} cannot be traced: {error}") from error
         raise KernelError(
-            f"the kernel {name} is not written for the machine of {target}; {hint}"
+            f"the kernel {name} is not written for the machine of {target} (take the target "
+            f"{' or '.join(others)}): {error}"
         ) from error
     return emitter(traced, chosen)
 
@@ -191,7 +193,7 @@ def _default_machine(target: str) -> Machine:
     if target in default_machines:
         return default_machines[target]()
     machine = Machine("llvm" if target == "ir" else target, 8, frozenset({Capability.U64}))
-    if target == "llvm":
+    if machine.target == "llvm":
         features = machine.features | {Capability.SUBGROUPS}
         return replace(machine, features=features, subgroup_size=machine.workgroup_size)
     return machine

@@ -100,6 +100,10 @@ def verify_committed(
     check_lookup(statement, transcript.hash, allow_bits, scheme)
     known = None
     if not isinstance(statement.table, Range):
+        if table is None:
+            raise InputError(
+                "the statement has a table that is no range; give its entries as table="
+            )
         known = table_arrays(statement, table)
     elif table is not None and not (isinstance(table, Range) and table == statement.table):
         raise InputError("the table of the statement is a range; leave table out")

@@ -12,9 +12,10 @@ import grpc
 import httpx
 import pytest
 
+from quod.cli.jobs import connect
 from quod.errors import InputError
 from quod.service.client import Client, JobState, ProofRequest
-from quod.service.errors import UnavailableError
+from quod.service.errors import UnauthenticatedError, UnavailableError
 from quod.service.server import listening
 from quod.service.server.clients import hashed_token
 from quod.service.server.http.connections import Connections
@@ -60,6 +61,23 @@ def test_grpc(server: RunningServer, certificate: Path) -> None:
         client.status()
     with server.client() as client:
         assert client.prove(ProofRequest("membership", wtns=b"x")).state is JobState.SUCCEEDED
+
+
+def test_commands_name_the_options_that_are_missing(
+    server: RunningServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QUOD_TOKEN", raising=False)
+    address = server.listeners.grpc[1]
+    with (
+        pytest.raises(UnavailableError, match="if it has TLS its authority with --certificate"),
+        connect(address, None, None) as client,
+    ):
+        client.status()
+    with (
+        pytest.raises(UnauthenticatedError, match="by --token-file, or set QUOD_TOKEN"),
+        connect(address, None, certificate / "cert.pem") as client,
+    ):
+        client.status()
 
 
 def test_http(server: RunningServer, certificate: Path) -> None:

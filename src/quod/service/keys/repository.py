@@ -432,7 +432,10 @@ def _is_unfinished(name: str) -> bool:
 
 
 def _not_found(key: str) -> NotFoundError:
-    return NotFoundError(f"there is no key {key}; `quod keys list` shows those that there are")
+    return NotFoundError(
+        f"there is no key {key}; `quod keys list FOLDER` shows the keys of a repository, and "
+        "`quod keys served` those of a server"
+    )
 
 
 def _record(folder: Folder, identity: str) -> KeyRecord:
