@@ -100,6 +100,21 @@ def test_a_file_that_appears_meanwhile_is_kept(
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_a_failure_without_hard_links_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is taken with an empty file first, which must not stay as the result."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "link", _without_links)
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OutputError):
+        write_atomically(tmp_path / "result", b"new", replace=False)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_descriptor_is_written_to_though_its_file_exists(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w+b") as file:
         write_atomically(f"/dev/fd/{file.fileno()}", b"x", replace=False)

@@ -153,11 +153,20 @@ def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> No
         if error.errno not in _NO_LINKS:
             raise
         # An empty file of our own takes the name first, which fails for any other file.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            descriptor = os.open(target, flags, 0o600)
         except FileExistsError:
             raise exists(name) from None
-        os.replace(temporary, target)
+        try:
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.lstat(target), os.fstat(descriptor)):
+                    os.unlink(target)
+            raise
+        finally:
+            os.close(descriptor)
     else:
         os.unlink(temporary)
 
