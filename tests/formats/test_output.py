@@ -58,6 +58,15 @@ def test_a_private_file_does_not_keep_the_mode_of_the_one_before(tmp_path: Path)
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
+def test_private_and_exclusive_files_may_be_named_by_path_or_text(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    write_all_atomically({path: b"first"}, private=[str(path)])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(OutputError, match="exists already"):
+        write_all_atomically({str(path): b"second"}, exclusive=[path])
+    assert path.read_bytes() == b"first"
+
+
 def _without_links(*_: object) -> None:
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
