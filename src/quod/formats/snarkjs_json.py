@@ -255,10 +255,10 @@ def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
     document = reader.document(value, PROOF)
     if "curve" in document:
         found = reader.curve(document)
-    elif curve is not None:
-        found = curve_named(curve)
     elif document.get("protocol") == _OLD_PROTOCOL:
         found = curve_named(_OLD_CURVE)
+    elif curve is not None:
+        found = curve_named(curve)
     else:
         reader.fail('"curve"', 'is missing; add it, for example "curve": "bn128"')
     if curve is not None and found.name != curve:
