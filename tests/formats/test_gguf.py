@@ -353,6 +353,22 @@ def test_a_tensor_of_an_unknown_type_is_listed(kind: int, tmp_path: Path) -> Non
         Gguf.open(path)
 
 
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ([tensor(b"new", (1 << 63, 1 << 63), 40)], "dimensions whose product overflows"),
+        ([tensor(b"new", (48,), 40, len(ROOM))], "its 1 byte of data at .* run past the end"),
+        ([tensor(b"old", (16,), 0), tensor(b"new", (48,), 40, 32)], "'new'.* overlap .*'old'"),
+        ([tensor(b"new", (48,), 40), tensor(b"old", (16,), 0)], "'old'.* overlap .*'new'"),
+    ],
+)
+def test_what_is_wrong_with_a_tensor_of_an_unknown_type(
+    tensors: list[tuple[bytes, tuple[int, ...], int, int]], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        parsed(gguf_file([], tensors, ROOM))
+
+
 F32 = np.zeros(4, np.float32)
 
 

@@ -58,6 +58,15 @@ def test_a_private_file_does_not_keep_the_mode_of_the_one_before(tmp_path: Path)
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
+def test_private_and_exclusive_files_may_be_named_by_path_or_text(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    write_all_atomically({path: b"first"}, private=[str(path)])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(OutputError, match="exists already"):
+        write_all_atomically({str(path): b"second"}, exclusive=[path])
+    assert path.read_bytes() == b"first"
+
+
 def _without_links(*_: object) -> None:
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
@@ -98,6 +107,21 @@ def test_a_file_that_appears_meanwhile_is_kept(
     assert target.read_bytes() == b"theirs"
     # Nothing of what belongs to it was put in place.
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_failure_without_hard_links_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is taken with an empty file first, which must not stay as the result."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "link", _without_links)
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OutputError):
+        write_atomically(tmp_path / "result", b"new", replace=False)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_descriptor_is_written_to_though_its_file_exists(tmp_path: Path) -> None:

@@ -153,6 +153,12 @@ def test_keys_and_proofs_of_the_first_snarkjs() -> None:
     assert parse_verification_key(json.dumps(named)) == key
 
 
+@pytest.mark.parametrize("curve", ["bls12_381", "bls12_377"])
+def test_a_proof_of_the_first_snarkjs_is_of_no_other_curve(curve: str) -> None:
+    with pytest.raises(MismatchError, match="the proof is over bn254"):
+        parse_proof(json.dumps(old_form(PROOF)), curve=curve)
+
+
 @pytest.mark.parametrize(
     ("document", "part"),
     [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quod.errors import InputError
-from quod.formats import read_proof, read_public, read_verification_key
+from quod.formats import read_proof, read_public, read_verification_key, source
 from quod.formats.source import read_file, read_small
 from quod.web.signals import read_example, read_symbols
 from quod.web.witness_wasm import read_calculator
@@ -107,3 +107,33 @@ def test_a_whole_file_in_memory_of_its_own(tmp_path: Path) -> None:
     assert content.readonly
     with piped(b"x") as pipe, pytest.raises(InputError, match="is not a regular file"):
         read_file(pipe, len)
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that names a file may put a pipe there after the look at its type."""
+    path = tmp_path / "file"
+    os.mkfifo(path)
+    # Opened for both, the pipe lets no reader wait, whatever its flags.
+    writer = os.open(path, os.O_RDWR)
+    opened, looks = [], []
+
+    def recorded(name: str, flags: int, *others: int) -> int:
+        opened.append(flags)
+        return system_open(name, flags, *others)
+
+    def checked(name: str, mode: int, pipes: bool) -> None:
+        looks.append(mode)
+        if len(looks) > 1:
+            check_type(name, mode, pipes)
+
+    system_open, check_type = os.open, source._check_type
+    monkeypatch.setattr(os, "open", recorded)
+    monkeypatch.setattr(source, "_check_type", checked)
+    try:
+        with pytest.raises(InputError, match="not a regular file"):
+            read_file(path, lambda _: None)
+    finally:
+        os.close(writer)
+    assert [flags & os.O_NONBLOCK for flags in opened] == [os.O_NONBLOCK]

@@ -43,6 +43,7 @@ from quod.formats.source import (
 )
 from quod.frozen import frozen
 from quod.validation import file_path, flag, shown, whole_number_or_none
+from quod.wording import counted
 
 MAGIC = "GGUF"
 VERSION = 3
@@ -245,7 +246,8 @@ class _Tensors:
         shape = tuple([reader.u64("a dimension") for _ in range(count)])[::-1]
         kind = self._type(shape)
         # No array has more, not even one of no elements.
-        if prod([max(length, 1) for length in shape]) * kind.bytes > _MOST_BYTES * kind.elements:
+        size = max(kind.bytes, 1)
+        if prod([max(length, 1) for length in shape]) * size > _MOST_BYTES * kind.elements:
             reader.fail(f"has dimensions whose product overflows; {_DAMAGED}", start)
         place = reader.offset
         offset = reader.u64("the offset")
@@ -272,19 +274,20 @@ class _Tensors:
         """All of them with their data, which begin at `begin`."""
         placed = {}
         for name, (kind, shape, place, offset) in self._found.items():
-            # The data of an unknown type count as empty, as their length is not known.
             length = prod(shape) // kind.elements * kind.bytes
+            # Values of an unknown type have at least one byte.
+            least = length if kind.is_known else min(prod(shape), 1)
             start = begin + offset
-            if start + length > len(data):
+            if start + least > len(data):
                 self._fail(
                     name, place,
-                    f"its {length} bytes of data at {start} run past the end of the file, "
-                    f"{len(data)} bytes; it is truncated or damaged, copy it again",
+                    f"its {counted(least, 'byte')} of data at {start} run past the end of the "
+                    f"file, {len(data)} bytes; it is truncated or damaged, copy it again",
                 )  # fmt: skip
             placed[name] = GgufTensor(name, kind, shape, start, data[start : start + length])
-        filled = (tensor for tensor in placed.values() if len(tensor.data))
+        filled = (tensor for tensor in placed.values() if prod(tensor.shape))
         for one, other in pairwise(sorted(filled, key=lambda tensor: tensor.offset)):
-            if one.offset + len(one.data) > other.offset:
+            if one.offset + max(len(one.data), 1) > other.offset:
                 place = self._found[other.name][2]
                 what = f"its data overlap those of tensor {shown(one.name)}; {_DAMAGED}"
                 self._fail(other.name, place, what)

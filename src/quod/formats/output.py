@@ -86,6 +86,8 @@ def write_all_atomically(
                 f"what {file_path(path)} gets must be bytes or a function that writes, "
                 f"not {shown_kind(content)}"
             )
+    # A Path and its text name one file.
+    private_names, exclusive_names = set(map(file_path, private)), set(map(file_path, exclusive))
     # (path of the caller, temporary, target, whether to replace it)
     staged: list[tuple[str, str, str, bool]] = []
     streams: list[tuple[str, str | int, Content]] = []
@@ -104,13 +106,13 @@ def write_all_atomically(
                 if mode is not None and not stat.S_ISREG(mode):
                     streams.append((name, target, content))
                     continue
-                replace = path not in exclusive
+                replace = name not in exclusive_names
                 if not replace and mode is not None:
                     raise exists(name)
                 temporary = f"{os.path.dirname(target)}/.quod-{os.urandom(8).hex()}.tmp"
                 # Exclusive files come first: if one fails, no file has been renamed yet.
                 staged.insert(len(staged) if replace else 0, (name, temporary, target, replace))
-                rights, mode = (0o600, None) if path in private else (0o666, mode)
+                rights, mode = (0o600, None) if name in private_names else (0o666, mode)
                 written.append((name, _new(temporary, mode, rights)))
                 _put(written[-1][1], content)
         for name, file in written:
@@ -153,11 +155,20 @@ def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> No
         if error.errno not in _NO_LINKS:
             raise
         # Creating an empty file first fails if another file has the name.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            descriptor = os.open(target, flags, 0o600)
         except FileExistsError:
             raise exists(name) from None
-        os.replace(temporary, target)
+        try:
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.lstat(target), os.fstat(descriptor)):
+                    os.unlink(target)
+            raise
+        finally:
+            os.close(descriptor)
     else:
         os.unlink(temporary)
 

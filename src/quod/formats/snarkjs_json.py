@@ -255,10 +255,10 @@ def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
     document = reader.document(value, PROOF)
     if "curve" in document:
         proof_curve = reader.curve(document)
-    elif curve is not None:
-        proof_curve = curve_named(curve)
     elif document.get("protocol") == _OLD_PROTOCOL:
         proof_curve = curve_named(_OLD_CURVE)
+    elif curve is not None:
+        proof_curve = curve_named(curve)
     else:
         reader.fail('"curve"', 'is missing; add it, for example "curve": "bn128"')
     if curve is not None and proof_curve.name != curve:

@@ -248,7 +248,8 @@ def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_resu
     try:
         # Looked at before opening: that alone would wait for a pipe's writer or rewind a tape.
         _check_type(name, os.stat(name).st_mode, pipes)
-        with open(name, "rb", buffering=0) as file:
+        # A pipe that takes the place of the file meanwhile is not waited for, either.
+        with open(name, "rb", buffering=0, opener=None if pipes else _without_waiting) as file:
             status = os.fstat(file.fileno())
             _check_type(name, status.st_mode, pipes)
             yield file, status
@@ -264,6 +265,10 @@ def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_resu
         raise InputError("needs more memory than there is; free some", path=name) from error
     except ValueError as error:  # a NUL in the path, or a file that shrank while it was mapped
         raise InputError(f"could not be read ({error})", path=name) from error
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def _check_type(name: str, mode: int, pipes: bool) -> None:

@@ -10,7 +10,7 @@ themselves.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,10 @@ MAY_BE_INFINITE = frozenset({"a", "b_g1", "b_g2", "c"})
 # A point is finite if one of these matrices uses its wire.
 _MATRICES = {"a": (0,), "b_g1": (1,), "b_g2": (1,), "c": (0, 1)}
 _CHUNK = 1 << 15
+# The sums of entries are Python integers: few wires are enough to find damage, which has no sums of
+# 0. The next batches are larger, so that a key with many such sums is read a few times only.
+_FIRST_BATCH = 1 << 10
+_GROWTH = 64
 
 
 def wrong_infinity(
@@ -41,10 +45,10 @@ def wrong_infinity(
     public: int,
     fr: Modulus,
 ) -> tuple[str, int] | None:
-    """The name and the index of the first point at infinity that no correct key has, or None.
+    """The name and the index of a point at infinity that no correct key has, or None.
 
     points: the points of a key by name. Reads one word of every point, and the coefficients if any
-    point is infinity.
+    point is infinity. Of a key with many such points it finds one of the first.
     """
     infinite = {
         name: infinite_points(array[None] if name in SINGLE_POINTS else array)
@@ -65,12 +69,23 @@ def wrong_infinity(
     for name, indices in wires.items():
         for matrix in _MATRICES[name]:
             doubtful[matrix, indices] = True
-    used = _without_cancelled(coefficients, used & doubtful, fr)
-    for name, indices in wires.items():
-        wrong = np.flatnonzero(used[list(_MATRICES[name])][:, indices].any(axis=0))
-        if len(wrong):
-            return name, int(infinite[name][wrong[0]])
+    for batch in _batches(used & doubtful):
+        remaining = _without_cancelled(coefficients, batch, fr)
+        for name, indices in wires.items():
+            wrong = np.flatnonzero(remaining[list(_MATRICES[name])][:, indices].any(axis=0))
+            if len(wrong):
+                return name, int(infinite[name][wrong[0]])
     return None
+
+
+def _batches(wires: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
+    """The wires of a mask in masks of a few at first, then of more."""
+    indices, size = np.flatnonzero(wires), _FIRST_BATCH
+    while len(indices):
+        batch = np.zeros_like(wires)
+        batch.reshape(-1)[indices[:size]] = True
+        yield batch
+        indices, size = indices[size:], size * _GROWTH
 
 
 def _used_wires(coefficients: NDArray[Any], variables: int) -> NDArray[np.bool_]:
@@ -89,12 +104,12 @@ def _without_cancelled(
 ) -> NDArray[np.bool_]:
     """The mask `wires` without those whose entries add up to 0 in every constraint."""
     remaining = np.zeros_like(wires)
-    if not wires.any():
-        return remaining
     sums: defaultdict[tuple[int, int, int], int] = defaultdict(int)
-    for entry in coefficients[wires[coefficients["matrix"], coefficients["signal"]]]:
-        place = int(entry["matrix"]), int(entry["signal"]), int(entry["constraint"])
-        sums[place] += int.from_bytes(entry["value"].tobytes(), "little")
+    for start in range(0, len(coefficients), _CHUNK):
+        entries = coefficients[start : start + _CHUNK]
+        for entry in entries[wires[entries["matrix"], entries["signal"]]]:
+            place = int(entry["matrix"]), int(entry["signal"]), int(entry["constraint"])
+            sums[place] += int.from_bytes(entry["value"].tobytes(), "little")
     for (matrix, wire, _), total in sums.items():
         if total % fr.value:
             remaining[matrix, wire] = True
