@@ -147,11 +147,12 @@ GOOD = asdict(ROW)
             (json.dumps([GOOD | {one: wrong}]), f"row 0, key {one}: ")
             for one, wrong in (
                 ("subject", 3), ("parameters", []), ("device", None), ("median", "3"),
-                ("median", True), ("median", float("nan")), ("median", 10**400), ("unit", []),
+                ("median", True), ("median", 10**400), ("unit", []),
                 ("peer", 3), ("medians", 3), ("command", 1),
             )
         ),
         (json.dumps([GOOD | {"parameters": {"n": []}}]), "row 0, key parameters.n: "),
+        (json.dumps([GOOD | {"median": float("nan")}]), "NaN is no number of JSON"),
     ],
 )  # fmt: skip
 def test_bad_baselines(tmp_path: Path, text: str, place: str) -> None:

@@ -330,7 +330,7 @@ def test_wrong_circuits_are_refused() -> None:
     refused(lambda system, x: system.assert_equal(3, 4), r"test_circuit.py:\d+: 3 is never 4")
     refused(lambda system, x: x / 0, r"test_circuit.py:\d+: a signal is divided by 0")
     refused(lambda system, x: system.bits(x, 254), "count of bits")
-    refused(lambda system, x: system.private_bits("b", 0), "length of b")
+    refused(lambda system, x: system.private_bits("b", 0), "number of bits")
     bits = r1cs.trace(lambda system: system.private_bits("b", 4))
     with pytest.raises(InputError, match="a number of 4 bits"):
         bits.witness({"b": 16})
