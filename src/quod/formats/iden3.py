@@ -77,6 +77,10 @@ class SectionReader:
         self.skip(length, what)
         return self._data[start : self._position]
 
+    def remainder(self, what: str) -> memoryview:
+        """Take the bytes up to the end of the section, which hold `what`."""
+        return self.take(self.remaining, what)
+
     def skip(self, length: int, what: str) -> None:
         """Skip the next `length` bytes, which hold `what` and must exist, without reading them."""
         if length > self.remaining:

@@ -19,13 +19,15 @@ import os
 import stat
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.validation import file_path
+
+T = TypeVar("T")
 
 Path = str | os.PathLike[str]
 
@@ -148,6 +150,18 @@ def read_file(path: Path, check: Check) -> memoryview:
                 raise _shrank(os.fspath(path))
             done += count
         return content.toreadonly()
+
+
+def read_parsed(
+    path: Path, head: Callable[[FileView, str], object], parse: Callable[[memoryview, str], T]
+) -> T:
+    """Read a file as `read_file` does and return what `parse` makes of it.
+
+    head: raises for a wrong beginning, before memory is allocated; it gets a view and the name.
+    parse: gets the bytes and the name that errors show.
+    """
+    name = file_path(path)
+    return parse(read_file(path, lambda view: head(view, name)), name)
 
 
 def check_length(length: int, limit: int, what: str, name: str) -> None:

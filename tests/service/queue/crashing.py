@@ -32,11 +32,15 @@ class Known:
 def crash(
     arguments: dict[str, Any], log: Path, seconds: float, seed: int, *, processes: int = 1,
     between: Callable[[], None] = lambda: None,
+    enough: Callable[[Known], bool] = lambda known: True,
 ) -> Known:  # fmt: skip
-    """Starts and kills processes for so long, then finishes what is left and checks all of it."""
+    """Start and kill processes, then finish the remaining jobs and check all of them.
+
+    Goes on for so many seconds, and on a slow machine until `enough` holds for the jobs so far.
+    """
     chance, limit = random.Random(seed), time.monotonic() + seconds
     kills = 0
-    while time.monotonic() < limit:
+    while time.monotonic() < limit or kills < 3 or not enough(read(log)):
         children = [_child(arguments, log, chance.random()) for _ in range(processes)]
         for child in children:
             assert child.stdout is not None

@@ -15,13 +15,13 @@ from typing import BinaryIO
 from quod.errors import InputError, MismatchError
 from quod.formats.iden3 import Buffer, Iden3File, iden3_writer
 from quod.formats.output import write_atomically
-from quod.formats.source import Bytes, Path, check_length, read_file
+from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.frozen import frozen
 from quod.gkr.key import VerifyingKey
 from quod.gkr.security import MOST_LOG_INSTANCES
 from quod.gkr.statement import protocol
 from quod.transcript.elements import describe
-from quod.validation import file_path, instance, shown, shown_kind, whole_number
+from quod.validation import instance, shown, shown_kind, whole_number
 
 KIND = "qgkp"
 VERSION = 2
@@ -96,15 +96,13 @@ def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[B
 
 def read_proof(path: Path) -> ProofFile:
     """Read a proof; InputError with section and offset for what is none."""
-    name = file_path(path)
-    return parse_proof(read_file(path, lambda view: _header(view, name)), name)
+    return read_parsed(path, _header, parse_proof)
 
 
 def parse_proof(data: memoryview, name: str) -> ProofFile:
     """As `read_proof`, for bytes in memory; `name` says in errors where they come from."""
     file, digest, instances, kind = _header(data, name)
-    section = file.section(2, "proof")
-    proof = bytes(section.take(section.length, "the proof"))
+    proof = bytes(file.section(2, "proof").remainder("the proof"))
     return ProofFile(name, digest, instances, kind, proof)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from quod.field.spec import FieldSpec
 from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer, little_u32
 from quod.formats.output import write_atomically
-from quod.formats.source import Bytes, Path, check_length, read_file
+from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.inference.perceptron import MOST_LAYERS, MOST_TABLE_BITS, MOST_WIDTH
 from quod.inference.statement import (
     FIELDS,
@@ -32,7 +32,7 @@ from quod.inference.statement import (
     VerifyingKey,
     protocol_of,
 )
-from quod.validation import file_path, instance
+from quod.validation import instance
 
 KIND = "qivk"
 VERSION = 1
@@ -84,8 +84,7 @@ def read_verifying_key(path: Path) -> VerifyingKey:
     What is read is whole, and no more is said of it: `verify` refuses a key whose proof of the
     weights is none, and `VerifyingKey.check_weights` does so at once.
     """
-    name = file_path(path)
-    return parse_verifying_key(read_file(path, lambda view: _head_of(view, name)), name)
+    return read_parsed(path, _head_of, parse_verifying_key)
 
 
 def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
@@ -100,7 +99,7 @@ def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
     section = file.section(4, "weights proof")
     start = section.offset
     of_proof = bytes(section.take(_DIGEST_BYTES, "the digest of the proof"))
-    proof = bytes(section.take(section.remaining, "the proof"))
+    proof = bytes(section.remainder("the proof"))
     if hashlib.sha3_256(proof).digest() != of_proof:
         section.fail("the proof is not of this digest; the file is damaged, copy it again", start)
     key = VerifyingKey(widths, table_bits, biases, multipliers, root, proof, field)

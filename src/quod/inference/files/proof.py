@@ -16,14 +16,14 @@ import numpy as np
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.formats.iden3 import Buffer, Iden3File, iden3_writer, little_u32
 from quod.formats.output import write_atomically
-from quod.formats.source import Bytes, Path, check_length, read_file
+from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.frozen import frozen
 from quod.inference.perceptron import MOST_WIDTH, Numbers, check_images
 from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits, moved
 from quod.inference.verifier import verify
 from quod.security import LEAST_BITS
 from quod.sumcheck.verifier import MOST_VARIABLES
-from quod.validation import file_path, instance, whole_number
+from quod.validation import instance, whole_number
 
 KIND = "qinp"
 VERSION = 1
@@ -93,8 +93,7 @@ def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[B
 
 def read_proof(path: Path) -> ProofFile:
     """Read logits and their proof; InputError with section and offset for what is none."""
-    name = file_path(path)
-    return parse_proof(read_file(path, lambda view: _header(view, name)), name)
+    return read_parsed(path, _header, parse_proof)
 
 
 def parse_proof(data: memoryview, name: str) -> ProofFile:
@@ -108,7 +107,7 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
         section.fail("a logit is not above -2^31", start + 4 * int(small[0]))
     section = file.section(3, "proof")
     start = section.offset
-    proof = section.take(section.length, "the proof")
+    proof = section.remainder("the proof")
     return ProofFile(name, digest, words, bytes(proof), start)
 
 

@@ -11,13 +11,12 @@ import grpc
 from quod.errors import QuodError
 from quod.service.client import wire
 from quod.service.client.records import ProofRequest, RemoteJob, RemoteKey, ServerStatus
-from quod.service.protocol.calls import CALLS
 from quod.service.queue.records import Event
 
 T = TypeVar("T")
 
 
-class Client:
+class Client(wire.Connection):
     """A server, for any threads.
 
     `address` is ``unix:PATH`` or ``HOST:PORT``. A `token` says who one is; over TCP give a
@@ -28,10 +27,7 @@ class Client:
         self, address: str, *, token: str | None = None,
         certificate: str | os.PathLike[str] | bool | None = None,
     ) -> None:  # fmt: skip
-        self._address = address
-        self._metadata = wire.metadata(token)
-        self._channel = wire.channel(grpc, address, certificate)
-        self._calls = {name: wire.bound(self._channel, call) for name, call in CALLS.items()}
+        super().__init__(grpc, address, token, certificate)
 
     def submit(self, request: ProofRequest) -> RemoteJob:
         """Has a job taken; it is on the server's disk when this returns."""
@@ -49,9 +45,7 @@ class Client:
                 answered = self._do(wire.submit_many(group))
                 outcomes += answered
             except QuodError as error:
-                if len(groups) == 1:
-                    raise
-                outcomes += [error] * len(group)
+                outcomes += wire.refused_group(groups, group, error)
         return outcomes
 
     def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -17,7 +18,7 @@ from quod.frozen import frozen
 from quod.service.client.records import ProofRequest, RemoteJob, RemoteKey, ServerStatus
 from quod.service.errors import UnauthenticatedError, UnavailableError
 from quod.service.protocol import quod_pb2 as pb
-from quod.service.protocol.calls import RemoteCall
+from quod.service.protocol.calls import CALLS, RemoteCall
 from quod.service.protocol.messages import STATES, duration, seconds_of, timestamp
 from quod.service.queue.records import Event, JobState
 from quod.service.refusals import DOMAIN, Refusal, error_of
@@ -196,6 +197,28 @@ def told(error: Any, address: str) -> QuodError:
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return UnauthenticatedError(message)
     return ServiceError(f"the call failed: {code.name}: {message}")
+
+
+class Connection:
+    """The channel of a client, of `grpc` or `grpc.aio`, and the calls on it."""
+
+    def __init__(
+        self, library: Any, address: str, token: str | None,
+        certificate: str | os.PathLike[str] | bool | None,
+    ) -> None:  # fmt: skip
+        self._address = address
+        self._metadata = metadata(token)
+        self._channel = channel(library, address, certificate)
+        self._calls = {name: bound(self._channel, call) for name, call in CALLS.items()}
+
+
+def refused_group(
+    groups: Sequence[object], group: Sequence[object], error: QuodError
+) -> list[QuodError]:
+    """Return the error for each job of a group; raise it if there is no other group."""
+    if len(groups) == 1:
+        raise error
+    return [error] * len(group)
 
 
 def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
