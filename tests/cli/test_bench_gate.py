@@ -152,7 +152,7 @@ GOOD = asdict(ROW)
             )
         ),
         (json.dumps([GOOD | {"parameters": {"n": []}}]), "row 0, key parameters.n: "),
-        (json.dumps([GOOD | {"median": float("nan")}]), "NaN is no number of JSON"),
+        (json.dumps([GOOD | {"median": float("nan")}]), "NaN is not a JSON number"),
     ],
 )  # fmt: skip
 def test_bad_baselines(tmp_path: Path, text: str, place: str) -> None:

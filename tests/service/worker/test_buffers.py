@@ -91,7 +91,7 @@ def test_witnesses_are_copied_from_where_they_were_read(
     # Who is to blame is found out with a witness that is read again.
     assert bench.ended(wrong).message.startswith("the witness does not satisfy")
     assert bench.ended(bad).state is JobState.FAILED
-    assert "a witness of this key has at most" in bench.ended(long).message
+    assert "a witness of this key at most" in bench.ended(long).message
     assert pool.drain(60)
     # The warm-up proof, four proofs of witnesses in buffers, and the wrong witness once more.
     assert sorted(seen) == [(False, False)] * 2 + [(True, True)] * 4
