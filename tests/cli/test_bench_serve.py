@@ -88,10 +88,9 @@ def test_an_error_ends_the_load() -> None:
     assert client.proofs < 1000
 
 
-def test_a_server(start: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+def test_a_server(start: object, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
     server: RunningServer = start()  # type: ignore[operator]
-    witness = tmp_path / "w.wtns"
-    witness.write_bytes(bytes(1000))
+    witness = Path(__file__).parents[2] / "examples" / "membership" / "witness.wtns"
     words = ["bench", "serve", server.listeners.grpc[0], "membership", str(witness)]
     loads = ["--clients", "2", "--rate", "50", "--proofs", "6", "--repeats", "2", "--cold"]
     assert entry.run([*words, *loads, "--json", "--quiet"]) == 0
