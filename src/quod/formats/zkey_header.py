@@ -21,7 +21,7 @@ HEADER_POINTS = (
 
 @frozen
 class ZkeyHeader:
-    """What sections 1 and 2 of a zkey of any protocol begin with.
+    """The beginning of sections 1 and 2 of a zkey of any protocol.
 
     `variables` counts the constant 1, the public and the private ones; `public` the public ones
     without the constant.
