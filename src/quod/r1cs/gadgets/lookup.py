@@ -58,8 +58,8 @@ def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand
         system.multiply(flag, value) for flag, value in zip(flags, given, strict=True)
     )
     bounds = [system.at_most(value) for value in given]
-    known = [bound for bound in bounds if bound is not None]
-    return system.declare_at_most(chosen, max(known)) if len(known) == len(bounds) else chosen
+    shown = [bound for bound in bounds if bound is not None]
+    return system.declare_at_most(chosen, max(shown)) if len(shown) == len(bounds) else chosen
 
 
 def look_up(

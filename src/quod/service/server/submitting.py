@@ -317,11 +317,11 @@ class Submitter:
 
     def _known(self, names: frozenset[str]) -> set[str]:
         """The identities of a client's names; of others there may be any number."""
-        known = set()
+        identities = set()
         for name in names:
             with suppress(QuodError):
-                known.add(self._repository.resolve(name))
-        return known
+                identities.add(self._repository.resolve(name))
+        return identities
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         async def run() -> T:
