@@ -37,7 +37,11 @@ def function(system: r1cs.ConstraintSystem) -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each launch alone: three stretches, what two hints are asked, the values, the rows."""
+    """Leave out each launch alone.
+
+    A part of the inputs takes six: three stretches, the arguments of two hints, the values of the
+    wires. How many inputs a part has depends on the processor. The rows are checked in one more.
+    """
     device = Idle()
     monkeypatch.setattr(executor, "resolve_device", lambda name: device)
     circuit = r1cs.trace(function)
@@ -46,7 +50,8 @@ def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPa
     # What is right stays in memory for the next.
     assert len(circuit.witnesses(inputs)) == count
     launches = device.launched
-    assert launches == 3 + 2 + 1 + 1
+    assert launches > 1
+    assert (launches - 1) % (3 + 2 + 1) == 0
     for number in range(launches):
         device.launched, device.left_out = 0, number
         with pytest.raises(DeviceError, match="reported success and has not computed"):

@@ -142,9 +142,10 @@ def path_body(root: str | os.PathLike[str], path: object) -> bytes:
         raise _too_long()
     try:
         real_root = os.path.realpath(file_path(root), strict=True)
+        # The operating system follows 40 links at most; `realpath` has no limit of its own.
+        os.stat(os.path.join(real_root, path))
         real = os.path.realpath(os.path.join(real_root, path), strict=True)
     except (OSError, ValueError, RecursionError):
-        # A link may lead to a link, as often as its owner likes.
         real_root, real = "/", ""
     relative = os.path.relpath(real, real_root) if real else os.pardir
     if relative.split(os.sep, 1)[0] == os.pardir or not os.path.isfile(real):
