@@ -21,10 +21,10 @@ import numpy as np
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY)]
 
-from quod.cli.bench import harness  # noqa: E402
-from quod.cli.bench.harness import Measurement  # noqa: E402
-from quod.cli.bench.report import report  # noqa: E402
-from quod.cli.bench.results import record  # noqa: E402
+from quod.bench.measure import harness  # noqa: E402
+from quod.bench.measure.harness import Measurement  # noqa: E402
+from quod.bench.measure.report import report  # noqa: E402
+from quod.bench.measure.results import record  # noqa: E402
 from quod.errors import QuodError  # noqa: E402
 from quod.formats import Zkey  # noqa: E402
 from quod.groth16 import VerifyingKey  # noqa: E402

@@ -23,15 +23,15 @@ from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import QuodError
 from quod.field.array import random_elements
 from quod.frozen import replace
-from quod.msm.buckets import accumulate
-from quod.msm.buckets.accumulate import Tuning
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Workspace
+from quod.msm.gpu.buckets import accumulate
+from quod.msm.gpu.buckets.accumulate import Tuning
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.workspace import Workspace
 
 _REPEATS = 5
 

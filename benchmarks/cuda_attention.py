@@ -23,14 +23,15 @@ import checkout  # noqa: F401
 import numpy as np
 from beside_torch import replayed, torch_with_gpu
 
-from quod.cli.bench.tensor_operations import attention_of_torch
+from quod.bench.tensors.operations import attention_of_torch
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from quod.device.recorder import recorder_of
+from quod.device.runtime.recorder import recorder_of
 from quod.kernel import f16
-from quod.tensor import attention, attention_backward, attention_gradients
-from quod.tensor.attention_kernel import ATTENTION, AttentionForm
-from quod.tensor.attention_plan import (
+from quod.tensor import attention, attention_backward
+from quod.tensor.flash_attention.backward import call as attention_gradients
+from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
+from quod.tensor.flash_attention.plan import (
     CAUSAL_QUERY_PLANS,
     CORE_PLANS,
     GRADIENT_PLANS,
@@ -38,7 +39,7 @@ from quod.tensor.attention_plan import (
     CoreTilePlan,
     WarpgroupGradientPlan,
 )
-from quod.tensor.rows import LOG2_E
+from quod.tensor.rows.row import LOG2_E
 
 _REPEATS = 7
 _CALLS = 10

@@ -19,19 +19,19 @@ import checkout  # noqa: F401
 import numpy as np
 from beside_torch import replayed, replayed_by_torch, times, torch_with_gpu
 
-from quod.cli.bench.tensor_operations import attention_of_torch
+from quod.bench.tensors.operations import attention_of_torch
 from quod.device.discovery import open_device
-from quod.device.tensor_map import TiledMemory
+from quod.device.memory.tensor_map import TiledMemory
 from quod.kernel import f16
-from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import (
+from quod.tensor.flash_attention.kernel import AttentionForm
+from quod.tensor.flash_attention.plan import (
     WARPGROUP_PLANS,
     RolePlan,
     WarpgroupPlan,
     heads_together,
 )
-from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
-from quod.tensor.rows import LOG2_E
+from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.rows.row import LOG2_E
 
 Shape = tuple[int, int, int, int]
 SHAPES: tuple[Shape, ...] = ((1, 16, 8192, 128), (4, 16, 4096, 64))

@@ -25,13 +25,13 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel import bf16, f32
-from quod.kernel.types import Type
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_kernel import GEMM
-from quod.tensor.gemm_plan import AnyGemmPlan, FmaPlan, GemmPlan, plan_gemm
-from quod.tensor.loss_kernels import CROSS_ENTROPY
-from quod.tensor.plan import RowPlan, plan_rows
-from quod.tensor.row_kernels import LAYER_NORM, RMS_NORM, SOFTMAX
+from quod.kernel.ir.types import Type
+from quod.tensor.matmul.form import GemmForm
+from quod.tensor.matmul.kernel import GEMM
+from quod.tensor.matmul.plan import AnyGemmPlan, FmaPlan, GemmPlan, plan_gemm
+from quod.tensor.rows.cross_entropy_kernels import CROSS_ENTROPY
+from quod.tensor.rows.kernels import LAYER_NORM, RMS_NORM, SOFTMAX
+from quod.tensor.rows.plan import RowPlan, plan_rows
 
 _REPEATS = 5
 _SECONDS = 0.015

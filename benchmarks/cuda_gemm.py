@@ -26,12 +26,12 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import bf16, f16
-from quod.kernel.types import Type
-from quod.tensor.gemm_call import tensor_maps
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_kernel import GEMM
-from quod.tensor.gemm_plan import AnyGemmPlan, CorePlan, TilePlan, plan_gemm
-from quod.tensor.gemm_warpgroups import GEMM_TILES
+from quod.kernel.ir.types import Type
+from quod.tensor.matmul.call import tensor_maps
+from quod.tensor.matmul.form import GemmForm
+from quod.tensor.matmul.kernel import GEMM
+from quod.tensor.matmul.plan import AnyGemmPlan, CorePlan, TilePlan, plan_gemm
+from quod.tensor.matmul.warpgroups import GEMM_TILES
 
 _REPEATS = 7
 _SECONDS = 0.02

@@ -16,11 +16,11 @@ from time import perf_counter
 
 import checkout  # noqa: F401
 
+from quod.bench.chain import ChainCircuit
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.groth16 import ProvingKey
-from quod.groth16.chain import ChainCircuit
 from quod.groth16.setup import make_key
 
 SIZES = [100_000, 800_000, 3_200_000, 16_000_000]

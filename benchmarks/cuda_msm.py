@@ -23,21 +23,21 @@ from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
-from quod.device.timeline import Timeline
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline
 from quod.field.array import random_elements
 from quod.frozen import replace
 from quod.msm import MsmOptions
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.layout import GpuMsmPlan
-from quod.msm.processor import Processor, SortTuning
-from quod.msm.run.device_plan import plan_gpu_msm, with_batch
-from quod.msm.run.engine import Session, first_block
-from quod.msm.run.record import Scalars, record_chunks
-from quod.msm.run.recorded import RecordedMsm
-from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, blocks_bytes, workspace_bytes
-from quod.msm.sort.scalars import SCALAR_BYTES
+from quod.msm.gpu.device_limits import Processor, SortTuning
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
+from quod.msm.gpu.run.engine import Session, first_block
+from quod.msm.gpu.run.record_buckets import RecordedMsm
+from quod.msm.gpu.run.record_sort import Scalars, record_chunks
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, blocks_bytes, workspace_bytes
+from quod.msm.scalars import SCALAR_BYTES
 
 Array = np.ndarray[Any, Any]
 

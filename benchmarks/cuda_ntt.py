@@ -16,7 +16,7 @@ from time import perf_counter
 
 import checkout  # noqa: F401
 
-from quod.cli.bench.ntt import resident_cases, subject_of
+from quod.bench.arithmetic.ntt import resident_cases, subject_of
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.field.moduli import NAMED

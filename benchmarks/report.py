@@ -12,8 +12,8 @@ from typing import Any
 
 import checkout  # noqa: F401
 
-from quod.cli.bench.report import shown_number, shown_parameters
-from quod.cli.bench.results import load_results
+from quod.bench.measure.report import shown_number, shown_parameters
+from quod.bench.measure.results import load_results
 from quod.device.webgpu.names import is_webgpu_name
 
 HERE = Path(__file__).resolve().parent

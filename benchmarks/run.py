@@ -36,11 +36,11 @@ import circuits
 import sapling
 import subjects as subjects_of
 
-from quod.cli.bench.harness import command_line
-from quod.cli.bench.peers import find_snarkjs
-from quod.cli.bench.report import shown_parameters
-from quod.cli.bench.results import State, load_results, machine, state_of
-from quod.cli.bench.zorch import find_zorch
+from quod.bench.measure.harness import command_line
+from quod.bench.measure.report import shown_parameters
+from quod.bench.measure.results import State, load_results, machine, state_of
+from quod.bench.peers.provers import find_snarkjs
+from quod.bench.peers.zorch import find_zorch
 from quod.device.backends import backend
 from quod.device.webgpu.names import is_webgpu_name
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import checkout  # noqa: F401
 
-from quod.cli.bench.harness import warm_up, warm_up_of
+from quod.bench.measure.harness import warm_up, warm_up_of
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.device.cache import CompileCache
-from quod.device.timeline import Timeline
+from quod.device.cache.cache import CompileCache
+from quod.device.runtime.timeline import Timeline
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import QuodError
 from quod.field.array import random_elements

@@ -18,7 +18,7 @@ from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.stream import SubmittedStream
+from quod.device.runtime.stream import SubmittedStream
 from tests.support.browser import Browser, why_no_browser
 from tests.support.submitted import collect
 from tests.support.tint import Tint, naga_errors, why_no_naga, why_no_tint

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from quod.bench.measure.code import sources_digest
+from quod.bench.peers.provers import find_snarkjs
 from quod.cli import entry
-from quod.cli.bench.code import sources_digest
-from quod.cli.bench.peers import find_snarkjs
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -181,8 +181,8 @@ def test_every_command_is_understood(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """By the command line, whichever release of Typer builds it; nothing is measured."""
-    from quod.cli.bench import field_study_report
-    from quod.cli.bench.settings import Settings
+    from quod.bench.arithmetic import field_study_report
+    from quod.bench.measure.settings import Settings
 
     ran: list[str] = []
     monkeypatch.setattr(script, "more_circuits", lambda _: [])

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import quod
-from quod.circuit import read_circuit
 from quod.cli import entry
 from quod.errors import DeviceError, InputError, OutputError
 from quod.formats import Witness, Zkey, read_verification_key
 from quod.gkr import read_inputs
 from quod.inference import Perceptron, run
+from quod.layered import read_circuit
 from tests.support.node import run_program
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "membership"

@@ -12,8 +12,8 @@ import pytest
 
 import quod
 from quod.curve import CURVES, EDWARDS, GROUPS, WEIERSTRASS
-from quod.curve.edwards_curve import EdwardsCurve
-from quod.curve.weierstrass import Curve
+from quod.curve.edwards.curve import EdwardsCurve
+from quod.curve.weierstrass.curve import Curve
 from quod.errors import InputError
 from quod.field import EXTENSIONS, MODULI, NAMED
 from quod.formats import GGUF_TYPES

@@ -9,10 +9,11 @@ import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "ceremony",
-    "circuit", "circuit.gadgets", "commitment", "curve", "device", "field", "formats", "gkr",
-    "groth16", "inference", "kernel", "lookup", "msm", "ntt", "r1cs", "r1cs.native", "r1cs.gadgets",
-    "sapling", "service.keys", "service.queue", "service.client", "service.worker", "sumcheck",
-    "tensor", "tensor.quantised", "transcript", "witness",
+    "commitment", "curve", "device", "field", "formats", "gkr",
+    "groth16", "groth16.phase2", "inference", "kernel", "layered", "layered.gadgets", "lookup",
+    "msm", "ntt", "r1cs", "r1cs.reference", "r1cs.gadgets", "service.keys", "service.queue",
+    "service.client", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",
+    "witness", "zcash",
 ))]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from quod.device import open_device
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.inference.files.proof import ProofFile
-from quod.inference.places import Places
+from quod.inference.layout import Places
 from quod.inference.statement import FIELDS, MANY_IMAGES, field_for, terms_of
 from quod.security import LEAST_BITS, MOST_BITS, bits_of, check_bits
 from quod.transcript import ProofReader

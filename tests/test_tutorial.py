@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from quod.bench.peers.evm import Job, call
 from quod.cli import entry
-from quod.cli.bench.evm import Job, call
 from tests.support.evm import run
 from tests.support.node import package, run_program
 

@@ -33,7 +33,7 @@ def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webgpu_quick, "is_software", lambda: True)
     assert not is_left_out(node, on_webgpu)
     assert is_left_out(other, on_webgpu)
-    sapling = "tests/sapling/test_devices.py::test_the_same_proof_on_every_device[webgpu]"
+    sapling = "tests/zcash/test_devices.py::test_the_same_proof_on_every_device[webgpu]"
     assert is_left_out(sapling, on_webgpu)
     assert not is_left_out(sapling.replace("webgpu", "ifma"), {"device": "ifma"})
     assert is_left_out(other, {"gpu_device": "webgpu:portable"})

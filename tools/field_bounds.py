@@ -25,15 +25,16 @@ from quod.field.element import Element
 from quod.field.moduli import M61, MOST_BITS, NAMED, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
-from quod.field.strategies.lazy_limbs import LazyLimbs
+from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.field.strategies.limbs32 import Limbs32
 from quod.field.strategies.limbs64 import Limbs64
 from quod.field.strategies.mersenne61 import STRATEGY as MERSENNE61
 from quod.field.strategies.one_word import STRATEGY as ONE_WORD
 from quod.field.strategies.spare_limbs import SpareLimbs
 from quod.frozen import frozen
-from quod.kernel import U64, Builder, Machine, Pointer, kernel, types
-from quod.kernel.interpreter import interpret
+from quod.kernel import U64, Builder, Machine, Pointer, kernel
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
 
 LANES = 24
 Make = Callable[[Builder, Modulus], PrimeField]

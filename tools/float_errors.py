@@ -7,7 +7,7 @@
 Exact are the functions of f64, whose own errors are below 2**-28 units of the last place (ULP) of
 an f32. Errors are counted in ULP of the exact result. In WGSL, which may take subnormal numbers for
 zero, those of normal operands and results count. Prints a table; the exit code is 1 if an error is
-above the one that the op table or `quod.kernel.float_functions` states.
+above the one that the op table or `quod.kernel.builder.float_functions` states.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen
 from quod.kernel import F32, U32, Builder, Pointer, Value, f32, kernel
-from quod.kernel.float_functions import FUNCTIONS
-from quod.kernel.ops import OPS
+from quod.kernel.builder.float_functions import FUNCTIONS
+from quod.kernel.ops.scalar import OPS
 
 Array = np.ndarray[Any, Any]
 

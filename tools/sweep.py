@@ -284,7 +284,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _where(device: str) -> str:
     """What the device is, for people."""
-    from quod.cli.bench.results import machine
+    from quod.bench.measure.results import machine
 
     found = machine(device)
     return str(found.get("gpu") or f"{found['processor']}, {found['threads']} threads")
@@ -292,7 +292,7 @@ def _where(device: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweeps, and gives the exit code."""
-    from quod.cli.bench.harness import current_commit
+    from quod.bench.measure.harness import current_commit
 
     given = _parser().parse_args(arguments)
     if given.report:

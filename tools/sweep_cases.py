@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.affine import affine_group
+from quod.bench.chain import ChainCircuit
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.field.array import (
@@ -31,7 +32,6 @@ from quod.field.array import (
 from quod.field.moduli import Modulus
 from quod.field.roots import root_of_unity
 from quod.groth16 import ProvingKey
-from quod.groth16.chain import ChainCircuit
 from quod.groth16.lagrange import scaled
 from quod.groth16.setup import make_key
 from quod.msm import FixedBase, MsmBases, MsmOptions, affine_ints, msm_words

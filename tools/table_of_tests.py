@@ -92,8 +92,8 @@ def _by_function(names: list[str]) -> dict[str, list[str]]:
 
 def main() -> None:
     """Print the table."""
-    from quod.cli.bench.harness import current_commit
-    from quod.cli.bench.results import machine
+    from quod.bench.measure.harness import current_commit
+    from quod.bench.measure.results import machine
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("report", type=Path, help="what --junitxml has written")

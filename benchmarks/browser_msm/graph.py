@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from quod.curve.group import Group
-from quod.device.buffer import Buffer
 from quod.device.export.device import ExportDevice
-from quod.device.recording import Recording
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.recording import Recording
 from quod.field.kernels import field_to_montgomery
 from quod.frozen import replace
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.workspace import Workspace
 from quod.msm.options import MsmOptions
-from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Workspace
 from quod.web import GraphFiles, Stage, graph_files
 
 Array = np.ndarray[Any, Any]

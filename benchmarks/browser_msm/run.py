@@ -27,10 +27,10 @@ sys.path[:0] = [str(REPOSITORY), str(HERE.parent)]
 from browser_msm.entry import bundle  # noqa: E402
 from browser_msm.graph import KINDS, msm_graph  # noqa: E402
 
-from quod.cli.bench import harness  # noqa: E402
-from quod.cli.bench.harness import Measurement  # noqa: E402
-from quod.cli.bench.report import report  # noqa: E402
-from quod.cli.bench.results import record  # noqa: E402
+from quod.bench.measure import harness  # noqa: E402
+from quod.bench.measure.harness import Measurement  # noqa: E402
+from quod.bench.measure.report import report  # noqa: E402
+from quod.bench.measure.results import record  # noqa: E402
 from quod.curve.array import to_points  # noqa: E402
 from quod.curve.groups import GROUPS  # noqa: E402
 from quod.device.discovery import open_device  # noqa: E402

@@ -12,8 +12,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from quod.circuit import CircuitBuilder, LayeredCircuit, Public, write_circuit
 from quod.field import NAMED
+from quod.layered import CircuitBuilder, LayeredCircuit, Public, write_circuit
 
 M31 = NAMED["m31"]
 P = M31.value

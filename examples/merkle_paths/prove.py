@@ -9,7 +9,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from quod.circuit.merkle_paths import path_circuit, random_paths
+from quod.bench.merkle_paths import path_circuit, random_paths
 from quod.commitment import Ligero
 from quod.field import EXTENSIONS
 from quod.gkr import Prover, Verifier, VerifyingKey, security_bits, verify

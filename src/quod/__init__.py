@@ -28,8 +28,8 @@ from quod.errors import (
 
 if TYPE_CHECKING:
     from quod.device import devices as devices
-    from quod.device.compilations import progress as progress
-    from quod.device.timeline import Timeline as Timeline
+    from quod.device.cache.compilations import progress as progress
+    from quod.device.runtime.timeline import Timeline as Timeline
     from quod.groth16 import Proof as Proof
     from quod.groth16 import ProvingKey as ProvingKey
     from quod.groth16 import VerifyingKey as VerifyingKey
@@ -63,15 +63,15 @@ _HOME = {
     "ProvingKey": "quod.groth16",
     "VerifyingKey": "quod.groth16",
     "Proof": "quod.groth16",
-    "Timeline": "quod.device.timeline",
+    "Timeline": "quod.device.runtime.timeline",
     "devices": "quod.device",
-    "progress": "quod.device.compilations",
+    "progress": "quod.device.cache.compilations",
 }
 # Packages that are loaded when they are first named.
 _PACKAGES = (
-    "msm", "ntt", "sumcheck", "transcript", "commitment", "ceremony", "lookup", "circuit", "gkr",
+    "msm", "ntt", "sumcheck", "transcript", "commitment", "ceremony", "lookup", "layered", "gkr",
     "groth16", "inference", "formats", "kernel", "device", "field", "curve", "witness", "service",
-    "r1cs", "sapling", "tensor", "testing",
+    "r1cs", "zcash", "tensor", "testing",
 )  # fmt: skip
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from quod.ceremony import Beacon, add_beacon, contribute, new_powers, prepare, truncate, verify
-from quod.ceremony.contribution import contributions_data, read_contributions
+from quod.ceremony.powers.contribution import contributions_data, read_contributions
 from quod.cli import entry
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, OutputError, VerificationError
 from quod.formats.iden3 import Iden3File, write_iden3
 from quod.formats.ptau import PowersOfTau
@@ -175,7 +175,9 @@ def test_files_that_are_written_to_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are read more than once: what was looked at first need not be what is used."""
-    from quod.ceremony import contributing, preparing, verification
+    from quod.ceremony.powers import preparation as preparing
+    from quod.ceremony.powers import update as contributing
+    from quod.ceremony.powers import verification
 
     path = tmp_path / "x.ptau"
     path.write_bytes(PTAU["bn254"].read_bytes())

@@ -6,20 +6,20 @@ import pytest
 
 from quod.ceremony.beacon import Beacon
 from quod.ceremony.chacha import ChaChaStream
-from quod.ceremony.contribution import (
+from quod.ceremony.details import Details
+from quod.ceremony.powers.contribution import (
     beacon_keys,
     contributions_data,
     key_digest,
     make_keys,
     read_contributions,
 )
-from quod.ceremony.details import Details
 from quod.ceremony.public_key import random_g1
 from quod.ceremony.random_points import hash_to_g2
 from quod.ceremony.secret import Secret
-from quod.curve.affine import g1_group, g2_group
 from quod.curve.named import CURVES
-from quod.device.timeline import Timeline
+from quod.curve.weierstrass.affine import g1_group, g2_group
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError
 from quod.formats.iden3 import SectionReader
 from quod.formats.ptau import PowersOfTau

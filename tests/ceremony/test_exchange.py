@@ -17,13 +17,13 @@ from quod.ceremony import (
     truncate,
     verify,
 )
-from quod.ceremony.contribution import read_contributions
 from quod.ceremony.point_bytes import compressed, decompressed, uncompressed_points
-from quod.ceremony.ptau_layout import LAGRANGE, SECTIONS
+from quod.ceremony.powers.contribution import read_contributions
+from quod.ceremony.powers.ptau_layout import LAGRANGE, SECTIONS
 from quod.cli import entry
-from quod.curve.affine import affine_group
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError, VerificationError

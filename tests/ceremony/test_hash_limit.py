@@ -8,19 +8,20 @@ from typing import Any
 
 import pytest
 
-from quod.ceremony import Beacon, challenge, verification, verify
-from quod.ceremony.challenge import computed_challenge, first_challenge, known_challenge
+from quod.ceremony import Beacon, verify
 from quod.ceremony.details import Details
-from quod.ceremony.first_challenges import FIRST_CHALLENGES
-from quod.ceremony.hash_limit import MOST_HASHES, check_hashes
+from quod.ceremony.powers import challenge, verification
+from quod.ceremony.powers.challenge import computed_challenge, first_challenge, known_challenge
+from quod.ceremony.powers.first_challenges import FIRST_CHALLENGES
+from quod.ceremony.powers.hash_limit import MOST_HASHES, check_hashes
 from quod.cli import entry
 from quod.curve.named import CURVES
 from quod.device.discovery import resolve_device
 from quod.errors import InputError, VerificationError
-from quod.groth16.ceremony import add_beacon, new_key, verify_from_init, verify_from_r1cs
-from quod.groth16.ceremony import contribute as contribute_key
+from quod.groth16.phase2 import add_beacon, new_key, verify_from_init, verify_from_r1cs
+from quod.groth16.phase2 import contribute as contribute_key
 from tests.ceremony.ceremonies import PTAU
-from tests.groth16.ceremony.circuits import known_powers, mixed
+from tests.groth16.phase2.circuits import known_powers, mixed
 
 # The exponent of a beacon of 2**10 hashes between its number and that of the value behind it.
 _EXPONENT, _LARGEST = b"\x02\x0a\x03", b"\x02\x3f\x03"

@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quod.ceremony import Beacon, add_beacon, contribute, contributing, new_powers, verify
-from quod.ceremony.contribution import Contribution, contributions_data, read_contributions
+from quod.ceremony import Beacon, add_beacon, contribute, new_powers, verify
 from quod.ceremony.details import Details
-from quod.ceremony.ptau_layout import SECTIONS, header_data
+from quod.ceremony.powers import update as contributing
+from quod.ceremony.powers.contribution import Contribution, contributions_data, read_contributions
+from quod.ceremony.powers.ptau_layout import SECTIONS, header_data
 from quod.ceremony.secret import Secret
 from quod.cli import entry
-from quod.curve.affine import g1_group
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import g1_group
 from quod.errors import InputError, OutputError, VerificationError
 from quod.formats.iden3 import Iden3File, write_iden3
 from quod.formats.ptau import PowersOfTau

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from quod.ceremony import contribute, new_powers, prepare, verify
-from quod.ceremony.contribution import contributions_data
-from quod.ceremony.ptau_layout import (
+from quod.ceremony.powers.contribution import contributions_data
+from quod.ceremony.powers.ptau_layout import (
     CONTRIBUTIONS,
     LAGRANGE,
     SECTIONS,
@@ -28,7 +28,7 @@ from quod.device.discovery import open_device
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats.iden3 import Iden3File, write_iden3
 from quod.formats.ptau import PowersOfTau
-from quod.groth16.ceremony.powers import LagrangePowers
+from quod.groth16.phase2.lagrange_powers import LagrangePowers
 from tests.ceremony.ceremonies import PTAU
 from tests.support.killed import kill_within
 from tests.support.node import run_program

@@ -8,11 +8,11 @@ import pytest
 from quod.ceremony import windows
 from quod.ceremony.point_bytes import compressed, uncompressed, uncompressed_points
 from quod.ceremony.ratio import consecutive_sums, random_sums, same_ratio
-from quod.curve.affine import affine_group, g1_group, g2_group
 from quod.curve.array import from_points, to_points
-from quod.curve.encoding import encode_eip196_g1
+from quod.curve.encoding.points import encode_eip196_g1
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import affine_group, g1_group, g2_group
 from quod.device.protocol import AnyDevice
 from quod.formats.ptau import PowersOfTau
 from tests.ceremony.ceremonies import PTAU

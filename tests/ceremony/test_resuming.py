@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from quod.ceremony import contribute, new, new_powers, verified_parts, verify, windows
-from quod.ceremony.ptau_layout import PtauWriter
-from quod.ceremony.verified_parts import VerifiedParts
+from quod.ceremony import contribute, new_powers, verify, windows
+from quod.ceremony.powers import initial_powers as new
+from quod.ceremony.powers import verified_parts
+from quod.ceremony.powers.ptau_layout import PtauWriter
+from quod.ceremony.powers.verified_parts import VerifiedParts
 from quod.cli import entry
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File

@@ -19,13 +19,13 @@ from quod.ceremony import secret as module
 from quod.ceremony.core_dumps import no_core_dumps
 from quod.ceremony.multiples import powers_of, secret_multiples
 from quod.ceremony.secret import Secret, wiped
-from quod.curve.affine import affine_group
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.device.buffer import Buffer
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import words_to_integers

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline, or_null
 
 
 class FakeProof:

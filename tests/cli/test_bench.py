@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quod import __version__
+from quod.bench.measure import harness, results
+from quod.bench.measure.report import report, shown_number
 from quod.cli import entry
-from quod.cli.bench import harness, results
-from quod.cli.bench.report import report, shown_number
 from quod.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.bench.measure import harness, results
+from quod.bench.measure.code import sources_digest
 from quod.cli import entry
-from quod.cli.bench import harness, results
-from quod.cli.bench.code import sources_digest
 from quod.device import CpuDevice
 from tests.device import kernels
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from quod.bench.measure.cupti import KernelRecorder, Ran, load_cupti
 from quod.cli import entry
-from quod.cli.bench.cupti import KernelRecorder, Ran, load_cupti
 from quod.errors import DeviceError, InputError
 
 
@@ -98,7 +98,7 @@ def test_what_cupti_refuses_is_told() -> None:
 
 
 def test_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("quod.cli.bench.cupti._PLACES", ("nvidia/*/lib/libcupti.so.*",))
+    monkeypatch.setattr("quod.bench.measure.cupti._PLACES", ("nvidia/*/lib/libcupti.so.*",))
     folder = tmp_path / "nvidia" / "cu13" / "lib"
     folder.mkdir(parents=True)
     (folder / "libcupti.so.13").write_bytes(b"no library")

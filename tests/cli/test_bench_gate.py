@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from quod.bench.measure import harness, results
+from quod.bench.measure.gate import Gate
+from quod.bench.measure.harness import Measurement
+from quod.bench.measure.results import machine
 from quod.cli import entry
-from quod.cli.bench import harness, results
-from quod.cli.bench.gate import Gate
-from quod.cli.bench.harness import Measurement
-from quod.cli.bench.results import machine
 from quod.errors import InputError, MismatchError, RegressionError
 
 NTT = ["bench", "ntt", "--curve", "bn254", "--log2", "4", "--quiet"]

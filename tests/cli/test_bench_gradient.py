@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from quod.bench.tensors import attention_gradient, quantised_rows
 from quod.cli import entry
-from quod.cli.bench import attention_gradient, quantised_rows
 from quod.errors import QuodError
 from quod.tensor.quantised.reference import dequantise
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quod.bench.arithmetic.field import cases as cases_of
 from quod.cli import entry
-from quod.cli.bench.field import cases as cases_of
 from quod.errors import InputError
 
 if TYPE_CHECKING:

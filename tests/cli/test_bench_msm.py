@@ -13,7 +13,7 @@ from quod.curve.groups import GROUPS
 from quod.errors import QuodError
 
 # The package's own name `msm` is the command.
-subject = importlib.import_module("quod.cli.bench.msm")
+subject = importlib.import_module("quod.bench.arithmetic.msm")
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quod.cli.bench.peers import Files, Libraries, Snarkjs, process, whole_provers
+from quod.bench.peers.provers import Files, Libraries, Snarkjs, process, whole_provers
 from quod.errors import QuodError
 from quod.groth16 import ProvingKey
 from tests.support.node import program

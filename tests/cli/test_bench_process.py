@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from quod.bench.measure import harness
+from quod.bench.peers import provers as peers
 from quod.cli import entry
-from quod.cli.bench import harness, peers
 from quod.curve.named import CURVES
 from quod.errors import DeviceError, InputError, InsecureKeyError, MismatchError, QuodError
 from quod.field.array import integers_to_words
 from quod.formats import write_wtns
 
 # The package has a command of the same name.
-process = import_module("quod.cli.bench.process")
+process = import_module("quod.bench.proofs.process")
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from quod.bench.measure.load import Load, run_load
 from quod.cli import entry
-from quod.cli.bench.load import Load, run_load
 from quod.errors import ServiceError
 from quod.service.client import JobState, ProofRequest, RemoteJob, ServerStatus
 from quod.service.errors import QueueFullError

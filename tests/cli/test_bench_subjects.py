@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.bench.arithmetic import short_field
+from quod.bench.measure.harness import Seconds
+from quod.bench.measure.settings import Settings, StagedSettings, subject_command
+from quod.bench.proofs import gkr as bench_gkr
+from quod.bench.proofs import gkr_study
+from quod.bench.proofs.commitment import cases as commitments
+from quod.bench.proofs.streamed import copy_figures, draw
+from quod.bench.subjects import SUBJECTS
+from quod.bench.tensors.inference import random_perceptron
 from quod.cli import entry
-from quod.cli.bench import gkr as bench_gkr
-from quod.cli.bench import gkr_study, short_field
-from quod.cli.bench.commitment import cases as commitments
-from quod.cli.bench.harness import Seconds
-from quod.cli.bench.inference import random_perceptron
-from quod.cli.bench.settings import Settings, StagedSettings, subject_command
-from quod.cli.bench.streamed import copy_figures, draw
-from quod.cli.bench.subjects import SUBJECTS
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Stage, Timeline
+from quod.device.runtime.timeline import Stage, Timeline
 from quod.errors import DeviceError, InputError
 from quod.field.moduli import GOLDILOCKS, M31, NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
@@ -340,7 +341,7 @@ def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_the_server_of_the_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quod.cli.bench import submit
+    from quod.bench.service import submit
 
     monkeypatch.setattr(submit, "_JOBS", 64)
     monkeypatch.setattr(submit, "_PROOFS", 3)

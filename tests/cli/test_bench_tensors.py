@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.bench.measure import ceilings, plot
+from quod.bench.measure.roofline import Roofline
+from quod.bench.peers import tensors as tensor_peers
+from quod.bench.tensors import calls as tensors
+from quod.bench.tensors.operations import OPERATIONS
 from quod.cli import entry
-from quod.cli.bench import ceilings, plot, tensor_peers, tensors
-from quod.cli.bench.roofline import Roofline
-from quod.cli.bench.tensor_operations import OPERATIONS
 from quod.device import open_device
 from quod.device.limits import Limits
-from quod.device.recording import Launch, Recording
-from quod.device.timeline import Timeline
+from quod.device.runtime.recording import Launch, Recording
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.tensor import rms_norm, silu
 

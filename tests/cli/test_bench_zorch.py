@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quod.cli.bench.zorch import Zorch, find_zorch, why_not
+from quod.bench.peers.zorch import Zorch, find_zorch, why_not
 from quod.errors import QuodError
 from quod.field import EXTENSIONS, NAMED
 

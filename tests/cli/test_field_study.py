@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from quod.bench.arithmetic.field_study import StudyRow, choices, expected, study, study_chain
+from quod.bench.arithmetic.field_study_report import draw, measurements, show
 from quod.cli import entry
-from quod.cli.bench.field_study import StudyRow, choices, expected, study, study_chain
-from quod.cli.bench.field_study_report import draw, measurements, show
 from quod.errors import InputError, QuodError
 from quod.field.array import random_elements, words_to_integers
 from quod.field.moduli import BN254_FR
 from quod.kernel import Machine
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 
 ROWS = [
     StudyRow("bn254.fr", "product", "13", "rolled", 2.5, 0.25, 14_000),

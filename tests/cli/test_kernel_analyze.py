@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from quod.cli import entry, kernel_report
+from quod.cli import entry
+from quod.cli.kernel import report as kernel_report
 from quod.codegen.ptx.assembler import AssemblerMissing
 from tests.device import kernels
 

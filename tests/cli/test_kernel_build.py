@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 
-from quod.cli import entry, kernel_build
+from quod.cli import entry
+from quod.cli.kernel import build as kernel_build
 from quod.codegen.ptx import emitter
 from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assembler_version
 from quod.codegen.ptx.machine import architecture_of, ptx_machine
-from quod.device import sources
-from quod.device.compiled_code import text_digest
+from quod.device.cache import sources
+from quod.device.cache.compiled_code import text_digest
 from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
 from quod.errors import InputError, KernelError, OutputError
-from quod.kernel import U32, Builder, Pointer, kernel, registry, types
+from quod.kernel import U32, Builder, Pointer, kernel, registry
 from quod.kernel.examples import saxpy
+from quod.kernel.ir import types
 from quod.kernel.registry import kernels
 from tests.device.kernels import in_roles
 

@@ -12,7 +12,7 @@ import pytest
 
 from quod.cli import app as app_module
 from quod.cli import entry
-from quod.device.address_space import memory_limit
+from quod.device.memory.address_space import memory_limit
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 PROVE = ["groth16", "prove", str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns"), "p", "q"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from quod.cli.progress import ProgressDisplay, _Compiling, followed_timeline, path_of
-from quod.device.timeline import Timeline
+from quod.cli.display.progress import ProgressDisplay, _Compiling, followed_timeline, path_of
+from quod.device.runtime.timeline import Timeline
 
 # Works until its standard input ends.
 SCRIPT = """
@@ -99,7 +99,7 @@ def test_an_exception_takes_the_display_down(monkeypatch: pytest.MonkeyPatch) ->
 # Has a clock of its own.
 COMPILING = """
 from quod.cli import progress
-from quod.device.compilations import compilations
+from quod.device.cache.compilations import compilations
 now = 1
 progress.perf_counter_ns = lambda: now
 with progress.followed_timeline(quiet={quiet}) as timeline, timeline.stage("prove"):

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from quod.cli import groth16, quick
+from quod.cli import quick
+from quod.cli.groth16 import commands as groth16
 from quod.cli.options import typer_command
 
 FILES = ["c.zkey", "w.wtns", "proof.json", "public.json"]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from quod.bench.measure.ceilings import cpu_limits
+from quod.bench.measure.plot import check_plot, draw
+from quod.bench.measure.roofline import Roofline, roofline
 from quod.cli import entry
-from quod.cli.bench.ceilings import cpu_limits
-from quod.cli.bench.plot import check_plot, draw
-from quod.cli.bench.roofline import Roofline, roofline
-from quod.cli.terminal import show_timings
+from quod.cli.display.terminal import show_timings
 from quod.device.cpu.device import CpuDevice
 from quod.device.limits import Limits
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import OutputError, QuodError
 
 MS = 10**6

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from quod.cli import entry
-from tests.groth16.ceremony.circuits import known_powers, mixed
+from tests.groth16.phase2.circuits import known_powers, mixed
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -124,7 +124,7 @@ def test_a_contribution_that_is_interrupted(folder: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "from quod.cli import entry\n"
-        "import quod.groth16.ceremony.contributing as contributing\n"
+        "import quod.groth16.phase2.key_update as contributing\n"
         "real = contributing.secret_multiples\n"
         "def stopped(*given):\n"
         "    made = real(*given)\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quod.cli import entry
-from quod.cli.terminal import note, printable, show, show_table, warn
+from quod.cli.display.terminal import note, printable, show, show_table, warn
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 ZKEY = str(EXAMPLE / "circuit.zkey")

@@ -14,7 +14,7 @@ from quod.field.array import integers_to_words
 from quod.field.moduli import BLS12_381_FQ
 from quod.formats import write_bellman_key
 from quod.groth16 import Proof, ProvingKey
-from quod.groth16.bellman import proof_to_bytes
+from quod.groth16.encodings.bellman import proof_to_bytes
 from tests.groth16.circuits import recurrence
 from tests.groth16.conftest import Made, made
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from quod.bench.chain import ChainCircuit
+from quod.bench.peers.evm import Job, call
 from quod.cli import entry
-from quod.cli.bench.evm import Job, call
 from quod.formats import write_r1cs
-from quod.groth16.chain import ChainCircuit
 from tests.support.evm import run
 from tests.support.node import run_program
 

@@ -17,8 +17,9 @@ import pytest
 from quod.codegen.llvm import emitter
 from quod.device import CpuDevice, open_device
 from quod.field.moduli import NAMED, Modulus
-from quod.field.strategies.lazy_limbs import LazyLimbs
-from quod.kernel import U64, Builder, Pointer, Value, kernel, types
+from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
+from quod.kernel import U64, Builder, Pointer, Value, kernel
+from quod.kernel.ir import types
 from tests.kernel.machines import ONE
 
 X86 = "x86_64-unknown-linux-gnu"

@@ -7,7 +7,8 @@ import pytest
 
 from quod.codegen.llvm import emitter as llvm
 from quod.device import open_device
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
 from tests.support.executors import executors, run_everywhere
 
 _WORDS = 48

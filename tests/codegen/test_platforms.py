@@ -14,7 +14,7 @@ import pytest
 from quod.codegen.llvm import emitter as llvm
 from quod.curve.named import CURVES
 from quod.device import CpuDevice, devices, open_device
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.processor import HostProcessor, host_processor
 from quod.errors import DeviceError, KernelError

@@ -28,8 +28,8 @@ from quod.kernel import (
     examples,
     function,
     kernel,
-    types,
 )
+from quod.kernel.ir import types
 from quod.kernel.registry import find
 from tests.codegen.test_golden import dot_products
 from tests.conftest import REPOSITORY

@@ -26,10 +26,10 @@ from quod.kernel import (
     Pointer,
     Value,
     kernel,
-    types,
 )
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type, pointer
 from quod.kernel.registry import emitters
-from quod.kernel.types import Type, pointer
 from tests.support.ptx_assembler import assemble, sass
 
 MACHINE = ptx_machine(64)

@@ -11,11 +11,11 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel import F32, U16, U64, Builder, Pointer, f16, f32, kernel, u32, u64
-from quod.kernel.builder_tiles import TiledArray, TileOperand
+from quod.kernel.builder.tiles import TiledArray, TileOperand
 from quod.kernel.errors import InterpreterError
-from quod.tensor.attention_backward_warpgroup_kernels import ATTENTION_BACKWARD_KEYS_TILES
-from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import WARPGROUP_GRADIENT_PLANS
+from quod.tensor.flash_attention.backward.warpgroup_kernels import ATTENTION_BACKWARD_KEYS_TILES
+from quod.tensor.flash_attention.kernel import AttentionForm
+from quod.tensor.flash_attention.plan import WARPGROUP_GRADIENT_PLANS
 from tests.kernel.role_ring import COLUMNS, DEPTH, MACHINE, operands
 from tests.kernel.test_role_tiles import multiplied
 from tests.support.ptx_assembler import assemble

@@ -31,7 +31,7 @@ from quod.kernel import (
     u32,
     u64,
 )
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.registry import emit
 from tests.codegen.test_golden import dot_products
 from tests.support.tint import Tint

@@ -22,8 +22,8 @@ from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.codegen.wgsl.module import Binding
 from quod.frozen import replace
 from quod.kernel import Machine, registry
-from quod.kernel.ir import Kernel
-from quod.kernel.types import PointerType
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.types import PointerType
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
 from tests.codegen.test_ptx_resources import CPU_ONLY
 from tests.support.tint import Tint

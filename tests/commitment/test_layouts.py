@@ -10,7 +10,7 @@ import pytest
 from quod.commitment import HyperKzg, Hyrax, Ligero, ReferenceString
 from quod.errors import DeviceError
 from quod.field import EXTENSIONS, NAMED
-from quod.msm.run.recorded import RecordedMsm
+from quod.msm.gpu.run.record_buckets import RecordedMsm
 from quod.transcript import ProofWriter
 from tests.commitment.tables import begun, zero_claim
 from tests.device.layouts import PORTABLE, PROFILES, LayoutDevice, Profile

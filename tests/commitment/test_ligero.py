@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from quod import gkr
-from quod.circuit import CircuitBuilder
 from quod.commitment import Claim, Ligero
 from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.device import open_device
@@ -21,6 +20,7 @@ from quod.errors import InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Modulus, from_integers
 from quod.field.plain_extension import power, product
 from quod.gkr import Prover, VerifyingKey
+from quod.layered import CircuitBuilder
 from quod.transcript import Hash, Label, ProofWriter
 from tests.commitment.tables import (
     FIELDS,

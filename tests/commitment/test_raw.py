@@ -11,8 +11,8 @@ from quod.commitment import Claim, Raw
 from quod.commitment.raw_prover import RawCommitter
 from quod.device import open_device
 from quod.device.cpu.stream import CpuSubmission
-from quod.device.recording import Copy
-from quod.device.stream import SubmittedStream
+from quod.device.runtime.recording import Copy
+from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.transcript import Label, ProofReader, ProofWriter, Transcript

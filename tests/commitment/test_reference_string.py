@@ -11,9 +11,9 @@ import pytest
 
 from quod.commitment import HyperKzg, ReferenceString
 from quod.curve import from_points
-from quod.curve.affine import g1_group, g2_group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.device import open_device
 from quod.errors import InputError, InsecureKeyError, MismatchError
 from tests.commitment.statements import prove, statement, verify

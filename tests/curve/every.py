@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from quod.curve.edwards_model import EdwardsModel, model_of
+from quod.curve.edwards.weierstrass_model import EdwardsModel, model_of
 from quod.curve.group import Group
 from quod.curve.named import EDWARDS, WEIERSTRASS
-from quod.curve.weierstrass import Curve
+from quod.curve.weierstrass.curve import Curve
 from quod.field.moduli import Modulus
 from tests.reference.curve import ShortWeierstrass, prime_curve
 

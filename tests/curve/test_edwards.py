@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quod.curve.affine import phi
-from quod.curve.edwards import bls12_377_g1_edwards
+from quod.curve.edwards.bls12_377_form import bls12_377_g1_edwards
 from quod.curve.named.bls12_377 import BLS12_377
+from quod.curve.weierstrass.affine import phi
 from tests.reference.curve import edwards_of
 
 FORM = bls12_377_g1_edwards()

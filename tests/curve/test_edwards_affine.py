@@ -14,7 +14,7 @@ from quod.curve import (
     edwards_group,
     encode_edwards,
 )
-from quod.curve.edwards_model import model_of
+from quod.curve.edwards.weierstrass_model import model_of
 from quod.errors import InputError
 
 SIGNS = ("zcash", "circomlib")

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quod.curve import edwards_operations as operations
 from quod.curve.array import to_points
-from quod.curve.edwards import bls12_377_g1_edwards
-from quod.curve.edwards_model import model_of
-from quod.curve.edwards_point import EdwardsArithmetic
+from quod.curve.edwards import operations as operations
+from quod.curve.edwards.bls12_377_form import bls12_377_g1_edwards
+from quod.curve.edwards.point import EdwardsArithmetic
+from quod.curve.edwards.weierstrass_model import model_of
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.kernel import TraceError
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from tests.kernel.machines import EIGHT
 from tests.reference.curve import ShortWeierstrass, edwards_of
 from tests.reference.field import PrimeField

@@ -10,16 +10,16 @@ import pytest
 from numpy.typing import NDArray
 
 from quod.curve.array import from_points
-from quod.curve.edwards_sums import edwards_form
 from quod.curve.groups import GROUPS
+from quod.curve.sums.edwards import edwards_form
 from quod.device.emulated.device import EmulatedDevice
 from quod.field.array import from_integers, to_integers
-from quod.kernel.interpreter import interpret
-from quod.msm.buckets import merge
-from quod.msm.buckets.accumulate import accumulate
-from quod.msm.layout import GpuMsmPlan
-from quod.msm.reduce.finish import Finisher
-from quod.msm.run import base_multiples
+from quod.kernel.interpreter.interpreter import interpret
+from quod.msm.gpu.buckets import merge
+from quod.msm.gpu.buckets.accumulate import accumulate
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce.finish import Finisher
+from quod.msm.gpu.run import base_multiples
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, machine, wide
 

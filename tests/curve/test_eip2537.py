@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from quod.curve.affine import g1_group, g2_group
-from quod.curve.encoding import encode_eip2537_g1, encode_eip2537_g2
+from quod.curve.encoding.points import encode_eip2537_g1, encode_eip2537_g2
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.parameters import G1Point, G2Point
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.errors import InputError
 from tests.reference.eip2537 import (
     FAILURES,
@@ -46,7 +46,7 @@ MESSAGES = {
 
 
 class HostGroups(ReferenceGroups):
-    """The groups of `quod.curve.affine`; pairings are the reference's."""
+    """The groups of `quod.curve.weierstrass.affine`; pairings are the reference's."""
 
     def add_g1(self, left: G1Point, right: G1Point) -> G1Point:
         return g1_group(BLS12_381).add(left, right)

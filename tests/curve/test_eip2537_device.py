@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from quod.curve import operations
 from quod.curve.array import from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named.bls12_381 import BLS12_381
-from quod.curve.pairing import pairing_product_is_one
+from quod.curve.pairing.products import pairing_product_is_one
 from quod.curve.parameters import G1Point, G2Point
+from quod.curve.weierstrass import operations
 from quod.device.cpu.device import CpuDevice
 from quod.msm import MsmOptions, msm
 from tests.msm.inputs import scalar_words

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quod.curve import edwards_operations as edwards
-from quod.curve import point_kernels as kernels
 from quod.curve.array import from_points
-from quod.curve.edwards_model import edwards_to_model, model_of
+from quod.curve.edwards import operations as edwards
+from quod.curve.edwards.weierstrass_model import edwards_to_model, model_of
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.curve.membership import curve_check, find_finite
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
+from quod.curve.weierstrass import point_kernels as kernels
+from quod.curve.weierstrass.membership import curve_check, find_finite
 from tests.curve.test_edwards_operations import samples as edwards_samples
 from tests.curve.test_operations import samples
 from tests.support.executors import run_everywhere

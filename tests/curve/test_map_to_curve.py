@@ -19,8 +19,7 @@ from py_ecc.fields import optimized_bls12_381_FQ2 as FQ2
 from py_ecc.optimized_bls12_381.constants import H_EFF_G1, H_EFF_G2
 from py_ecc.optimized_bls12_381.optimized_curve import normalize
 
-from quod.curve.affine import g1_group, g2_group
-from quod.curve.map_to_curve import (
+from quod.curve.encoding.map_to_curve import (
     _G1_MAP,
     _G2_MAP,
     clear_g2_cofactor,
@@ -29,6 +28,7 @@ from quod.curve.map_to_curve import (
 )
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.parameters import G1Point
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from tests.reference.curve import ShortWeierstrass
 from tests.reference.field import fields_of
 

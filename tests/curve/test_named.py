@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from quod.curve import named
-from quod.curve.affine import affine_group
-from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.edwards.curve import EdwardsCurve
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
-from quod.curve.weierstrass import Curve
+from quod.curve.weierstrass.affine import affine_group
+from quod.curve.weierstrass.curve import Curve
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from tests.curve.every import GROUPS, P256, law_of

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quod.curve import edwards_operations, operations
 from quod.curve.array import from_points, to_points
-from quod.curve.edwards_model import EdwardsModel
-from quod.curve.edwards_operations import from_edwards_points, to_edwards_points
+from quod.curve.edwards import operations as edwards_operations
+from quod.curve.edwards.operations import from_edwards_points, to_edwards_points
+from quod.curve.edwards.weierstrass_model import EdwardsModel
 from quod.curve.group import Group
+from quod.curve.weierstrass import operations
 from quod.device.protocol import AnyDevice
 from tests.curve.every import GROUPS, hostile, law_of
 from tests.msm.inputs import scalar_words

@@ -10,11 +10,11 @@ import numpy as np
 import py_arkworks_bls12381 as arkworks
 import pytest
 
-from quod.curve import operations
-from quod.curve.affine import g1_group, g2_group, phi, psi
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import GROUPS, PairingGroup
 from quod.curve.infinity import infinite_points
+from quod.curve.weierstrass import operations
+from quod.curve.weierstrass.affine import g1_group, g2_group, phi, psi
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.field.array import Words

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve import edwards_operations, operations
 from quod.curve.array import from_points, to_points
+from quod.curve.edwards import operations as edwards_operations
 from quod.curve.groups import GROUPS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
+from quod.curve.weierstrass import operations
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, from_montgomery, to_integers, to_montgomery
 from tests.curve.test_edwards_operations import samples as edwards_samples

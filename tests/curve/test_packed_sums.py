@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from quod.codegen.wgsl.machine import WgslTarget
-from quod.curve.entries import SIGN_BIT
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.curve.packed_sums import PackedSums
-from quod.curve.sum_arithmetic import sum_arithmetic
-from quod.curve.sums import Form
+from quod.curve.sums.arithmetic import sum_arithmetic
+from quod.curve.sums.entries import SIGN_BIT
+from quod.curve.sums.forms import Form
+from quod.curve.sums.packed import PackedSums
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.curve.test_edwards_sums import affine, edwards_bases, edwards_sums, mapped
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, points_of, sums_of

@@ -12,13 +12,12 @@ import pytest
 from py_ecc import bls12_381 as ecc_bls12_381
 from py_ecc import bn128 as ecc_bn254
 
-from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import from_points
 from quod.curve.groups import PairingGroup
 from quod.curve.named import CURVES
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
-from quod.curve.pairing import (
+from quod.curve.pairing.products import (
     ONE,
     miller_kernel,
     miller_loops,
@@ -30,12 +29,13 @@ from quod.curve.pairing import (
     product_of_values,
 )
 from quod.curve.parameters import G1Point, G2Point, PairingCurve
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError, InputError
 from quod.frozen import replace
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.reference import pairing as reference
 from tests.reference.eip2537 import ReferenceGroups, check_vectors, load_vectors
 from tests.reference.field import fields_of

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
+from quod.curve.multiples.scalar_parts import DIGIT_BITS, ScalarParts, parts_of
+from quod.curve.multiples.scalar_splitting import split_scalar
 from quod.curve.named import WEIERSTRASS
-from quod.curve.scalar_parts import DIGIT_BITS, ScalarParts, parts_of
-from quod.curve.scalar_splitting import split_scalar
 from quod.device.discovery import open_device
 from quod.field.array import integers_to_words
-from quod.kernel import U32, Builder, Pointer, kernel, types
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.ir import types
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quod.device.backends import backend
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cuda.device import CudaDevice
 
 

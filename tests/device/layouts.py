@@ -17,25 +17,25 @@ import numpy as np
 from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.machine import WgslTarget
-from quod.device.arguments import Argument
-from quod.device.buffer import Array, Buffer, Space, check_same_size
-from quod.device.compiled_code import KernelFacts
+from quod.device.cache.compiled_code import KernelFacts
 from quod.device.cuda.kernel import CudaKernel
-from quod.device.kernel_table import CompiledKernel, KernelTable
-from quod.device.memory import UNLIMITED, bytes_text, check_budget
-from quod.device.prologue import check_groups
-from quod.device.recording import Recording
-from quod.device.staging import stage
-from quod.device.stream import IdleStream, RecordingStream
-from quod.device.timeline import Stage, Timeline
+from quod.device.memory.budget import UNLIMITED, bytes_text, check_budget
+from quod.device.memory.buffer import Array, Buffer, Space, check_same_size
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.kernel_table import CompiledKernel, KernelTable
+from quod.device.runtime.launch_checks import check_groups
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.staging import stage
+from quod.device.runtime.stream import IdleStream, RecordingStream
+from quod.device.runtime.timeline import Stage, Timeline
 from quod.device.webgpu import kernel as webgpu_kernel
 from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu.kernel import WebGpuKernel
 from quod.device.webgpu.memory import Allocation
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir.types import PointerType
 from quod.kernel.machine import Machine
-from quod.kernel.types import PointerType
 
 _ALIGNMENT = 256
 

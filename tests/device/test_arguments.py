@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from quod.codegen.pointers import PointerUses
 from quod.device import Buffer, CpuDevice
-from quod.device.arguments import Signature
+from quod.device.runtime.arguments import Signature
 from quod.errors import DeviceError
-from quod.kernel import types
+from quod.kernel.ir import types
 from tests.device import kernels
 
 NUMBERS = ("a", "b", "c", "d", "e", "f")
@@ -125,7 +125,7 @@ def test_read_only_memory() -> None:
 def test_which_parameters_are_stored_to_is_known_also_from_the_cache(
     tmp_path: Any,
 ) -> None:
-    from quod.device.cache import CompileCache
+    from quod.device.cache.cache import CompileCache
 
     for _ in range(2):
         device = CpuDevice(cache=CompileCache(tmp_path))

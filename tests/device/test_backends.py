@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quod.cli.bench import harness, results
+from quod.bench.measure import harness, results
 from quod.device import backends, discovery
 from quod.device.backends import Backend, DeviceInfo, Options, backend, backend_of
 from quod.errors import DeviceError

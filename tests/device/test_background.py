@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from quod.device import outcome
-from quod.device.background import Background
-from quod.device.outcome import Dropped
+from quod.device.runtime import future as outcome
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Dropped
 
 
 def test_results_and_errors_belong_to_their_tasks() -> None:
@@ -67,7 +67,7 @@ def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
 def test_a_process_that_ends_drops_tasks_that_were_not_begun() -> None:
     source = (
         "import threading\n"
-        "from quod.device.background import Background\n"
+        "from quod.device.runtime.background import Background\n"
         "background, begun = Background('test', 1), threading.Event()\n"
         "def say(n):\n"
         "    begun.set()\n"
@@ -193,7 +193,7 @@ def test_a_thread_that_ends_in_its_task(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_thread_that_goes_on_after_the_main_thread_has_its_tasks_done() -> None:
     source = (
         "import threading, time\n"
-        "from quod.device.background import Background\n"
+        "from quod.device.runtime.background import Background\n"
         "background = Background('test', 1)\n"
         "def ask():\n"
         "    first = background.begin(threading.main_thread().join)\n"

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from quod.codegen.pointers import PointerUses
-from quod.device.arguments import Signature
-from quod.device.buffer import HOST, Array, Buffer, Space, check_same_size
 from quod.device.cpu.device import CpuDevice
+from quod.device.memory.buffer import HOST, Array, Buffer, Space, check_same_size
+from quod.device.runtime.arguments import Signature
 from quod.errors import DeviceError
-from quod.kernel import types
+from quod.kernel.ir import types
 
 POINTER = {"a": types.pointer(types.u32)}
 

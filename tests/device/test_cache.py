@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quod.device import cache as cache_module
-from quod.device.cache import CacheWarning, CompileCache, default_folder, key_of
-from quod.device.own_folder import NotOwnError
+from quod.device.cache import cache as cache_module
+from quod.device.cache.cache import CacheWarning, CompileCache, default_folder, key_of
+from quod.device.cache.private_folder import NotOwnError
 
 KEY = key_of("some", "key")
 CONTENT = bytes(range(256)) * 4
@@ -100,7 +100,7 @@ def test_an_entry_under_another_name_is_noticed(cache: CompileCache) -> None:
 HAMMER = """
 import random, sys
 from pathlib import Path
-from quod.device.cache import CompileCache, key_of
+from quod.device.cache.cache import CompileCache, key_of
 cache = CompileCache(Path(sys.argv[1]), limit_bytes=16 * 6000)
 choose = random.Random(int(sys.argv[2]))
 hits = 0
@@ -259,7 +259,7 @@ def test_a_folder_that_cannot_be_written(
     )
 
 
-@pytest.mark.filterwarnings("ignore::quod.device.cache.CacheWarning")
+@pytest.mark.filterwarnings("ignore::quod.device.cache.cache.CacheWarning")
 def test_a_full_disk_leaves_nothing(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*paths: object, **folders: object) -> None:
         raise OSError(28, "No space left on device")
@@ -339,7 +339,7 @@ def test_no_folder_depends_on_where_a_command_is_started(
 
 SAYING = """
 from quod.cli import entry
-from quod.device.cache import CompileCache, key_of
+from quod.device.cache.cache import CompileCache, key_of
 def run(arguments):
     for part in arguments:
         CompileCache().put(key_of(part), b"")

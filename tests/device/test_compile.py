@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import CpuDevice, sources
-from quod.device.cache import CompileCache
-from quod.device.compiled_code import trace_key
+from quod.device import CpuDevice
+from quod.device.cache import sources
+from quod.device.cache.cache import CompileCache
+from quod.device.cache.compiled_code import trace_key
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.processor import host_processor, toolchain
-from quod.device.kernel_table import KernelTable
+from quod.device.runtime.kernel_table import KernelTable
 from quod.errors import KernelError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
@@ -139,7 +140,7 @@ def test_code_that_cannot_be_linked_is_rebuilt(tmp_path: Path, compilations: lis
     assert len(compilations) == 4
 
 
-@pytest.mark.filterwarnings("ignore::quod.device.cache.CacheWarning")
+@pytest.mark.filterwarnings("ignore::quod.device.cache.cache.CacheWarning")
 def test_an_unusable_folder_costs_time_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     assert multiply_works(device_with(tmp_path / "file"))
@@ -431,7 +432,7 @@ def test_every_field_of_a_machine_is_part_of_the_keys() -> None:
 def test_trace_keys_are_the_same_in_every_process() -> None:
     """Whatever order a set of features has there."""
     source = (
-        "from quod.device.compiled_code import trace_key\n"
+        "from quod.device.cache.compiled_code import trace_key\n"
         "from quod.field.kernels import field_add\n"
         "from quod.kernel.machine import Machine\n"
         "features = frozenset({'u64', 'subgroup', 'carry', 'carry32', 'ifma52'})\n"

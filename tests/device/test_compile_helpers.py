@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.curve.point_kernels import curve_negate
+from quod.curve.weierstrass.point_kernels import curve_negate
 from quod.device import CpuDevice
-from quod.device.cache import CompileCache
-from quod.device.compilations import Compilations, compilations
+from quod.device.cache.cache import CompileCache
+from quod.device.cache.compilations import Compilations, compilations
 from quod.device.cpu import compile_helpers
 from quod.device.cpu.compile_helper import receive
 from quod.field import kernels as field_kernels
@@ -249,7 +249,7 @@ def test_helpers_end_with_their_parent(tmp_path: Path) -> None:
     """In the midst of a kernel, however the parent ends; nobody waits for what they hold open."""
     source = (
         "import os, threading, time\n"
-        "from quod.curve.pairing import pairing_final\n"
+        "from quod.curve.pairing.products import pairing_final\n"
         "from quod.device import open_device\n"
         "from quod.device.cpu import compile_helpers\n"
         "device = open_device(threads=2)\n"

@@ -19,7 +19,7 @@ import pytest
 
 import quod
 from quod.device import Device
-from quod.device.compilations import Compilations, compilations
+from quod.device.cache.compilations import Compilations, compilations
 from tests.device import kernels
 
 
@@ -35,7 +35,7 @@ def on_at_first() -> Iterator[None]:
 COMPILE = """
 import sys
 import quod
-from quod.device.compilations import compilations
+from quod.device.cache.compilations import compilations
 {before}
 with compilations.one():
     with compilations.one():

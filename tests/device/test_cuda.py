@@ -17,9 +17,9 @@ import pytest
 
 from quod.device import Buffer
 from quod.device.cuda.device import CudaDevice
-from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
-from quod.device.timeline import NullTimeline, Timeline
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import NullTimeline, Timeline
 from quod.errors import DeviceError
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from tests.device import kernels

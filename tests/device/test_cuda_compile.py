@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from quod.device import host
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.device import CudaDevice
 from quod.errors import DeviceError, KernelError

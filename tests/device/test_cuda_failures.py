@@ -17,7 +17,7 @@ import pytest
 
 from quod.device import discovery, open_device
 from quod.device.backends import backend
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cuda import driver as cuda_driver
 from quod.device.cuda.device import CudaDevice
 from quod.device.cuda.driver import open_driver

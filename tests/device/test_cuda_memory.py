@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quod.device.buffer import Buffer, Space
 from quod.device.cuda.driver import CudaError
 from quod.device.cuda.memory import MemoryPool
+from quod.device.memory.buffer import Buffer, Space
 from quod.errors import DeviceError
 
 KIB, MIB = 1 << 10, 1 << 20

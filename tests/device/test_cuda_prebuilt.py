@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.cli import kernel_build
-from quod.device import sources
-from quod.device.cache import CacheWarning, CompileCache
+from quod.cli.kernel import build as kernel_build
+from quod.device.cache import sources
+from quod.device.cache.cache import CacheWarning, CompileCache
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.device import CudaDevice
 from quod.device.cuda.prebuilt import Entry, PrebuiltKernels

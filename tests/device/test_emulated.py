@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from quod.device.buffer import Buffer
 from quod.device.discovery import devices, open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.emulated.memory import POISON
+from quod.device.memory.buffer import Buffer
 from quod.errors import DeviceError, InputError, KernelError
 from quod.frozen import replace
 from quod.kernel import U32, Builder, Pointer, kernel, u32

@@ -11,7 +11,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, KernelError
 from quod.kernel import U32, Builder, Machine, Pointer, TraceError, kernel, u32
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.conftest import open_for_test
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from quod.device import Cancellation, CpuDevice, open_device
-from quod.device.cancellation import current
 from quod.device.cpu import workers as workers_module
 from quod.device.cpu.workers import Job, WorkerPool
-from quod.device.roomy_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.cancellation import current
 from quod.errors import DeviceError
 from tests.device import kernels
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from quod.device import CpuDevice, open_device
-from quod.device.cache import CompileCache
-from quod.device.compiled_code import text_digest
-from quod.device.launched import LaunchedKernels
+from quod.device.cache.cache import CompileCache
+from quod.device.cache.compiled_code import text_digest
 from quod.device.protocol import AnyDevice
+from quod.device.runtime.launch_trace import LaunchedKernels
 from quod.field.kernels import field_multiply
 from quod.field.moduli import BN254_FR
 from tests.device import kernels

@@ -16,18 +16,18 @@ import pytest
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.formats import Zkey, coefficient_dtype
 from quod.groth16.gpu.key import GpuKey
 from quod.msm import FixedBase, MsmOptions
-from quod.msm.processor import Processor
-from quod.msm.run import resident
-from quod.msm.run.device_plan import plan_gpu_msm, with_batch
-from quod.msm.run.engine import GpuEngine
-from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
-from quod.msm.sort.scalars import SCALAR_BYTES
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.run import resident
+from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
+from quod.msm.gpu.run.engine import GpuEngine
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
+from quod.msm.scalars import SCALAR_BYTES
 from quod.ntt import NttPlan
 from quod.ntt.ordering import Ordering
 from quod.ntt.tables import store_of
@@ -225,7 +225,7 @@ def every_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         resident, "is_in_subgroup", lambda device, group, points: np.ones(len(points), bool)
     )
-    monkeypatch.setattr("quod.groth16.gpu.lanes.RecordedPoints", lambda recorded: recorded)
+    monkeypatch.setattr("quod.groth16.gpu.streams.RecordedPoints", lambda recorded: recorded)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device import link as links
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.emulated.device import EmulatedDevice
-from quod.device.link import Link
 from quod.device.protocol import AnyDevice
-from quod.device.stream import SubmittedStream
+from quod.device.runtime import link as links
+from quod.device.runtime.link import Link
+from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
 from tests.support.submitted import are_under_way
 

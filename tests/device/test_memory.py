@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quod.device import CpuDevice
-from quod.device.memory import bytes_text, check_budget
+from quod.device.memory.budget import bytes_text, check_budget
 from quod.errors import DeviceError
 
 GIB = 1 << 30

@@ -8,8 +8,8 @@ import weakref
 
 import pytest
 
-from quod.device import outcome as outcome_module
-from quod.device.outcome import Dropped, Outcome
+from quod.device.runtime import future as outcome_module
+from quod.device.runtime.future import Dropped, Outcome
 
 
 def test_all_who_wait_have_the_result() -> None:

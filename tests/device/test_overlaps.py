@@ -19,9 +19,9 @@ from quod.device.cuda.graph import _Overlaps
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Launch, Recording
-from quod.device.stream import RecordingStream
-from quod.device.timeline import Timeline
+from quod.device.runtime.recording import Launch, Recording
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from tests.device.cuda_fixture import open_gpu
 

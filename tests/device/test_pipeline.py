@@ -7,10 +7,10 @@ from threading import Event, current_thread
 
 import pytest
 
-from quod.device import outcome
-from quod.device.background import Background
-from quod.device.outcome import Outcome
-from quod.device.pipeline import overlapped
+from quod.device.runtime import future as outcome
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.pipeline import overlapped
 
 
 def test_the_next_is_begun_before_the_last_is_given() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu import processor
 from quod.device.cpu.processor import HostProcessor, processor_through

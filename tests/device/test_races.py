@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from quod.device import open_device
-from quod.device.event import Event
-from quod.device.recording import Recording
+from quod.device.runtime.event import Event
+from quod.device.runtime.recording import Recording
 from tests.support.races import Race, Races
 
 MEMORY = np.zeros(64, np.uint32)

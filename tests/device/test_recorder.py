@@ -11,7 +11,7 @@ import pytest
 from quod.device import open_device, recorder_of
 from quod.device.export.device import ExportDevice
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Fill, Launch
+from quod.device.runtime.recording import Fill, Launch
 from quod.errors import DeviceError
 from quod.tensor import cross_entropy, embedding, embedding_backward, gemm, softmax
 from tests.device import kernels

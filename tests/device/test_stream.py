@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.device import Buffer, Cancellation, CpuDevice, open_device
-from quod.device.event import Completion, Event
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Dependencies, Mark, Recording
-from quod.device.roomy_thread import RoomyThread
-from quod.device.stream import IdleStream, RecordingStream, SubmittedStream
-from quod.device.thread_stream import run_in_thread
-from quod.device.timeline import Timeline
+from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.event import Completion, Event
+from quod.device.runtime.recording import Dependencies, Mark, Recording
+from quod.device.runtime.stream import IdleStream, RecordingStream, SubmittedStream
+from quod.device.runtime.thread_stream import run_in_thread
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError
 from tests.device import kernels
 
@@ -640,7 +640,7 @@ def test_steps_are_stages(device: AnyDevice) -> None:
 
 
 def test_the_docstring_runs(device: AnyDevice) -> None:
-    from quod.device import stream as module
+    from quod.device.runtime import stream as module
 
     assert module.__doc__ is not None
     code = "\n".join(re.findall(r"^    (.*)$", module.__doc__, re.MULTILINE))

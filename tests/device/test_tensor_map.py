@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from quod.device.cuda import tensor_map
-from quod.device.tensor_map import MAP_BYTES, TiledMemory
+from quod.device.memory.tensor_map import MAP_BYTES, TiledMemory
 from quod.errors import DeviceError
 from tests.device.cuda_fixture import open_gpu
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from quod.device import CpuDevice
-from quod.device.timeline import NullTimeline, Stage, Timeline, or_null
+from quod.device.runtime.timeline import NullTimeline, Stage, Timeline, or_null
 from quod.errors import InputError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quod.device.together import together
+from quod.device.runtime.concurrent import together
 
 
 def never() -> None:

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 from quod.device import open_device
-from quod.device.torch_tensors import disguise
+from quod.device.memory.torch_tensors import disguise
 from quod.errors import DeviceError, InputError
 from quod.kernel.examples import saxpy
 from quod.tensor import silu, softmax, transpose

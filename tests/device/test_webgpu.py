@@ -13,16 +13,17 @@ import pytest
 
 from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.discovery import open_device
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.device.webgpu.compiler import KernelSource
 from quod.device.webgpu.device import WebGpuDevice
 from quod.device.webgpu.kernel import grid
 from quod.device.webgpu.memory import ALIGNMENT
 from quod.errors import DeviceError, KernelError
-from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel, types
+from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel
 from quod.kernel.definition import KernelDefinition
+from quod.kernel.ir import types
 from tests.device import kernels
 
 SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device.buffer import Array, Buffer
-from quod.device.timeline import Timeline
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.runtime.timeline import Timeline
 from quod.device.webgpu.device import WebGpuDevice
 from quod.device.webgpu.staging import CHUNK_BYTES, RING_BYTES
 from quod.errors import DeviceError

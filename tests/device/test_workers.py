@@ -12,9 +12,9 @@ import weakref
 import numpy as np
 import pytest
 
-from quod.device import roomy_thread
 from quod.device.cpu.workers import Job, WorkerPool
-from quod.device.roomy_thread import RoomyThread
+from quod.device.runtime import big_stack_thread as roomy_thread
+from quod.device.runtime.big_stack_thread import RoomyThread
 from tests.device.test_launch import _Entry, job_of, occupied, wait_until, workers
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from quod import circuit, gkr, transcript
-from tests.circuit import doors
+from quod import gkr, transcript
+from quod import layered as circuit
 from tests.doors.row import DEVICE, EXAMPLE, MODULUS, OPTIONAL, Row
 from tests.formats import doors as files
+from tests.layered import doors
 
 
 def rows_of_files(made: circuit.LayeredCircuit, key: gkr.VerifyingKey) -> Iterator[tuple[str, Row]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from quod import ntt, progress
 from quod.device import Event, open_device, recorder_of
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from tests.device import kernels
 from tests.doors.row import ANY_INT, DEVICE, MODULUS, OPTIONAL, VECTOR, Row
 

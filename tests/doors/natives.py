@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quod import curve, sapling
+from quod import curve
+from quod import zcash as sapling
 from quod.curve import EDWARDS
-from quod.r1cs import native
+from quod.r1cs import reference as native
 from tests.doors.row import Row
 
 JUBJUB = EDWARDS["jubjub"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from quod import witness
+from quod.bench.chain import ChainCircuit
 from quod.formats import write_r1cs
-from quod.groth16.chain import ChainCircuit
 from quod.service import client as service_client
 from quod.service import keys as service_keys
 from quod.service import queue as service_queue

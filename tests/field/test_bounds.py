@@ -15,11 +15,12 @@ from quod.field.moduli import BLS12_377_FQ, BLS12_381_FQ, BN254_FR, M31, NAMED, 
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
 from quod.field.strategies.inversion import Inversion52
-from quod.field.strategies.lazy_limbs import LazyLimbs
-from quod.field.strategies.lazy_limbs_karatsuba import RingProducts
+from quod.field.strategies.lazy_limbs.karatsuba import RingProducts
+from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.field.strategy import prime_field
-from quod.kernel import U64, Builder, Machine, Pointer, TraceError, Value, kernel, types
-from quod.kernel.interpreter import interpret
+from quod.kernel import U64, Builder, Machine, Pointer, TraceError, Value, kernel
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
 from tools.field_bounds import STRATEGIES, cases, problem
 
 LIMBS = ("12", "13", "14", "15", "16", "28/64", "29/64", "30/64")

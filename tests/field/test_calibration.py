@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.device.buffer import Buffer
 from quod.device.discovery import open_device
-from quod.device.timeline import Timeline
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.timeline import Timeline
 from quod.errors import QuodError
 from quod.field import calibration
 from quod.field.moduli import BLS12_381_FR
 from quod.kernel import KernelDefinition, Machine
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from quod.msm import bases
 from quod.ntt import plan
 

@@ -12,8 +12,9 @@ from quod.field.cost import product_cost, square_cost
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
-from quod.kernel import U64, Builder, Pointer, kernel, types
-from quod.kernel.ir import Block, walk
+from quod.kernel import U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Block, walk
 
 MACHINE = ptx_machine(32)
 

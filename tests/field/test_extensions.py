@@ -29,7 +29,7 @@ from quod.field.named_extensions import (
 from quod.field.spec import Extension, FieldSpec
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, Value, kernel
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.field.models import Coefficients, Model, packed, unpacked
 
 FIVE, SEVEN = Modulus("five", 5), Modulus("seven", 7)

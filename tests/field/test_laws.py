@@ -18,7 +18,7 @@ from quod.field.moduli import NAMED, SECP256K1_FQ, Modulus
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import Extension, FieldSpec
 from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.field.models import Coefficients, Model, packed
 from tests.support.executors import LANES, run_everywhere
 

@@ -23,13 +23,14 @@ from quod.field.moduli import (
     Modulus,
 )  # fmt: skip
 from quod.field.spec import Extension, FieldSpec
-from quod.field.strategies.lazy_limbs import LazyLimbs
-from quod.field.strategies.lazy_limbs_barrett import BarrettProducts
-from quod.field.strategies.lazy_limbs_products import Columns, LimbShape
+from quod.field.strategies.lazy_limbs.barrett import BarrettProducts
+from quod.field.strategies.lazy_limbs.products import Columns, LimbShape
+from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.field.strategies.limb_choice import LimbChoice
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel, types
-from quod.kernel.interpreter import interpret
+from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
 from tests.field.models import (
     Array,
     Model,

@@ -16,7 +16,7 @@ from quod.field.strategies.carry_chains import CarryChains
 from quod.field.strategies.limbs32 import Limbs32
 from quod.field.strategies.reduction import reduction_form
 from quod.kernel import U32, U64, Builder, Pointer, kernel
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 
 LANES = 64
 MACHINE = ptx_machine(LANES)

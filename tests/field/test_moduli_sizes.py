@@ -13,12 +13,12 @@ import pytest
 from quod.field.moduli import MODULI, Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.ifma52 import Ifma52
-from quod.field.strategies.lazy_limbs import LazyLimbs
+from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.field.strategies.limbs32 import Limbs32
 from quod.field.strategies.limbs64 import Limbs64
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Machine, Pointer, TraceError, kernel
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 
 Make = Callable[[Builder, Modulus], PrimeField]
 

@@ -7,8 +7,9 @@ import pytest
 
 from quod.field.moduli import BABY_BEAR, GOLDILOCKS, KOALA_BEAR, M31, M61, Modulus
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel, types
-from quod.kernel.interpreter import interpret
+from quod.kernel import U32, U64, Builder, Machine, Pointer, Value, kernel
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
 from tests.field.models import packed, random_integers
 from tests.field.test_laws import EDGES, TOYS, hostile
 from tests.support.executors import LANES, run_everywhere

@@ -8,7 +8,7 @@ from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.field.tower_lanes import LANES, LaneTower
 from quod.kernel import U32, U64, Builder, Pointer, TraceError, kernel
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.machine import Machine
 from tests.field.test_tower import (
     CYCLOTOMIC,

@@ -1,4 +1,4 @@
-"""Calls of readers and writers of files for tests/test_public_door.py; see tests/circuit/doors."""
+"""Calls of readers and writers of files for tests/test_public_door.py; see tests/layered/doors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from quod import formats
 from quod.field import NAMED
-from quod.formats.zkey import POINTS
+from quod.formats.zkey.file import POINTS
 
 Call = tuple[str, Callable[..., Any], dict[str, Any], dict[str, tuple[str, ...]]]
 

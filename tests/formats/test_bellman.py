@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quod.curve.affine import affine_group
-from quod.curve.encoding import encode_zcash_g1, encode_zcash_g2
+from quod.curve.encoding.points import encode_zcash_g1, encode_zcash_g2
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import affine_group
 from quod.errors import InputError
 from quod.field.array import Words, integers_to_words
 from quod.field.moduli import BLS12_381_FQ

@@ -13,7 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.formats import R1cs, Witness, describe, write_r1cs, write_wtns
 from quod.formats.curves import OTHER_FIELDS, field_named, pairing_curve
-from quod.groth16.ceremony import new_key
+from quod.groth16.phase2 import new_key
 from quod.groth16.setup import generate_key
 from quod.witness import check_witness
 from tests.formats.tiny import DATA, integers

@@ -15,7 +15,7 @@ from quod.formats import (
     write_circuit6,
     write_circuit6_witness,
 )
-from quod.formats.circuit6 import MOST_TOTAL
+from quod.formats.circuit6.file import MOST_TOTAL
 from tests.formats import expander
 from tests.formats.expander import BN254, GOLDILOCKS, M31, RANDOM, Segment, circuit_bytes, u64
 from tests.formats.tiny import refused

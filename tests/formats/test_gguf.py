@@ -13,8 +13,8 @@ import pytest
 
 from quod.errors import InputError, OutputError
 from quod.formats import GGUF_TYPES, Gguf, describe, write_gguf
-from quod.formats.gguf import MOST_PAIRS, MOST_TENSORS
-from quod.formats.gguf_metadata import MOST_STRINGS
+from quod.formats.gguf.file import MOST_PAIRS, MOST_TENSORS
+from quod.formats.gguf.metadata import MOST_STRINGS
 from tests.formats.gguf_files import DATA, PAIRS, TENSORS, array, gguf_file, sound, text, u32
 from tests.formats.tiny import refused
 

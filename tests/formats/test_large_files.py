@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.circuit import CircuitBuilder, LayeredCircuit
-from quod.circuit.file import read_circuit
 from quod.cli import jobs
 from quod.errors import InputError, MismatchError
 from quod.field import NAMED
@@ -42,6 +40,8 @@ from quod.groth16.prover import Statement
 from quod.inference.files.key import read_verifying_key as read_inference_key
 from quod.inference.files.proof import read_proof as read_inference_proof
 from quod.inference.perceptron import Perceptron
+from quod.layered import CircuitBuilder, LayeredCircuit
+from quod.layered.file import read_circuit
 from quod.service.server.listening import _content as read_certificate
 from quod.service.server.settings import read_config
 from quod.witness import check_witness
@@ -228,11 +228,12 @@ def test_a_view_reads_what_is_asked_for(tmp_path: Path) -> None:
 
 # Files that no user gives: of the system, of Quod's installation, of its own workers and benches.
 OTHERS = {
-    "quod/formats/source.py", "quod/web/runtime_text.py", "quod/kernel/outside.py",
-    "quod/cli/bench/zorch_driver.py", "quod/cli/bench/results.py", "quod/cli/bench/solidity.py",
+    "quod/formats/source.py", "quod/web/runtime_text.py", "quod/kernel/builder/captured.py",
+    "quod/bench/peers/zorch_driver.py", "quod/bench/measure/results.py",
+    "quod/bench/proofs/solidity.py",
     "quod/service/worker/process/supervisor.py", "quod/service/protocol/generate.py",
     "quod/service/queue/stores/boots.py", "quod/service/queue/stores/sqlite.py",
-    "quod/device/sources.py", "quod/device/host.py", "quod/ceremony/ptau_layout.py",
+    "quod/device/cache/sources.py", "quod/device/host.py", "quod/ceremony/powers/ptau_layout.py",
     "quod/witness/compile_child.py", "quod/device/cpu/native_code.py",
 }  # fmt: skip
 WHOLE = re.compile(

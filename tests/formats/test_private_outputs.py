@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from quod import r1cs
-from quod.circuit import CircuitBuilder
 from quod.cli import entry
 from quod.field.moduli import NAMED
 from quod.formats import write_circuit6_witness, write_wtns
 from quod.gkr import write_inputs
+from quod.layered import CircuitBuilder
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 WITNESS = EXAMPLE / "witness.wtns"

@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from quod.field.moduli import BN254_FR
-from quod.formats import coefficient_dtype, zkey_infinity
-from quod.formats.zkey_infinity import wrong_infinity
+from quod.formats import coefficient_dtype
+from quod.formats.zkey import infinity as zkey_infinity
+from quod.formats.zkey.infinity import wrong_infinity
 
 WIRES = 3000
 

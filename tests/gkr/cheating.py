@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from quod.circuit import LayeredCircuit
-from quod.circuit.layered import POWERS
 from quod.errors import VerificationError
 from quod.field.plain_extension import product
 from quod.gkr import VerifyingKey, verify
 from quod.gkr.reduction import Reduction, claimed_places
 from quod.gkr.statement import Statement
-from quod.sumcheck.corners import equalities
+from quod.layered import LayeredCircuit
+from quod.layered.circuit import POWERS
+from quod.sumcheck.eq_reference import equalities
 from quod.transcript import Label
 from tests.reference import sumcheck
 from tests.reference.gkr import Level, ModelByColumns, ModelProver

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from quod.circuit import CircuitBuilder, LayeredCircuit, Public, Random
 from quod.field import Modulus
+from quod.layered import CircuitBuilder, LayeredCircuit, Public, Random
 
 Rows = list[list[int]]
 

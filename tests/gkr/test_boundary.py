@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quod.circuit import CircuitBuilder, LayeredCircuit
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field import EXTENSIONS, random_elements
 from quod.gkr import Prover, Reduction, VerifyingKey
 from quod.gkr.prover.boundary import Boundary
+from quod.layered import CircuitBuilder, LayeredCircuit
 
 
 def sums(log_inputs: int, field: str) -> LayeredCircuit:

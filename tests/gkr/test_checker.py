@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from quod.circuit import LayeredCircuit
 from quod.commitment import Hyrax, Ligero, Raw
 from quod.commitment.scheme import Scheme
 from quod.device.discovery import open_device
@@ -23,6 +22,7 @@ from quod.gkr.checker import schedule as checker_schedule
 from quod.gkr.checker.columns import schedule as columns_schedule
 from quod.gkr.checker.places import plan as places_plan
 from quod.gkr.statement import Statement
+from quod.layered import LayeredCircuit
 from quod.transcript import Hash
 from quod.transcript.elements import Plain
 from tests.gkr.circuits import Rows, satisfied

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from quod.circuit import CircuitBuilder, Random
 from quod.commitment import Ligero
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -15,6 +14,7 @@ from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.gkr import Prover, VerifyingKey, verify
 from quod.gkr.reduction import Reduction
+from quod.layered import CircuitBuilder, Random
 from quod.transcript import Hash
 from tests.gkr.circuits import satisfied
 from tests.reference import gkr as reference

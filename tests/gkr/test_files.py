@@ -11,15 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.circuit import (
-    CircuitBuilder,
-    LayeredCircuit,
-    Public,
-    Random,
-    read_circuit,
-    to_circuit6,
-    write_circuit,
-)
 from quod.commitment import Ligero, Raw
 from quod.commitment.named import (
     SCHEMES,
@@ -54,6 +45,15 @@ from quod.gkr.files.key import parse_verifying_key
 from quod.gkr.files.proof import parse_proof
 from quod.gkr.security import usual_challenges
 from quod.gkr.size import layer_bytes
+from quod.layered import (
+    CircuitBuilder,
+    LayeredCircuit,
+    Public,
+    Random,
+    read_circuit,
+    to_circuit6,
+    write_circuit,
+)
 from tests.formats import expander
 from tests.formats.tiny import piped, refused, replaced, split
 from tests.gkr.circuits import satisfied

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.circuit import CircuitBuilder, LayeredCircuit, Public
-from quod.circuit.layered import KINDS, Gates, Layer
 from quod.commitment import Hyrax, Ligero, Raw
 from quod.commitment.scheme import Scheme
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
-from quod.device.stream import SubmittedStream
+from quod.device.runtime.stream import SubmittedStream
 from quod.errors import InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus, from_integers
 from quod.frozen import replace
@@ -30,6 +28,8 @@ from quod.gkr import (
     verify,
 )
 from quod.gkr.statement import Statement
+from quod.layered import CircuitBuilder, LayeredCircuit, Public
+from quod.layered.circuit import KINDS, Gates, Layer
 from quod.transcript import Hash
 from tests.gkr.circuits import Rows, satisfied
 from tests.reference import gkr as reference

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.circuit import CircuitBuilder, LayeredCircuit, Public, Random
-from quod.circuit.layered import Gates, Layer
 from quod.device.discovery import open_device
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.gkr import Prover, Reduction, VerifyingKey, error_terms, verify
+from quod.layered import CircuitBuilder, LayeredCircuit, Public, Random
+from quod.layered.circuit import Gates, Layer
 from quod.transcript import Label, Transcript
 from quod.transcript.elements import Plain, encode
-from tests.circuit import test_circuit6 as circuit6
-from tests.circuit.gadgets import test_poseidon as poseidon
 from tests.formats import test_circuit6 as circuit6_files
 from tests.gkr import test_files as files
 from tests.gkr import test_gkr as own
 from tests.gkr import test_toy_fields as toy_fields
+from tests.layered import test_circuit6 as circuit6
+from tests.layered.gadgets import test_poseidon as poseidon
 from tests.lookup import test_lookup as lookup
 from tests.reference import gkr as reference
 from tests.sumcheck import test_prover as sumcheck

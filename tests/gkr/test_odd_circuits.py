@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from quod.circuit import CircuitBuilder, Public, Random
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus
 from quod.gkr import Prover, Reduction, Verifier, VerifyingKey, verify
+from quod.layered import CircuitBuilder, Public, Random
 from tests.reference import gkr as reference
 
 Made = tuple[CircuitBuilder, list[int], list[int]]

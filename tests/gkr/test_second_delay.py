@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from quod.circuit import CircuitBuilder, LayeredCircuit, Random
 from quod.device.protocol import AnyDevice
 from quod.errors import MismatchError, VerificationError
 from quod.field import EXTENSIONS
@@ -29,6 +28,7 @@ from quod.gkr.checker.messages import Messages
 from quod.gkr.checker.places.messages import PlacesMessages
 from quod.gkr.files.describe import describe_file
 from quod.gkr.statement import Statement
+from quod.layered import CircuitBuilder, LayeredCircuit, Random
 from quod.transcript import Label
 from tests.reference.gkr import ModelByColumns, ModelProver, prove
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from quod.circuit import CircuitBuilder, LayeredCircuit, Public, Random
 from quod.errors import VerificationError
 from quod.field import Modulus
 from quod.gkr import Reduction, VerifyingKey, error_terms, verify
+from quod.layered import CircuitBuilder, LayeredCircuit, Public, Random
 from tests.gkr.cheating import Place, accepted
 from tests.reference import gkr as reference
 

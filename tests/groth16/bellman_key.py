@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quod.curve.affine import g1_group, g2_group
 from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.field.array import Words, integers_to_words
 from tests.groth16.circuits import Circuit, Row
 

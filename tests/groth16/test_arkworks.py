@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from quod.cli import entry
-from quod.curve.affine import affine_group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import affine_group
 from quod.errors import InputError, InsecureKeyError
 from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey
-from quod.groth16.arkworks import (
+from quod.groth16.encodings.arkworks import (
     proof_from_bytes,
     proof_to_bytes,
     read_proof,

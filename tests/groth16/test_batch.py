@@ -10,15 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quod.curve.affine import affine_group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError
 from quod.frozen import replace
-from quod.groth16 import Proof, ProvingKey, Verdict, VerifyingKey, batch, verify_batch
-from quod.groth16.batch import Claim
+from quod.groth16 import Proof, ProvingKey, Verdict, VerifyingKey, verify_batch
+from quod.groth16 import batch_verification as batch
+from quod.groth16.batch_verification import Claim
 from tests.groth16.conftest import Made
 from tests.groth16.test_verifier import point_outside_the_subgroup
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from quod.curve.affine import affine_group
-from quod.curve.decompression import decompressed, square_roots
-from quod.curve.encoding import encode_zcash_g1, encode_zcash_g2
+from quod.curve.encoding.decompression import decompressed, square_roots
+from quod.curve.encoding.points import encode_zcash_g1, encode_zcash_g2
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.moduli import BLS12_377_FQ, BLS12_381_FQ, BN254_FQ
 from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey, VerifyingKey, verify_batch
-from quod.groth16.bellman import (
+from quod.groth16.encodings.bellman import (
     proof_from_bytes,
     proof_to_bytes,
     proofs_from_bytes,

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 from quod.cli import entry
-from quod.curve.affine import affine_group
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, InsecureKeyError, MismatchError, VerificationError
 from quod.field.array import Words
 from quod.formats import write_bellman_key, write_bellman_parameters
 from quod.formats.bellman import LISTS, VERIFYING_KEY, BellmanParameters
-from quod.groth16 import ProvingKey, bellman_key
-from quod.groth16.bellman import read_proof, read_verifying_key
+from quod.groth16 import ProvingKey
+from quod.groth16.encodings import bellman_key
+from quod.groth16.encodings.bellman import read_proof, read_verifying_key
 from quod.groth16.gpu import bases
 from tests.groth16.bellman_key import parameters, words
 from tests.groth16.circuits import Circuit, recurrence

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
+from quod.bench.chain import ChainCircuit
 from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import words_to_integers
 from quod.formats import SparseMatrix
 from quod.groth16 import ProvingKey
-from quod.groth16.chain import ChainCircuit
 from quod.groth16.setup import make_key
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve import operations
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.curve.pairing import miller_values, pairing_product, product_is
+from quod.curve.pairing.products import miller_values, pairing_product, product_is
+from quod.curve.weierstrass import operations
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, EmulatedSubmission
-from quod.device.recording import Recording
-from quod.device.written import check_written, unwritten
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import check_written, unwritten
 from quod.errors import DeviceError, QuodError
 from quod.field.array import from_integers, random_elements, to_integers
 from quod.field.moduli import BN254_FR

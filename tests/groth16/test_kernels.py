@@ -10,8 +10,8 @@ from quod.curve.named import CURVES
 from quod.field.array import Words, from_integers, integers_to_words, random_elements
 from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype
+from quod.groth16.host.sparse_matrix import sparse_rows
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
-from quod.groth16.sparse import sparse_rows
 from tests.support.executors import run_everywhere
 
 FIELDS = pytest.mark.parametrize(

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from quod.curve.array import from_points
-from quod.device.buffer import Buffer
-from quod.device.timeline import NullTimeline
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.timeline import NullTimeline
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import Words
 from quod.formats import Zkey
-from quod.groth16 import Proof, ProvingKey, generate_key, many
+from quod.groth16 import Proof, ProvingKey, generate_key
+from quod.groth16 import proof_stream as many
+from quod.groth16.batch_prover import PendingBatch
+from quod.groth16.context import ProofContext, Tasks
 from quod.groth16.prover import begin
-from quod.groth16.together import PendingBatch
-from quod.proving.context import ProofContext, Tasks
 from tests.groth16.circuits import recurrence
 
 _MOST = 3

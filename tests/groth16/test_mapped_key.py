@@ -12,7 +12,7 @@ import pytest
 
 from quod.errors import InputError
 from quod.formats import Witness, Zkey
-from quod.formats.zkey import POINTS
+from quod.formats.zkey.file import POINTS
 from quod.groth16 import ProvingKey
 from tests.formats.tiny import split
 from tests.groth16.conftest import Made

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from quod.curve.affine import affine_group
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.groth16.points import multiples, sum_of_multiples

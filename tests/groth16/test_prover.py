@@ -19,11 +19,12 @@ import pytest
 from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import integers_to_words
 from quod.formats import Witness, Zkey
-from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key, host
+from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key
+from quod.groth16.host import key as host
 from quod.groth16.prover import blinding
 from quod.msm import msm
 from tests.groth16.circuits import CIRCOM_SETS, SMALL_SETS

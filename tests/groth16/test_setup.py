@@ -9,7 +9,7 @@ import pytest
 
 from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, OutputError
 from quod.formats import R1cs, Zkey
 from quod.groth16 import INSECURE_TAG, ProvingKey, generate_key

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from quod.cli.bench.evm import Job, call
-from quod.curve.affine import affine_group
+from quod.bench.peers.evm import Job, call
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import affine_group
 from quod.errors import InputError, InsecureKeyError
 from quod.groth16 import Proof, VerifyingKey, solidity_calldata, solidity_verifier
 from tests.groth16.test_verifier import point_outside_the_subgroup

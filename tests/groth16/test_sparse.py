@@ -14,7 +14,7 @@ from quod.errors import InputError
 from quod.field.array import Words, from_integers, integers_to_words, to_integers
 from quod.field.moduli import Modulus
 from quod.formats import coefficient_dtype
-from quod.groth16.sparse import HostMatrix, multiply_pointwise, safe_entries
+from quod.groth16.host.sparse_matrix import HostMatrix, multiply_pointwise, safe_entries
 
 Entry = tuple[int, int, int, int]
 

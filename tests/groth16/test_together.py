@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from quod.device.runtime.busy import BusyMeter
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey
-from quod.groth16.together import Begun, OneOfBatch, PendingBatch
-from quod.proving.busy import BusyMeter
+from quod.groth16.batch_prover import Begun, OneOfBatch, PendingBatch
 from tests.groth16.test_many import _MOST, Made, failing
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from quod.device import CpuDevice
-from quod.device.background import Background
-from quod.device.outcome import Outcome
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
 from quod.groth16 import ProvingKey, prover, warm_up
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"

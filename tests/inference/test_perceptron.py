@@ -14,7 +14,7 @@ from quod.device import CpuDevice
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
-from quod.formats.gguf_writer import write_gguf
+from quod.formats.gguf.writer import write_gguf
 from quod.inference import Layer, Perceptron, network, run
 from tests.inference.networks import image_rows, layer_of, perceptron_of
 

@@ -19,7 +19,7 @@ from quod.inference import Activations, Prover, error_terms, run, verify
 from quod.inference.perceptron import clamped
 from quod.inference.protocol import matrix_at, pair_at
 from quod.inference.statement import FIELDS, SCHEME, VerifyingKey, begin
-from quod.sumcheck.corners import equalities
+from quod.sumcheck.eq_reference import equalities
 from quod.transcript import Transcript
 from tests.inference.networks import image_rows, perceptron_of
 from tests.support.webgpu_quick import is_software
@@ -351,7 +351,7 @@ def test_more_images_than_a_proof_takes(known: Prover, monkeypatch: pytest.Monke
     most = 1 << 24
     with pytest.raises(InputError, match=r"^16777216 images at a time are too many for this"):
         error_terms(known.key, most)
-    monkeypatch.setattr("quod.inference.places.MOST_VARIABLES", 4)
+    monkeypatch.setattr("quod.inference.layout.MOST_VARIABLES", 4)
     monkeypatch.setattr(prover, "run", None)
     with pytest.raises(InputError, match=r"^2 images at a time are too many .* take fewer$"):
         known.prove(image_rows(2, known.key.widths[0], 1))

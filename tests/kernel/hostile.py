@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from quod.kernel import types
-from quod.kernel.ops import NUMPY_TYPES
-from quod.kernel.types import Type
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.scalar import NUMPY_TYPES
 
 Number = int | float | bool
 

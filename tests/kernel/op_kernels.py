@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from quod.kernel import Builder, KernelDefinition, Location, Value, pointer, types
-from quod.kernel.op_definition import OpDefinition
-from quod.kernel.ops import OPS
-from quod.kernel.types import Type
+from quod.kernel import Builder, KernelDefinition, Location, Value, pointer
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.definition import OpDefinition
+from quod.kernel.ops.scalar import OPS
 
 
 def instances(definition: OpDefinition) -> Iterator[dict[str, Type]]:

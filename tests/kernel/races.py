@@ -12,8 +12,8 @@ from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel import U32, Builder, Pointer, Value, kernel, u32
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Kernel
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import Kernel
 
 LANES = 96
 WORDS = 128

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from quod.kernel import Builder, KernelDefinition, Location, Value, pointer, types
-from quod.kernel.types import Type
+from quod.kernel import Builder, KernelDefinition, Location, Value, pointer
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
 from tests.kernel.hostile import Number, hostile
 from tests.kernel.op_kernels import OP_CASES
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel import Builder, Value, f16, f32, u32, u64
-from quod.kernel.builder_tiles import TiledArray, TileOperand
+from quod.kernel.builder.tiles import TiledArray, TileOperand
 
 LANES, ROWS, COLUMNS, DEPTH, STAGES = 384, 64, 64, 64, 2
 CONSUMERS = 2

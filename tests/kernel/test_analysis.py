@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, Value, function, kernel
-from quod.kernel import types as t
 from quod.kernel.analysis import Analysis, Finding, analyze
 from quod.kernel.analysis.lanes import Lanes
 from quod.kernel.analysis.walk import follow
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types as t
 
 
 def analysis(definition: KernelDefinition, workgroup: int = 128) -> Analysis:

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from quod.kernel import Builder, Machine
-from quod.kernel.op_definition import OpDefinition
-from quod.kernel.ops import OPS
+from quod.kernel.ops.definition import OpDefinition
+from quod.kernel.ops.scalar import OPS
 from tests.conftest import REPOSITORY
 
 K = Builder(Machine("any", 4, frozenset(), subgroup_size=4))

@@ -25,9 +25,9 @@ from quod.kernel import (
     function,
     kernel,
 )
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
-from quod.kernel.verify import verify
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.verify import verify
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses
 

@@ -14,12 +14,13 @@ import pytest
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
-from quod.kernel import U32, Builder, Location, Pointer, Value, kernel, types, u32
+from quod.kernel import U32, Builder, Location, Pointer, Value, kernel, u32
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.interpreter_clocks import Clocks
-from quod.kernel.interpreter_memory import Place, SharedBuffer
-from quod.kernel.ir import Kernel
+from quod.kernel.interpreter.clocks import Clocks
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.interpreter.memory import Place, SharedBuffer
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Kernel
 
 WORDS = 8
 ROW = 4

@@ -10,9 +10,9 @@ import pytest
 from quod.codegen.pointers import pointer_uses
 from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, i32, kernel, u8, u32, u64
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.verifier.verify import verify
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses
 

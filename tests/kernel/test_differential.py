@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.device import CpuDevice
-from quod.kernel import Builder, KernelDefinition, Machine, Value, examples, types
-from quod.kernel.ops import NUMPY_TYPES
-from quod.kernel.types import Type
+from quod.kernel import Builder, KernelDefinition, Machine, Value, examples
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.scalar import NUMPY_TYPES
 from tests.conftest import REPOSITORY
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays

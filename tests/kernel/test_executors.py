@@ -13,8 +13,8 @@ from quod.codegen.ptx.module import PtxModule
 from quod.frozen import replace
 from quod.kernel import U32, Builder, KernelDefinition, Machine, Pointer, examples, kernel
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Kernel
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import Kernel
 from tests.kernel.machines import EIGHT, ONE
 from tests.support import executors as harness
 from tests.support.executors import Executor, assert_same_bits, run_everywhere

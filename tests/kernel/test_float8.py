@@ -29,13 +29,13 @@ from quod.kernel import (
     e5m2,
     f16,
     f32,
-    float8,
     u32,
 )
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.value import F32
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.value import F32
+from quod.kernel.ops import float8
+from quod.kernel.verifier.verify import verify
 from tests.kernel.machines import EIGHT, MANY
 from tests.kernel.op_kernels import elementwise
 from tests.kernel.refusals import refuses

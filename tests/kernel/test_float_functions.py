@@ -24,7 +24,7 @@ from quod.kernel import (
     f64,
     kernel,
 )
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.conftest import need
 from tests.kernel.machines import EIGHT
 from tests.kernel.op_kernels import elementwise

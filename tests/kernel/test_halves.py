@@ -36,10 +36,10 @@ from quod.kernel import (
     pointer,
     u32,
 )
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.value import F32
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.value import F32
+from quod.kernel.verifier.verify import verify
 from tests.conftest import need
 from tests.kernel.machines import EIGHT, MANY
 from tests.kernel.op_kernels import elementwise

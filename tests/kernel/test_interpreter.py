@@ -28,7 +28,7 @@ from quod.kernel import (
     u64,
 )
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.machines import EIGHT, FOUR, MANY, ONE
 from tests.kernel.random_kernels import kernels

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from quod.errors import KernelError
-from quod.kernel.op_reference import render
+from quod.kernel.ops.reference import render
 from tests.conftest import REPOSITORY
 
 PAGES = {
@@ -74,7 +74,7 @@ def test_lines_of_the_pages() -> None:
 
 
 def test_ops_page_is_current() -> None:
-    """To write it again: python -m quod.kernel.op_reference > docs/kernel-ops.md"""
+    """To write it again: python -m quod.kernel.ops.reference > docs/kernel-ops.md"""
     assert (REPOSITORY / "docs" / "kernel-ops.md").read_text() == render()
 
 

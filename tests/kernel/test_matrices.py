@@ -24,16 +24,16 @@ from quod.kernel import (
     e5m2,
     f16,
     f32,
-    float8,
     i8,
     kernel,
     u32,
     u64,
 )
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
-from quod.kernel.interpreter import interpret
-from quod.kernel.types import Type
-from quod.kernel.value import Value
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
+from quod.kernel.ops import float8
 from tests.conftest import open_for_test
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses

@@ -19,9 +19,9 @@ from quod.frozen import replace
 from quod.kernel import U32, Builder, Machine, Pointer, Value, kernel, u32, u64
 from quod.kernel.analysis.walk import follow
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
 from tests.conftest import open_for_test
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of

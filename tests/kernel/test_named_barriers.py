@@ -29,11 +29,11 @@ from quod.kernel import (
     u32,
 )
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Kernel
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.verify import verify
 from tests.conftest import open_for_test
 from tests.kernel.refusals import line_of
 from tests.support.ptx_assembler import ARCHITECTURES, assemble

@@ -37,11 +37,11 @@ from quod.kernel import (
     u16,
     u32,
 )
-from quod.kernel.parse import parse
-from quod.kernel.semantics import NUMPY_TYPES
-from quod.kernel.text import to_text
-from quod.kernel.types import loaded_type
-from quod.kernel.verify import verify
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.ir.types import loaded_type
+from quod.kernel.ops.semantics import NUMPY_TYPES
+from quod.kernel.verifier.verify import verify
 from tests.conftest import need
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses

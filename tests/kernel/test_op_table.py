@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import quod
-from quod.codegen.int64_pairs import rules as int64_pairs
+from quod.codegen.int64 import rules as int64_pairs
 from quod.codegen.llvm import emitter as llvm_emitter
 from quod.codegen.ptx import emitter as ptx_emitter
 from quod.codegen.rules import ABSENT, rule_of
@@ -22,22 +22,18 @@ from quod.codegen.wgsl import emitter as wgsl_emitter
 from quod.codegen.wgsl.lowering import kernel as wgsl_lowering
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.errors import KernelError
-from quod.kernel import (
-    Builder,
-    Machine,
-    Value,
-    interpreter_control,
-    interpreter_steps,
-    op_table,
-    op_types,
-    ops,
-    types,
-)
+from quod.kernel import Builder, Machine, Value
 from quod.kernel.analysis.lane_rules import RULES as LANE_RULES
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Location, Op, walk
-from quod.kernel.op_definition import AccessKind, Cost, Effect, OpDefinition, Varies
-from quod.kernel.ops import NUMPY_TYPES, OPS
+from quod.kernel.interpreter import control as interpreter_control
+from quod.kernel.interpreter import steps as interpreter_steps
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Location, Op, walk
+from quod.kernel.ops import scalar as ops
+from quod.kernel.ops import table as op_table
+from quod.kernel.ops import type_rules as op_types
+from quod.kernel.ops.definition import AccessKind, Cost, Effect, OpDefinition, Varies
+from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
 from tests.conftest import REPOSITORY
 from tests.kernel.op_kernels import OP_CASES, elementwise, op_kernel
 
@@ -219,7 +215,7 @@ def test_wgsl_writes_every_op_that_computes(name: str) -> None:
 # --- nobody keeps another table
 
 ALLOWED = {
-    ("kernel/op_definition.py", ("load", "store")),  # the kinds of access, which have these names
+    ("kernel/ops/definition.py", ("load", "store")),  # the kinds of access, which have these names
 }
 """Collections of op names outside the table: this may only shrink."""
 

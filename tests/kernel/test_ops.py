@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.kernel import Builder, Value, types
-from quod.kernel.interpreter import interpret
-from quod.kernel.ops import NUMPY_TYPES, OPS
-from quod.kernel.semantics import convert
-from quod.kernel.types import Type
+from quod.kernel import Builder, Value
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
+from quod.kernel.ops.semantics import convert
 from tests.kernel.hostile import Number, hostile, hostile_arrays
 from tests.kernel.machines import MANY
 from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel

@@ -18,16 +18,8 @@ import numpy as np
 import pytest
 
 from quod.device import open_device
-from quod.kernel import (
-    U32,
-    Builder,
-    Pointer,
-    TraceError,
-    Value,
-    function,
-    kernel,
-    outside,
-)  # fmt: skip
+from quod.kernel import U32, Builder, Pointer, TraceError, Value, function, kernel
+from quod.kernel.builder import captured as outside  # fmt: skip
 from tests.kernel.machines import EIGHT
 
 FACTOR = 3

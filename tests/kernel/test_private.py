@@ -30,10 +30,10 @@ from quod.kernel import (
     u64,
 )  # fmt: skip
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.verify import verify
 from tests.conftest import need
 from tests.kernel.refusals import refuses
 from tests.support.executors import run_everywhere

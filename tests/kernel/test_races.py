@@ -11,7 +11,7 @@ import pytest
 
 from quod.kernel import Builder, Value, u32
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_accesses import SinceBarrier
+from quod.kernel.interpreter.accesses import SinceBarrier
 from tests.kernel.races import LANES, Body, run
 from tests.kernel.refusals import line_of
 

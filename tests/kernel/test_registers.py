@@ -9,7 +9,7 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel.errors import InterpreterError
-from quod.kernel.registers import at_entry
+from quod.kernel.verifier.registers import at_entry
 from tests.conftest import open_for_test
 from tests.device.kernels import in_roles
 from tests.kernel.role_ring import (

@@ -15,8 +15,8 @@ from quod.frozen import replace
 from quod.kernel import Machine, registry
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.examples import saxpy
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
 from tests.kernel.machines import EIGHT, FOUR
 
 

@@ -12,11 +12,11 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.kernel import F32, U16, U32, U64, Builder, Pointer, Value, kernel, u32, u64
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Kernel
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.verify import verify
 from tests.kernel.refusals import line_of
 from tests.kernel.role_ring import (
     CONSUMERS,

@@ -11,12 +11,12 @@ import pytest
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
-from quod.device.tensor_map import TiledMemory
+from quod.device.memory.tensor_map import TiledMemory
 from quod.kernel import F32, U16, U32, U64, Builder, Pointer, Value, kernel, u32, u64
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
 from tests.kernel.role_ring import (
     DEPTH,
     LANES,

@@ -17,8 +17,8 @@ from quod.kernel import (
     Value,
     kernel,
 )  # fmt: skip
-from quod.kernel.interpreter import interpret
-from quod.kernel.leaving import leaving_statements
+from quod.kernel.builder.early_exit import leaving_statements
+from quod.kernel.interpreter.interpreter import interpret
 from tests.conftest import REPOSITORY
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses

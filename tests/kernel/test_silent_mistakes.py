@@ -14,7 +14,7 @@ from quod.codegen.rules import rule_of
 from quod.codegen.wgsl.emitter import emit as emit_wgsl
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
-from quod.curve.point import PointArithmetic
+from quod.curve.weierstrass.point import PointArithmetic
 from quod.device import open_device
 from quod.errors import KernelError
 from quod.field.extension import extension_field
@@ -32,9 +32,9 @@ from quod.kernel import (
     VerificationFailure,
     function,
     kernel,
-    types,
-)  # fmt: skip
-from quod.kernel.interpreter import interpret
+)
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types  # fmt: skip
 from quod.kernel.registry import RegisteredKernel, emit, emit_kernel
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses

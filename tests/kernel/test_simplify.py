@@ -22,14 +22,14 @@ from quod.kernel import (
     function,
     kernel,
     pointer,
-    types,
     u32,
     u64,
 )
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Location, walk
-from quod.kernel.ops import NUMPY_TYPES, OPS
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Location, walk
+from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
 from tests.kernel.machines import EIGHT, ONE
 from tests.kernel.op_kernels import OP_CASES, OpCase
 from tests.kernel.random_kernels import Expression, build, expressions, leaves

@@ -19,7 +19,7 @@ from quod.codegen.wgsl.module import Binding
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.device import CpuDevice
 from quod.kernel import F32, Builder, Machine, Pointer, TraceError, kernel
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from tests.kernel.refusals import refuses
 from tests.kernel.subgroup_kernels import EXCHANGES, Shape
 from tests.kernel.test_differential import CACHE

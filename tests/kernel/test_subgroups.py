@@ -23,12 +23,12 @@ from quod.kernel import (
     u32,
 )
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import walk
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
-from quod.kernel.uniformity import Uniformity
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import walk
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.uniformity import Uniformity
+from quod.kernel.verifier.verify import verify
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses
 from tests.kernel.subgroup_kernels import EXCHANGES, INSTANCES, Exchange, Shape

@@ -31,10 +31,10 @@ from quod.kernel import (
     u32,
 )
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.verify import verify
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 from tests.support.executors import run_everywhere

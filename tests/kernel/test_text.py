@@ -34,11 +34,11 @@ from quod.kernel import (
     u32,
     u64,
 )
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import walk
-from quod.kernel.parse import ParseError, parse
-from quod.kernel.text import to_text
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import walk
+from quod.kernel.ir.parse import ParseError, parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.verify import verify
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.machines import EIGHT, FOUR
 from tests.kernel.op_kernels import OP_CASES, op_kernel

@@ -13,7 +13,7 @@ import pytest
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
-from quod.device.tensor_map import TiledMemory
+from quod.device.memory.tensor_map import TiledMemory
 from quod.errors import KernelError
 from quod.frozen import replace
 from quod.kernel import (
@@ -33,12 +33,12 @@ from quod.kernel import (
     u32,
     u64,
 )
-from quod.kernel.builder_tiles import TiledArray, TileOperand
+from quod.kernel.builder.tiles import TiledArray, TileOperand
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
-from quod.kernel.interpreter import interpret
-from quod.kernel.parse import parse
-from quod.kernel.text import to_text
-from quod.kernel.verify import verify
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.parse import parse
+from quod.kernel.ir.text import to_text
+from quod.kernel.verifier.verify import verify
 
 MACHINE = ptx_machine(128, "sm_90a")
 

@@ -12,8 +12,8 @@ import pytest
 
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
+from quod.device.memory.tensor_map import TiledMemory
 from quod.device.protocol import AnyDevice
-from quod.device.tensor_map import TiledMemory
 from quod.errors import KernelError
 from quod.kernel import (
     F32,
@@ -33,10 +33,10 @@ from quod.kernel import (
     u32,
     u64,
 )
-from quod.kernel.builder_tiles import TiledArray, TileOperand
+from quod.kernel.builder.tiles import TiledArray, TileOperand
 from quod.kernel.errors import InterpreterError, TraceError, VerificationFailure
-from quod.kernel.interpreter import interpret
-from quod.kernel.types import Type
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.types import Type
 from tests.conftest import open_for_test
 from tests.kernel.refusals import line_of
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage

@@ -25,13 +25,13 @@ from quod.kernel import (
     function,
     i32,
     kernel,
-    types,
     u16,
     u32,
     u64,
 )
 from quod.kernel.errors import an
-from quod.kernel.types import pointer
+from quod.kernel.ir import types
+from quod.kernel.ir.types import pointer
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quod.kernel import U32, Builder, Kernel, Pointer, Value, function, kernel
-from quod.kernel.ir import walk
-from quod.kernel.uniformity import Uniformity
+from quod.kernel.ir.nodes import walk
+from quod.kernel.verifier.uniformity import Uniformity
 from tests.kernel.machines import EIGHT
 
 

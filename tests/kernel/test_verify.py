@@ -19,8 +19,8 @@ from quod.kernel import (
     u32,
 )
 from quod.kernel.errors import Location
-from quod.kernel.parse import parse
-from quod.kernel.verify import verify
+from quod.kernel.ir.parse import parse
+from quod.kernel.verifier.verify import verify
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses
 

@@ -18,10 +18,11 @@ from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.codegen.wgsl.module import WgslModule
 from quod.errors import KernelError
 from quod.frozen import replace
-from quod.kernel import Builder, KernelDefinition, Value, examples, types
-from quod.kernel.interpreter import interpret
-from quod.kernel.ops import NUMPY_TYPES
-from quod.kernel.types import Type
+from quod.kernel import Builder, KernelDefinition, Value, examples
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.scalar import NUMPY_TYPES
 from tests.conftest import need
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays

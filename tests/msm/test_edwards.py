@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quod.curve.edwards_operations import from_edwards_points
+from quod.curve.edwards.operations import from_edwards_points
 from quod.curve.groups import GROUPS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice

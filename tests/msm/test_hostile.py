@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.affine import phi
 from quod.curve.array import Point, from_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import phi
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_words

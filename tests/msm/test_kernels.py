@@ -11,19 +11,19 @@ import pytest
 from numpy.typing import NDArray
 
 from quod.curve.array import from_points
-from quod.curve.edwards_model import model_of
+from quod.curve.edwards.weierstrass_model import model_of
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
-from quod.kernel.interpreter import interpret
-from quod.msm.buckets.affine_rounds import accumulate
-from quod.msm.buckets.segments import NO_POINT, cut_segments
+from quod.kernel.interpreter.interpreter import interpret
 from quod.msm.fixed_base import list_table_entries
-from quod.msm.precompute import double_repeatedly
-from quod.msm.reduce import rows_and_columns
-from quod.msm.sort import counting
-from quod.msm.sort.scalars import window_count
+from quod.msm.host import bucket_reduction as rows_and_columns
+from quod.msm.host import counting_sort as counting
+from quod.msm.host.affine_rounds import accumulate
+from quod.msm.host.precompute import double_repeatedly
+from quod.msm.host.segments import NO_POINT, cut_segments
+from quod.msm.scalars import window_count
 from tests.msm.inputs import points, reference, scalar_words, uniform
 from tests.support import executors
 

@@ -11,7 +11,7 @@ import py_arkworks_bls12381 as arkworks
 import pytest
 
 from quod.curve.array import from_points
-from quod.curve.encoding import decode_zcash_g1, encode_zcash_g1
+from quod.curve.encoding.points import decode_zcash_g1, encode_zcash_g1
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice

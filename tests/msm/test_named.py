@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from quod.curve.array import from_points
-from quod.curve.edwards_model import EdwardsModel
-from quod.curve.edwards_operations import from_edwards_points
+from quod.curve.edwards.operations import from_edwards_points
+from quod.curve.edwards.weierstrass_model import EdwardsModel
 from quod.curve.group import Group
-from quod.curve.weierstrass import Curve
+from quod.curve.weierstrass.curve import Curve
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import integers_to_words

@@ -10,7 +10,7 @@ from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_many, plan_msm
-from quod.msm.execute import HostEngine
+from quod.msm.host.engine import HostEngine
 from tests.msm.inputs import (
     bases,
     by_logarithms,

@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from quod.curve.entries import SIGN_BIT
 from quod.curve.groups import GROUPS
+from quod.curve.sums.entries import SIGN_BIT
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.sparse_sums import Coefficients, segment_sums, sparse_sums
+from quod.msm.host.sparse_sums import Coefficients, segment_sums, sparse_sums
 
 RANDOM = random.Random(5)
 

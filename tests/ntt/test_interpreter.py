@@ -10,10 +10,10 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.field.array import from_integers, random_elements, to_integers
 from quod.field.roots import root_of_unity
-from quod.kernel.interpreter import Argument, interpret
+from quod.kernel.interpreter.interpreter import Argument, interpret
+from quod.ntt.host.passes import PassShape, transform_pass
+from quod.ntt.host.reorder import reverse_bits, scale_by_powers
 from quod.ntt.ordering import bit_reversal
-from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.reorder import reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes
 from quod.ntt.schedule import places_of
 from quod.ntt.steps import Direction

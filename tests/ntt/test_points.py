@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.affine import affine_group
 from quod.curve.array import from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.curve.scalar_parts import parts_of
+from quod.curve.multiples.scalar_parts import parts_of
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quod.device import open_device
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.errors import DeviceError
 from quod.field.moduli import BN254_FR
 from quod.ntt import NttPlan, Ordering

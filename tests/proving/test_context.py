@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import DeviceError, InputError, VerificationError
-from quod.proving.context import ProofContext, self_check
-from quod.proving.slots import Slots
+from quod.groth16.context import ProofContext, self_check
+from quod.groth16.slots import Slots
 
 
 def test_stages_of_other_threads_belong_to_the_proof() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from quod.device.protocol import AnyDevice
-from quod.proving import upload
-from quod.proving.upload import Copiers, JointUploadBuffer, UploadBuffer
+from quod.groth16.gpu import upload
+from quod.groth16.gpu.upload import Copiers, JointUploadBuffer, UploadBuffer
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from quod.errors import InputError, MismatchError
 from quod.field.array import words_to_integers
 from quod.formats import R1cs, Witness
 from quod.groth16 import ProvingKey, generate_key
-from quod.r1cs.replay import in_order, replayed
+from quod.r1cs.witness_program.replay import in_order, replayed
 from quod.testing import assert_fails, assert_satisfied
 from tests.support.node import run_program
 

@@ -9,15 +9,16 @@ from types import SimpleNamespace
 import pytest
 
 from quod import r1cs
-from quod.device import sources
-from quod.device.cache import CompileCache
+from quod.device.cache import sources
+from quod.device.cache.cache import CompileCache
 from quod.errors import InputError
 from quod.field.array import words_to_integers
-from quod.r1cs import kept, kept_program
-from quod.r1cs.kept import own_circuit
-from quod.r1cs.lowering import lowered
+from quod.r1cs import cached_circuits as kept
+from quod.r1cs.cached_circuits import own_circuit
 from quod.r1cs.packed import pack, unpack
-from quod.r1cs.program import Program
+from quod.r1cs.witness_program import cached as kept_program
+from quod.r1cs.witness_program.instructions import Program
+from quod.r1cs.witness_program.lowering import lowered
 from tests.device.test_cache import files_of
 
 STEPS = 600
@@ -128,7 +129,7 @@ def test_packing_refuses_what_it_did_not_write() -> None:
         unpack(data + b"x")
 
 
-MODULE, NAME = "quod.sapling.circuit.output", "sapling_output"
+MODULE, NAME = "quod.zcash.circuit.output", "sapling_output"
 
 
 def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from quod import r1cs
 from quod.device import open_device
-from quod.device.buffer import Buffer
 from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError
 from quod.field.array import words_to_integers
@@ -23,7 +23,7 @@ from quod.formats import Witness
 from quod.groth16 import ProvingKey, generate_key
 from quod.groth16.gpu import bases
 from quod.r1cs import executor
-from quod.r1cs.resident import ResidentWitness
+from quod.r1cs.resident_witness import ResidentWitness
 from tests.r1cs.test_circuit import MIXED_INPUTS, mixed
 from tests.r1cs.test_program import random_circuit
 

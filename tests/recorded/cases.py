@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from quod.ceremony import Beacon, add_beacon, new_powers, prepare
 from quod.ceremony import verify as verify_powers
-from quod.circuit import read_circuit, write_circuit
 from quod.commitment import HyperKzg, Hyrax, Ligero, Raw, ReferenceString, Scheme
 from quod.device import open_device
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
@@ -32,14 +31,15 @@ from quod.gkr import (
 )
 from quod.groth16 import Proof, ProvingKey
 from quod.groth16 import VerifyingKey as Groth16Key
-from quod.groth16.ceremony import add_beacon as beacon_key
-from quod.groth16.ceremony import new_key, verify_from_r1cs
+from quod.groth16.phase2 import add_beacon as beacon_key
+from quod.groth16.phase2 import new_key, verify_from_r1cs
 from quod.inference import Prover as NetworkProver
 from quod.inference import read_proof as read_inference
 from quod.inference import read_verifying_key as read_network_key
 from quod.inference import verify as verify_inference
 from quod.inference import write_proof as write_inference
 from quod.inference import write_verifying_key as write_network_key
+from quod.layered import read_circuit, write_circuit
 from quod.lookup import Range, Statement, prove_committed, verify_committed
 from quod.transcript import Hash
 from tests.commitment import tables

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Generic
 
-from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.edwards.curve import EdwardsCurve
 from quod.curve.parameters import PairingCurve
 from tests.reference.field import Element, Field, Fq2, PrimeField, fields_of
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from quod.curve.encoding import (
+from quod.curve.encoding.map_to_curve import map_fp2_to_g2, map_fp_to_g1
+from quod.curve.encoding.points import (
     decode_eip2537_fp,
     decode_eip2537_fp2,
     decode_eip2537_g1,
@@ -20,7 +21,6 @@ from quod.curve.encoding import (
     encode_eip2537_g1,
     encode_eip2537_g2,
 )
-from quod.curve.map_to_curve import map_fp2_to_g2, map_fp_to_g1
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.parameters import G1Point, G2Point
 from quod.errors import InputError

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
-from quod.circuit import LayeredCircuit, Public, Random
+from quod.layered import LayeredCircuit, Public, Random
 
 P = 2**31 - 1
 FIELD = b"2147483647[1,0,1][2147483645.2147483646,0.0,1.0]"

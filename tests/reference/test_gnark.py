@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from quod.circuit import CircuitBuilder, LayeredCircuit, Public
 from quod.errors import InputError, VerificationError
 from quod.gkr import Prover, VerifyingKey, verify
+from quod.layered import CircuitBuilder, LayeredCircuit, Public
 from tests.reference import gkr
 from tests.reference.gnark import FIELD, Circuit, Proof, elements
 

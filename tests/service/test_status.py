@@ -20,7 +20,7 @@ from quod.service.status import (
     stage_document,
     status_document,
 )
-from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 
 SERVER = ServerState("ready", "1.2.3", 900.0)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quod.cli.bench.evm import Job, run_contracts, why_no_evm
+from quod.bench.peers.evm import Job, run_contracts, why_no_evm
 
 
 def run(jobs: Sequence[Job]) -> list[dict[str, Any]]:

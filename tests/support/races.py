@@ -14,9 +14,19 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from quod.device.buffer import HOST, Buffer
-from quod.device.event import Event
-from quod.device.recording import Await, Copy, Fill, Launch, Mark, Memory, Recording, Step, span
+from quod.device.memory.buffer import HOST, Buffer
+from quod.device.runtime.event import Event
+from quod.device.runtime.recording import (
+    Await,
+    Copy,
+    Fill,
+    Launch,
+    Mark,
+    Memory,
+    Recording,
+    Step,
+    span,
+)
 
 _Span = tuple[int, int, int]
 """The space of some memory, and the addresses from which and up to which it extends."""

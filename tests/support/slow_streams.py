@@ -28,15 +28,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.device.background import Background
-from quod.device.buffer import HOST, Buffer, host_bytes
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.emulated.memory import POISON
-from quod.device.event import Event
-from quod.device.recording import Copy, Fill
-from quod.device.stream import RecordedStream, SubmittedStream
-from quod.device.thread_stream import BackgroundSubmission, ThreadSubmission
+from quod.device.memory.buffer import HOST, Buffer, host_bytes
+from quod.device.runtime.background import Background
+from quod.device.runtime.event import Event
+from quod.device.runtime.recording import Copy, Fill
+from quod.device.runtime.stream import RecordedStream, SubmittedStream
+from quod.device.runtime.thread_stream import BackgroundSubmission, ThreadSubmission
 from tests.support.races import Races, Run
 
 _SEED = os.environ.get("QUOD_SLOW_SEED") or os.urandom(4).hex()

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from quod.device.stream import RecordedStream, SubmittedStream
+from quod.device.runtime.stream import RecordedStream, SubmittedStream
 from quod.errors import DeviceError
 
 

@@ -105,7 +105,7 @@ QUICK = (
 )
 """Node ids, as regular expressions of which each is one test, or several of the same kernels."""
 
-ON_GPUS_ALONE = (r"tests/sapling/test_devices\.py::test_the_same_proof_on_every_device\[webgpu\]",)
+ON_GPUS_ALONE = (r"tests/zcash/test_devices\.py::test_the_same_proof_on_every_device\[webgpu\]",)
 """Tests of other packages that take minutes in software: a circuit of thousands of constraints."""
 
 REASON = "too slow on a software adapter; QUOD_TEST_WEBGPU=all runs it"

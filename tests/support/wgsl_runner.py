@@ -20,7 +20,7 @@ from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.codegen.wgsl.module import Binding, WgslModule
 from quod.kernel import Machine
-from quod.kernel.ir import Kernel
+from quod.kernel.ir.nodes import Kernel
 
 Array = np.ndarray[Any, Any]
 Argument = Array | int | float | bool

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from quod.kernel import f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from tests.tensor.numbers import LEAST, UNIT, Array, numbers, stored
 
 NONE = np.float32(-3.4028234663852886e38)

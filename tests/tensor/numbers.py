@@ -8,7 +8,7 @@ import numpy as np
 
 from quod.device.protocol import AnyDevice
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 
 Array = np.ndarray[Any, Any]
 

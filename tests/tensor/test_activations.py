@@ -14,7 +14,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import (
     gelu,
     gelu_backward,

@@ -13,7 +13,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import adamw, adamw_rates, gradient_norm
 from tests.tensor.numbers import LEAST, UNIT, Array, Guarded, amid_poison, numbers, stored
 

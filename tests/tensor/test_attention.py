@@ -12,7 +12,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import attention
 from tests.tensor.attention_model import NONE, Case, bound, exact, made, plain_error
 from tests.tensor.numbers import TYPES, Array, Guarded, amid_poison, numbers

@@ -14,10 +14,10 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
-from quod.kernel.types import Type
-from quod.tensor.attention_kernel import ATTENTION, AttentionForm
-from quod.tensor.attention_plan import CORE_PLANS, CoreTilePlan, TilePlan, plan_attention
-from quod.tensor.rows import LOG2_E
+from quod.kernel.ir.types import Type
+from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
+from quod.tensor.flash_attention.plan import CORE_PLANS, CoreTilePlan, TilePlan, plan_attention
+from quod.tensor.rows.row import LOG2_E
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import (

@@ -16,11 +16,11 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import Machine, bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import attention_decode
-from quod.tensor.attention_decode_kernel import decode_kernel
-from quod.tensor.attention_decode_lines import DecodeForm
-from quod.tensor.attention_decode_plan import plan_decode, plan_parts
+from quod.tensor.flash_attention.decode.kernel import decode_kernel
+from quod.tensor.flash_attention.decode.lines import DecodeForm
+from quod.tensor.flash_attention.decode.plan import plan_decode, plan_parts
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import NONE, Case, exact, made
 from tests.tensor.numbers import TYPES

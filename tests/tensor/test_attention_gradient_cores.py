@@ -14,13 +14,13 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
-from quod.kernel.types import Type
-from quod.tensor.attention_backward_kernels import (
+from quod.kernel.ir.types import Type
+from quod.tensor.flash_attention.backward.kernels import (
     ATTENTION_BACKWARD_KEYS,
     ATTENTION_BACKWARD_QUERIES,
 )
-from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import GRADIENT_PLANS, CoreTilePlan, TilePlan, plan_gradients
+from quod.tensor.flash_attention.kernel import AttentionForm
+from quod.tensor.flash_attention.plan import GRADIENT_PLANS, CoreTilePlan, TilePlan, plan_gradients
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, usage
 from tests.tensor.attention_model import gradients, made

@@ -12,14 +12,14 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
-from quod.tensor.attention_backward_warpgroup_kernels import (
+from quod.kernel.ir.types import Type
+from quod.tensor.flash_attention.backward.warpgroup_kernels import (
     ATTENTION_BACKWARD_KEYS_TILES,
     ATTENTION_BACKWARD_QUERIES_TILES,
 )
-from quod.tensor.attention_backward_warpgroups import _Gradients
-from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import (
+from quod.tensor.flash_attention.backward.warpgroups import _Gradients
+from quod.tensor.flash_attention.kernel import AttentionForm
+from quod.tensor.flash_attention.plan import (
     CAUSAL_QUERY_PLANS,
     WARPGROUP_GRADIENT_PLANS,
     WarpgroupGradientPlan,
@@ -46,7 +46,7 @@ def by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         usual = WARPGROUP_GRADIENT_PLANS[head]
         return CAUSAL_QUERY_PLANS.get(head, usual) if more["causal"] and sums == 1 else usual
 
-    monkeypatch.setattr("quod.tensor.attention_gradients.plan_gradients", planned)
+    monkeypatch.setattr("quod.tensor.flash_attention.backward.call.plan_gradients", planned)
     return calls
 
 

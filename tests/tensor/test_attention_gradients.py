@@ -12,14 +12,14 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import attention, attention_backward
-from quod.tensor.attention_backward_kernels import (
+from quod.tensor.flash_attention.backward.kernels import (
     ATTENTION_BACKWARD_KEYS,
     ATTENTION_BACKWARD_QUERIES,
 )
-from quod.tensor.attention_kernel import ATTENTION, AttentionForm
-from quod.tensor.attention_plan import plan_tiles
+from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
+from quod.tensor.flash_attention.plan import plan_tiles
 from tests.tensor.attention_model import Case, exact, gradient_bounds, gradients, made
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 

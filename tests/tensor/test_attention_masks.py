@@ -15,9 +15,9 @@ import pytest
 
 from quod.device.protocol import AnyDevice
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import attention, attention_decode
-from quod.tensor.attention_plan import (
+from quod.tensor.flash_attention.plan import (
     WARPGROUP_GRADIENT_PLANS,
     WARPGROUP_PLANS,
     AnyAttentionPlan,
@@ -249,14 +249,14 @@ BY_WARPGROUPS: list[Shape] = [(5, 3, 64), (9, 259, 64)]
 def test_warpgroups(
     tiling: Any, monkeypatch: pytest.MonkeyPatch, element: Type, plan: AnyAttentionPlan
 ) -> None:
-    monkeypatch.setattr("quod.tensor.attention_call.plan_attention", lambda *_, **__: plan)
+    monkeypatch.setattr("quod.tensor.flash_attention.call.plan_attention", lambda *_, **__: plan)
     for case in cases(tiling, element, BY_WARPGROUPS):
         check(tiling, case, element)
 
 
 def test_gradients_by_warpgroups(tiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "quod.tensor.attention_gradients.plan_gradients",
+        "quod.tensor.flash_attention.backward.call.plan_gradients",
         lambda *_, **__: WARPGROUP_GRADIENT_PLANS[64],
     )
     for case in cases(tiling, bf16, BY_WARPGROUPS):

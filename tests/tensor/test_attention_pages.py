@@ -13,7 +13,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import append_to_pages, attention_decode, paged_attention
 from tests.tensor.attention_model import NONE, Case, bound, exact, made
 from tests.tensor.numbers import TYPES, Array, Guarded, amid_poison, numbers

@@ -13,12 +13,12 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.errors import QuodError
 from quod.frozen import replace
 from quod.kernel import bf16, f16
-from quod.kernel.types import Type
-from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import RolePlan
-from quod.tensor.attention_roles import RoleAttention
-from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
-from quod.tensor.attention_warpgroups import HeadTiles
+from quod.kernel.ir.types import Type
+from quod.tensor.flash_attention.kernel import AttentionForm
+from quod.tensor.flash_attention.plan import RolePlan
+from quod.tensor.flash_attention.warp_specialised import RoleAttention
+from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.flash_attention.warpgroups import HeadTiles
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import made
 from tests.tensor.test_attention_warpgroups import check, run
@@ -32,7 +32,7 @@ FREE = RolePlan(128, 2, 144, turns=False)
 def by_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     """All calls take roles, and short heads short tiles, so that few keys are many of them."""
     monkeypatch.setattr(
-        "quod.tensor.attention_call.plan_attention",
+        "quod.tensor.flash_attention.call.plan_attention",
         lambda device, element, queries, head, heads, **_: LONG if head == 128 else SHORT,
     )
 
@@ -55,7 +55,8 @@ def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPa
     case = made(f16, 70, 130, 64, (2, 1), 1, causal=True)
     found = run(tiling, case)
     monkeypatch.setattr(
-        "quod.tensor.attention_call.plan_attention", lambda *_, **__: replace(SHORT, turns=False)
+        "quod.tensor.flash_attention.call.plan_attention",
+        lambda *_, **__: replace(SHORT, turns=False),
     )
     for first, second in zip(found, run(tiling, case), strict=True):
         assert first.tobytes() == second.tobytes()
@@ -63,7 +64,7 @@ def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_the_fastest(tiling: Any, monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
-    monkeypatch.setattr("quod.tensor.attention_call.plan_attention", lambda *_, **__: FREE)
+    monkeypatch.setattr("quod.tensor.flash_attention.call.plan_attention", lambda *_, **__: FREE)
     for queries, keys in ((130, 433), (5, 144)):
         check(tiling, made(bf16, queries, keys, 128, (2, 1), 1, causal=causal), bf16)
 

@@ -11,17 +11,17 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import attention
-from quod.tensor.attention_kernel import AttentionForm
-from quod.tensor.attention_plan import (
+from quod.tensor.flash_attention.kernel import AttentionForm
+from quod.tensor.flash_attention.plan import (
     WARPGROUP_PLANS,
     WarpgroupPlan,
     heads_together,
     plan_attention,
 )
-from quod.tensor.attention_warpgroup_kernel import ATTENTION_TILES
-from quod.tensor.attention_warpgroups import WarpgroupAttention
+from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.flash_attention.warpgroups import WarpgroupAttention
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import (
     Case,
@@ -45,7 +45,7 @@ def by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(queries)
         return WARPGROUP_PLANS[head]
 
-    monkeypatch.setattr("quod.tensor.attention_call.plan_attention", planned)
+    monkeypatch.setattr("quod.tensor.flash_attention.call.plan_attention", planned)
     return calls
 
 
@@ -116,7 +116,7 @@ def test_heads_are_done_in_groups(
     tiling: Any, by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last group is smaller."""
-    monkeypatch.setattr("quod.tensor.attention_call.heads_together", lambda *_: 2)
+    monkeypatch.setattr("quod.tensor.flash_attention.call.heads_together", lambda *_: 2)
     check(tiling, made(f16, 150, 140, 64, (5, 5), 1, causal=True), f16)
 
 

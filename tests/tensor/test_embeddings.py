@@ -12,7 +12,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import embedding, embedding_backward
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Guarded, amid_poison, numbers, stored
 

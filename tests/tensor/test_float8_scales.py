@@ -10,8 +10,9 @@ import pytest
 
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.kernel import bf16, e4m3, e5m2, f16, f32, float8
-from quod.kernel.types import FLOATS8, Type
+from quod.kernel import bf16, e4m3, e5m2, f16, f32
+from quod.kernel.ir.types import FLOATS8, Type
+from quod.kernel.ops import float8
 from quod.tensor import dequantise_fp8, gemm_fp8, quantise_fp8
 from tests.conftest import open_for_test
 from tests.tensor.numbers import UNIT, Array, Guarded, amid_poison, numbers, same_bits, stored

@@ -14,12 +14,12 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import gemm
-from quod.tensor.gemm_epilogue import FUNCTIONS
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_kernel import GEMM
-from quod.tensor.gemm_plan import GemmPlan, plan_gemm
+from quod.tensor.matmul.epilogue import FUNCTIONS
+from quod.tensor.matmul.form import GemmForm
+from quod.tensor.matmul.kernel import GEMM
+from quod.tensor.matmul.plan import GemmPlan, plan_gemm
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, amid_poison, numbers, stored
 from tests.tensor.test_activations import FORWARD
 

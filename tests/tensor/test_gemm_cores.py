@@ -18,13 +18,13 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import gemm
-from quod.tensor.gemm_call import tensor_maps
-from quod.tensor.gemm_epilogue import FUNCTIONS
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_kernel import GEMM
-from quod.tensor.gemm_plan import (
+from quod.tensor.matmul.call import tensor_maps
+from quod.tensor.matmul.epilogue import FUNCTIONS
+from quod.tensor.matmul.form import GemmForm
+from quod.tensor.matmul.kernel import GEMM
+from quod.tensor.matmul.plan import (
     CORE_PLANS,
     TILE_PLANS,
     CorePlan,
@@ -32,7 +32,7 @@ from quod.tensor.gemm_plan import (
     TilePlan,
     plan_gemm,
 )
-from quod.tensor.gemm_warpgroups import GEMM_TILES
+from quod.tensor.matmul.warpgroups import GEMM_TILES
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import UNIT, Guarded, amid_poison, numbers, stored
@@ -201,7 +201,7 @@ def test_tf32(cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.Mon
     ]
     own = ways == (False, True)
     for least in (1 << 20, 32):
-        monkeypatch.setattr("quod.tensor.along_k.LEAST", least)
+        monkeypatch.setattr("quod.tensor.matmul.k_major.LEAST", least)
         out = Guarded(cores, np.zeros((2, 70, 65), np.float32))
         gemm(
             cores, *given, transpose_a=ways[0], transpose_b=ways[1], tf32=True, out=out.memory

@@ -14,9 +14,9 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import f32
 from quod.kernel.analysis import analyze
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_kernel import GEMM
-from quod.tensor.gemm_plan import FMA_PLANS, NARROW_FMA_PLANS, FmaPlan, GemmPlan, plan_gemm
+from quod.tensor.matmul.form import GemmForm
+from quod.tensor.matmul.kernel import GEMM
+from quod.tensor.matmul.plan import FMA_PLANS, NARROW_FMA_PLANS, FmaPlan, GemmPlan, plan_gemm
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 
 WAYS = list(product((False, True), repeat=2))

@@ -15,11 +15,12 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import replace
-from quod.kernel import bf16, e4m3, e5m2, f16, f32, float8
-from quod.kernel.types import FLOATS8, Type
+from quod.kernel import bf16, e4m3, e5m2, f16, f32
+from quod.kernel.ir.types import FLOATS8, Type
+from quod.kernel.ops import float8
 from quod.tensor import gemm_fp8
-from quod.tensor.gemm_float8_kernel import GEMM_FLOAT8, GEMM_FLOAT8_TILES
-from quod.tensor.gemm_plan import (
+from quod.tensor.matmul.float8_kernel import GEMM_FLOAT8, GEMM_FLOAT8_TILES
+from quod.tensor.matmul.plan import (
     CORE_PLANS,
     PROMOTED_CORE_PLANS,
     PROMOTED_TILE_PLANS,
@@ -29,7 +30,7 @@ from quod.tensor.gemm_plan import (
     TilePlan,
     plan_gemm_float8,
 )
-from quod.tensor.gemm_scaled import ScaledForm
+from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, same_bits, stored
@@ -229,7 +230,7 @@ def launched(device: Any, plan: CorePlan | TilePlan, monkeypatch: pytest.MonkeyP
     """A product by a plan that the size would not have; more steps of K than stages."""
     down, right = plan.tile
     plan = replace(plan, c_vector=2)
-    monkeypatch.setattr("quod.tensor.gemm_float8_call.plan_gemm_float8", lambda *_, **__: plan)
+    monkeypatch.setattr("quod.tensor.matmul.float8_call.plan_gemm_float8", lambda *_, **__: plan)
     check(device, (down + 8, right // 2 + 8, 128 * plan.stages + 48), (False, True), (e4m3, e5m2))
 
 
@@ -268,14 +269,14 @@ def test_large_operands_are_turned(
     cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By two products of one B, and of own ones; the result is that of tensor cores."""
-    monkeypatch.setattr("quod.tensor.along_k.LEAST", 32)
+    monkeypatch.setattr("quod.tensor.matmul.k_major.LEAST", 32)
     planned: list[object] = []
 
     def plan(*given: Any, along_k: bool, promoted: bool) -> Any:
         planned.append(along_k)
         return plan_gemm_float8(*given, along_k=along_k, promoted=promoted)
 
-    monkeypatch.setattr("quod.tensor.gemm_float8_call.plan_gemm_float8", plan)
+    monkeypatch.setattr("quod.tensor.matmul.float8_call.plan_gemm_float8", plan)
     a, b = small(e4m3, 2, 33, 48), small(e4m3, 2, 48, 40)
     wide = values(a, e4m3), values(b, e4m3)
     assert np.array_equal(multiply(cores, a, b, SAME, ways), wide[0] @ wide[1])

@@ -17,10 +17,10 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel import bf16, f16, f32, i32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import gemm_int8
-from quod.tensor.gemm_int8_kernel import GEMM_INT8, GEMM_INT8_TILES
-from quod.tensor.gemm_plan import (
+from quod.tensor.matmul.int8_kernel import GEMM_INT8, GEMM_INT8_TILES
+from quod.tensor.matmul.plan import (
     CORE_PLANS,
     TILE_PLANS,
     CorePlan,
@@ -28,7 +28,7 @@ from quod.tensor.gemm_plan import (
     TilePlan,
     plan_gemm_int8,
 )
-from quod.tensor.gemm_scaled import ScaledForm
+from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
@@ -146,7 +146,7 @@ def launched(device: Any, plan: CorePlan | TilePlan, monkeypatch: pytest.MonkeyP
     """A product by a plan that the size would not have; more steps of K than stages."""
     down, right = plan.tile
     plan = replace(plan, c_vector=2)
-    monkeypatch.setattr("quod.tensor.gemm_int8_call.plan_gemm_int8", lambda *_, **__: plan)
+    monkeypatch.setattr("quod.tensor.matmul.int8_call.plan_gemm_int8", lambda *_, **__: plan)
     check(device, (down + 8, right // 2 + 8, 128 * plan.stages + 48), (False, True))
 
 
@@ -183,14 +183,14 @@ def test_large_operands_are_turned(
     cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By two products of one B, and of own ones; the result is that of tensor cores."""
-    monkeypatch.setattr("quod.tensor.along_k.LEAST", 32)
+    monkeypatch.setattr("quod.tensor.matmul.k_major.LEAST", 32)
     planned: list[object] = []
 
     def plan(*given: Any, along_k: bool) -> Any:
         planned.append(along_k)
         return plan_gemm_int8(*given, along_k=along_k)
 
-    monkeypatch.setattr("quod.tensor.gemm_int8_call.plan_gemm_int8", plan)
+    monkeypatch.setattr("quod.tensor.matmul.int8_call.plan_gemm_int8", plan)
     a, b = integers(2, 33, 48), integers(2, 48, 40)
     wide = a.astype(np.int32), b.astype(np.int32)
     assert np.array_equal(multiply(cores, a, b, ways), wide[0] @ wide[1])

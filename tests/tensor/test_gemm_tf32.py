@@ -16,11 +16,11 @@ from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel import f32
 from quod.tensor import gemm
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_kernel import GEMM
-from quod.tensor.gemm_plan import CORE_PLANS, TILE_PLANS, CorePlan, FmaPlan, TilePlan, plan_gemm
-from quod.tensor.gemm_warpgroups import GEMM_TILES
-from quod.tensor.plan import widest
+from quod.tensor.matmul.form import GemmForm
+from quod.tensor.matmul.kernel import GEMM
+from quod.tensor.matmul.plan import CORE_PLANS, TILE_PLANS, CorePlan, FmaPlan, TilePlan, plan_gemm
+from quod.tensor.matmul.warpgroups import GEMM_TILES
+from quod.tensor.rows.plan import widest
 from tests.conftest import open_for_test
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array
@@ -65,7 +65,7 @@ def planned(patch: pytest.MonkeyPatch, plan: CorePlan | TilePlan) -> None:
     def plan_of(*given: Any, **_: object) -> CorePlan | TilePlan:
         return replace(plan, c_vector=widest(f32, given[3][2], 2))
 
-    patch.setattr("quod.tensor.gemm_call.plan_gemm", plan_of)
+    patch.setattr("quod.tensor.matmul.call.plan_gemm", plan_of)
 
 
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)

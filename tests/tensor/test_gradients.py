@@ -13,9 +13,9 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import clip_gradients, gradient_norm
-from quod.tensor.plan import plan_sum
+from quod.tensor.rows.plan import plan_sum
 from tests.tensor.numbers import TYPES, UNIT, Array, Guarded, numbers, stored
 
 COUNTS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 4096, 4100, 9000]

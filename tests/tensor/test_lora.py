@@ -12,7 +12,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import lora, lora_backward
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_rows import WithDlpack

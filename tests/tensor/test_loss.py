@@ -13,9 +13,9 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import cross_entropy
-from quod.tensor.plan import plan_rows
+from quod.tensor.rows.plan import plan_rows
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, stored
 
 COLUMNS = [1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4097]

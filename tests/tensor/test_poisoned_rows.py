@@ -40,7 +40,7 @@ from quod.tensor import (
     softmax_backward,
     swiglu,
 )
-from quod.tensor.gemm_plan import TilePlan
+from quod.tensor.matmul.plan import TilePlan
 from quod.tensor.quantised import QuantisedMatrix
 from tests.conftest import open_for_test
 from tests.tensor.numbers import Array, amid_poison
@@ -206,7 +206,7 @@ def test_other_results_keep_their_bits(anywhere: AnyDevice, name: str) -> None:
 @pytest.mark.parametrize("name", ["gemm float16 40 NN", "gemm float16 40 TT"])
 def test_products_of_warpgroups(tiling: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(
-        "quod.tensor.gemm_call.plan_gemm", lambda *_, **__: TilePlan((64, 64), 4, 2)
+        "quod.tensor.matmul.call.plan_gemm", lambda *_, **__: TilePlan((64, 64), 4, 2)
     )
     check(tiling, TABLE[name])
 

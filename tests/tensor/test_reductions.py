@@ -13,9 +13,9 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import argmax, argmin, reduce_max, reduce_mean, reduce_min, reduce_sum
-from quod.tensor.plan import plan_parts
+from quod.tensor.rows.plan import plan_parts
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_rows import WithDlpack
 

@@ -12,9 +12,9 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import layer_norm_backward, rms_norm_backward, softmax_backward
-from quod.tensor.plan import plan_rows
+from quod.tensor.rows.plan import plan_rows
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_rows import layer64, rms64, softmax64
 

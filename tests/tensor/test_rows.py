@@ -13,9 +13,9 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor import layer_norm, rms_norm, softmax
-from quod.tensor.plan import plan_rows
+from quod.tensor.rows.plan import plan_rows
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 
 COLUMNS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097]

@@ -13,7 +13,8 @@ import torch
 
 from quod import tensor
 from quod.errors import DeviceError, InputError
-from quod.kernel import e4m3, e5m2, float8
+from quod.kernel import e4m3, e5m2
+from quod.kernel.ops import float8
 from quod.tensor import torch as ops
 from quod.tensor.torch import floats8
 

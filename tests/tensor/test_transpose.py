@@ -18,8 +18,8 @@ from quod.errors import InputError
 from quod.kernel import u32
 from quod.kernel.analysis import analyze
 from quod.tensor import transpose
-from quod.tensor.permutation import Permutation
-from quod.tensor.transpose_kernels import TILES, TransposePlan
+from quod.tensor.permute.permutation import Permutation
+from quod.tensor.permute.transpose_kernels import TILES, TransposePlan
 from tests.tensor.numbers import Array, Guarded, amid_poison
 from tests.tensor.test_rows import WithDlpack
 

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.circuit import Program
-from quod.circuit.gadgets import POSEIDON2
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel
+from quod.layered import Program
+from quod.layered.gadgets import POSEIDON2
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from quod.transcript.algebraic import LOG_TAGS, RUN_ELEMENTS, STATE_BYTES
 from quod.transcript.algebraic_chain import AlgebraicChain
 from quod.transcript.elements import encode
 from quod.transcript.hashes import recursive_hash
 from quod.transcript.poseidon2 import PARAMETERS, permuted
-from tests.circuit.evaluation import finished, holds
+from tests.layered.evaluation import finished, holds
 from tests.support.ptx_assembler import assemble
 from tests.transcript.test_chain import absorb_elements, check, plain
 
@@ -85,7 +85,7 @@ def test_messages_are_chained_by_compression(name: str) -> None:
 
 
 def test_the_host_computes_the_published_permutation() -> None:
-    """The gadget has Plonky3's vectors (tests/circuit/gadgets)."""
+    """The gadget has Plonky3's vectors (tests/layered/gadgets)."""
     for name, parameters in PARAMETERS.items():
         p, generator = parameters.field.value, random.Random(name)
         for state in (

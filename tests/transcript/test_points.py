@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from quod.curve import GROUPS, WEIERSTRASS
-from quod.curve.affine import affine_group
-from quod.curve.encoding import decode_arkworks_g1, encode_point, point_bytes
+from quod.curve.encoding.points import decode_arkworks_g1, encode_point, point_bytes
 from quod.curve.group import Group
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import affine_group
 from quod.errors import InputError
 from quod.transcript import Label, ProofReader, ProofWriter, Transcript
 from quod.transcript.points import encode_points

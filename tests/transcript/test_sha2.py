@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from quod.device.protocol import AnyDevice
-from quod.kernel import U32, Builder, Pointer, kernel, types
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.ir import types
 from quod.transcript.sha2 import BLOCK_WORDS, Sha256, round_constants, start_words
 
 MOST = 300

@@ -11,12 +11,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from quod.curve.affine import affine_group
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
-from quod.device.buffer import Buffer
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.cpu.device import CpuDevice
 from quod.device.export.device import ExportDevice
+from quod.device.memory.buffer import Buffer
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.graph import GraphStage, ProofGraph

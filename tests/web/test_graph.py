@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import Buffer
 from quod.device.export.device import ExportDevice
-from quod.device.stream import RecordingStream
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.stream import RecordingStream
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.examples import histogram, reduce_sum, saxpy
 from quod.web import GraphFiles, Stage, graph_files, runtime_files

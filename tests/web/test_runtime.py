@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from quod.curve.affine import g1_group, g2_group
 from quod.curve.named import CURVES
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.formats import Witness
 from quod.formats.strict_json import CIRCUIT_INPUT, PROOF, PUBLIC, VERIFICATION_KEY
 from quod.web.curve_table import render

@@ -15,19 +15,16 @@ from typing import BinaryIO
 
 import numpy as np
 
-from quod.ceremony.contribution import contributions_data, read_contributions
-from quod.circuit import CircuitBuilder, LayeredCircuit, Public, from_circuit6
-from quod.circuit import Random as Challenge
-from quod.circuit.file import circuit_writer, parse_circuit
+from quod.ceremony.powers.contribution import contributions_data, read_contributions
 from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
 from quod.codegen.wgsl.module import Binding, Field, WgslModule
 from quod.commitment import Scheme
 from quod.commitment.named import scheme_with_powers
-from quod.curve import encoding
+from quod.curve.encoding import points as encoding
 from quod.curve.named import CURVES
-from quod.device.cache import CompileCache, key_of
-from quod.device.compiled_code import CompiledCode, KernelFacts
+from quod.device.cache.cache import CompileCache, key_of
+from quod.device.cache.compiled_code import CompiledCode, KernelFacts
 from quod.device.cuda.prebuilt import Entry
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
@@ -47,8 +44,8 @@ from quod.formats import (
     parse_verification_key,
     write_bellman_parameters,
 )
-from quod.formats.circuit6 import Circuit6
-from quod.formats.circuit6_witness import Circuit6Witness
+from quod.formats.circuit6.file import Circuit6
+from quod.formats.circuit6.witness import Circuit6Witness
 from quod.formats.curves import field_named
 from quod.formats.iden3 import Iden3File
 from quod.formats.inspect import describe_bytes
@@ -60,18 +57,22 @@ from quod.gkr.files.inputs import parse_inputs, parse_public_inputs
 from quod.gkr.files.key import parse_verifying_key, verifying_key_to_json
 from quod.gkr.files.proof import parse_proof as parse_gkr_proof
 from quod.gkr.files.proof import proof_writer
-from quod.groth16 import ProvingKey, arkworks
-from quod.groth16.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
-from quod.groth16.ceremony.contribution import Ceremony
+from quod.groth16 import ProvingKey
+from quod.groth16.encodings import arkworks
+from quod.groth16.encodings.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
+from quod.groth16.phase2.key_contribution import Ceremony
 from quod.inference import VerifyingKey as InferenceKey
 from quod.inference.files.describe import describe_file as describe_inference
 from quod.inference.files.key import key_writer as inference_key_writer
 from quod.inference.files.key import parse_verifying_key as parse_inference_key
 from quod.inference.files.proof import parse_proof as parse_inference_proof
 from quod.inference.files.proof import proof_writer as inference_proof_writer
-from quod.kernel.parse import parse as parse_ir
-from quod.kernel.types import u32
-from quod.kernel.verify import verify
+from quod.kernel.ir.parse import parse as parse_ir
+from quod.kernel.ir.types import u32
+from quod.kernel.verifier.verify import verify
+from quod.layered import CircuitBuilder, LayeredCircuit, Public, from_circuit6
+from quod.layered import Random as Challenge
+from quod.layered.file import circuit_writer, parse_circuit
 from quod.lookup import Range, Statement, prove_committed, verify_committed
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator

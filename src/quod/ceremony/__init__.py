@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.ceremony.added import Receipt as Receipt
     from quod.ceremony.beacon import Beacon as Beacon
-    from quod.ceremony.contributing import add_beacon as add_beacon
-    from quod.ceremony.contributing import contribute as contribute
-    from quod.ceremony.exchange import export_challenge as export_challenge
-    from quod.ceremony.exchange import import_response as import_response
-    from quod.ceremony.new import new_powers as new_powers
-    from quod.ceremony.preparing import prepare as prepare
-    from quod.ceremony.truncating import truncate as truncate
-    from quod.ceremony.verification import Verified as Verified
-    from quod.ceremony.verification import verify as verify
+    from quod.ceremony.powers.challenge_response import export_challenge as export_challenge
+    from quod.ceremony.powers.challenge_response import import_response as import_response
+    from quod.ceremony.powers.extended_file import Receipt as Receipt
+    from quod.ceremony.powers.initial_powers import new_powers as new_powers
+    from quod.ceremony.powers.preparation import prepare as prepare
+    from quod.ceremony.powers.truncation import truncate as truncate
+    from quod.ceremony.powers.update import add_beacon as add_beacon
+    from quod.ceremony.powers.update import contribute as contribute
+    from quod.ceremony.powers.verification import Verified as Verified
+    from quod.ceremony.powers.verification import verify as verify
 
 __all__ = [
     "Beacon",
@@ -39,16 +39,16 @@ __all__ = [
 
 _HOME = {
     "Beacon": "quod.ceremony.beacon",
-    "Receipt": "quod.ceremony.added",
-    "add_beacon": "quod.ceremony.contributing",
-    "contribute": "quod.ceremony.contributing",
-    "new_powers": "quod.ceremony.new",
-    "prepare": "quod.ceremony.preparing",
-    "export_challenge": "quod.ceremony.exchange",
-    "import_response": "quod.ceremony.exchange",
-    "truncate": "quod.ceremony.truncating",
-    "Verified": "quod.ceremony.verification",
-    "verify": "quod.ceremony.verification",
+    "Receipt": "quod.ceremony.powers.extended_file",
+    "add_beacon": "quod.ceremony.powers.update",
+    "contribute": "quod.ceremony.powers.update",
+    "new_powers": "quod.ceremony.powers.initial_powers",
+    "prepare": "quod.ceremony.powers.preparation",
+    "export_challenge": "quod.ceremony.powers.challenge_response",
+    "import_response": "quod.ceremony.powers.challenge_response",
+    "truncate": "quod.ceremony.powers.truncation",
+    "Verified": "quod.ceremony.powers.verification",
+    "verify": "quod.ceremony.powers.verification",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable
 
 from quod.ceremony.chacha import ChaChaStream
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.validation import instance, plain_bytes, whole_number

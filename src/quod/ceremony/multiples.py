@@ -6,19 +6,20 @@ import numpy as np
 
 from quod.ceremony.secret import Secret, held, wiped
 from quod.curve.array import check_points_array
-from quod.curve.fixed_multiple import FixedMultiple
 from quod.curve.group import Group
-from quod.curve.operations import normalise_within
-from quod.curve.point import PointArithmetic
-from quod.curve.scalar_parts import parts_of
-from quod.curve.scalar_splitting import split_scalar
+from quod.curve.multiples.fixed_multiple import FixedMultiple
+from quod.curve.multiples.scalar_parts import parts_of
+from quod.curve.multiples.scalar_splitting import split_scalar
+from quod.curve.weierstrass.operations import normalise_within
+from quod.curve.weierstrass.point import PointArithmetic
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, unwritten
+from quod.device.runtime.sentinel import check_written, unwritten
 from quod.field.array import Words
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
 
 _RUN = 64
 _EXPONENT_BITS = 40

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from quod.curve.array import Point, from_points
 from quod.curve.group import Group
-from quod.curve.operations import is_on_curve, negate
-from quod.curve.point import PointArithmetic
+from quod.curve.weierstrass.operations import is_on_curve, negate
+from quod.curve.weierstrass.point import PointArithmetic
 from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, unwritten
+from quod.device.runtime.sentinel import check_written, unwritten
 from quod.errors import InputError
 from quod.field.array import Words, below, canonical, from_montgomery, to_montgomery
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
 
 Bytes = NDArray[np.uint8]
 

@@ -20,8 +20,8 @@ from quod.ceremony.secret import Secret
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import PairingGroup
-from quod.curve.operations import first_bad_point
 from quod.curve.parameters import G1Point, G2Point, PairingCurve
+from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.discovery import resolve_device
 from quod.errors import InputError
 from quod.field.array import Words

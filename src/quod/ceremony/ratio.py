@@ -7,11 +7,11 @@ import os
 import numpy as np
 
 from quod.ceremony.windows import windows
-from quod.curve.affine import affine_group, g1_group
 from quod.curve.array import Point
 from quod.curve.group import Group
-from quod.curve.pairing import pairing_product_is_one
+from quod.curve.pairing.products import pairing_product_is_one
 from quod.curve.parameters import G1Point, G2Point, PairingCurve
+from quod.curve.weierstrass.affine import affine_group, g1_group
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words

@@ -15,8 +15,8 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from quod.device.buffer import Buffer
 from quod.device.discovery import resolve_device
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, integers_to_words

@@ -6,27 +6,14 @@ from typing import Annotated
 
 import typer
 
-from quod import __version__
-from quod.cli import (
-    bench,
-    devices,
-    export_web,
-    fullprove,
-    gkr,
-    groth16,
-    inspect,
-    jobs,
-    kernel,
-    keys,
-    powersoftau,
-    r1cs,
-    sapling,
-    serve,
-    wtns,
-    zkey,
-    zkey_solidity,
-)
+from quod import __version__, bench
+from quod.cli import devices, export_web, gkr, inspect, jobs, keys, r1cs, sapling, serve, wtns
+from quod.cli.ceremony import powersoftau, zkey
+from quod.cli.ceremony import solidity as zkey_solidity
 from quod.cli.command_tree import RootGroup
+from quod.cli.groth16 import commands as groth16
+from quod.cli.groth16 import fullprove
+from quod.cli.kernel import commands as kernel
 from quod.cli.options import typer_command
 
 app = typer.Typer(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from quod.cli.display.terminal import note, show_json, show_table
 from quod.cli.options import AsJson
-from quod.cli.terminal import note, show_json, show_table
 
 
 def devices(as_json: AsJson = False) -> None:

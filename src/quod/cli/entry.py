@@ -16,18 +16,23 @@ from types import FrameType
 
 from quod import __version__
 from quod.cli import guard
+from quod.cli.display.streams import ReaderLeft, discard_results, prepare_streams
+from quod.cli.display.terminal import fail, warn_of
 from quod.cli.spellings import own_words
-from quod.cli.streams import ReaderLeft, discard_results, prepare_streams
-from quod.cli.terminal import fail, warn_of
-from quod.device.address_space import memory_limit
+from quod.device.memory.address_space import memory_limit
 from quod.errors import DeviceError, QuodError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
-# Commands that users wait for, functions of the same names in the modules of their groups.
-_QUICK = {"groth16": ("prove", "verify"), "sapling": ("prove-output", "verify-output")}
+# Commands that users wait for, with the modules that have functions of their names.
+_QUICK = {
+    ("groth16", "prove"): "quod.cli.groth16.commands",
+    ("groth16", "verify"): "quod.cli.groth16.commands",
+    ("sapling", "prove-output"): "quod.cli.sapling",
+    ("sapling", "verify-output"): "quod.cli.sapling",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,7 +96,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return 0
     arguments = own_words(arguments)
     if not {"-q", "--quiet"}.isdisjoint(arguments):
-        from quod.device.compilations import compilations
+        from quod.device.cache.compilations import compilations
 
         compilations.notify(False)
     if _run_quickly(arguments):
@@ -109,12 +114,12 @@ def _dispatch(arguments: Sequence[str]) -> int:
 def _run_quickly(arguments: Sequence[str]) -> bool:
     """Runs one of `_QUICK`, if its words are plain; False if typer must see them."""
     group, name, *words = [*arguments[:2], *([""] * (2 - len(arguments[:2]))), *arguments[2:]]
-    if name not in _QUICK.get(group, ()):
+    if (group, name) not in _QUICK:
         return False
     from quod.cli import quick
     from quod.cli.parameters import WrongUsage
 
-    command = getattr(import_module(f"quod.cli.{group}"), name.replace("-", "_"))
+    command = getattr(import_module(_QUICK[group, name]), name.replace("-", "_"))
     values = quick.parse(command, words)
     if values is None:
         return False

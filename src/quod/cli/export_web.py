@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from quod.cli.display.terminal import note, show, show_timings, warn
 from quod.cli.options import InsecureTestKey, Quiet, Timings
-from quod.cli.terminal import note, show, show_timings, warn
 
 
 def export_web(
@@ -68,7 +68,7 @@ def export_web(
 
     The site needs no server but one for files, and nothing of what is entered leaves the page.
     """
-    from quod.cli.progress import followed_timeline
+    from quod.cli.display.progress import followed_timeline
     from quod.codegen.wgsl.machine import DEFAULT_LIMBS
     from quod.field.strategies.limb_choice import LimbChoice
     from quod.web.site import export_site

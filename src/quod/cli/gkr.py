@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
+from quod.cli.display.terminal import note, show, show_json, show_timings, show_valid, warn
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
     AS_JSON,
@@ -21,16 +22,15 @@ from quod.cli.parameters import (
     Trace,
     WrongUsage,
 )
-from quod.cli.terminal import note, show, show_json, show_timings, show_valid, warn
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.wording import counted
 
 if TYPE_CHECKING:
-    from quod.circuit import LayeredCircuit
     from quod.commitment import Scheme
     from quod.field.spec import FieldSpec
     from quod.formats.output import Content
     from quod.gkr.key import VerifyingKey
+    from quod.layered import LayeredCircuit
 
 NOT_ZERO_KNOWLEDGE = (
     "proofs of layered circuits are not zero knowledge: what they open is the inputs themselves, "
@@ -105,7 +105,7 @@ def info(
         return
     show_found(summary)
     if layers:
-        from quod.cli.terminal import show_table
+        from quod.cli.display.terminal import show_table
 
         head = ("layer", *rows[0])
         table = [[f"{at}", *(f"{n:,}" for n in row.values())] for at, row in enumerate(rows)]
@@ -142,11 +142,11 @@ def compile_key(
     found, challenges, scheme = _circuit_and_scheme(
         circuit, field, commitment, ptau, insecure=insecure_srs, recursive=recursive
     )
-    from quod.circuit.file import circuit_writer
     from quod.formats import write_all_atomically
     from quod.gkr.files.key import verifying_key_to_json
     from quod.gkr.key import VerifyingKey
     from quod.gkr.reduction import Reduction
+    from quod.layered.file import circuit_writer
     from quod.security import LEAST_BITS
     from quod.transcript.hashes import hash_named
 
@@ -194,8 +194,7 @@ def prove(
     """Prove that inputs satisfy a circuit. The proof is NOT zero knowledge."""
     outputs = [path for path in (output, public, trace) if path is not None]
     check_outputs(outputs, [circuit, key, inputs])
-    from quod.circuit import read_circuit
-    from quod.cli.progress import followed_timeline
+    from quod.cli.display.progress import followed_timeline
     from quod.commitment.named import scheme_with_powers
     from quod.formats import write_all_atomically
     from quod.frozen import replace
@@ -203,6 +202,7 @@ def prove(
     from quod.gkr.files.inputs import public_inputs_to_json
     from quod.gkr.files.proof import proof_writer
     from quod.gkr.security import log_instances
+    from quod.layered import read_circuit
     from quod.security import LEAST_BITS
 
     allowed = LEAST_BITS if allow_bits is None else allow_bits
@@ -273,9 +273,9 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not."""
-    from quod.circuit import read_circuit
     from quod.gkr import Verifier, read_proof, read_public_inputs, read_verifying_key
     from quod.gkr import verify as verify_in_python
+    from quod.layered import read_circuit
     from quod.security import LEAST_BITS
 
     allowed = LEAST_BITS if allow_bits is None else allow_bits
@@ -367,10 +367,10 @@ def _circuit_and_scheme(
 ) -> tuple[LayeredCircuit, FieldSpec, Scheme]:  # fmt: skip
     """The circuit, the field of challenges and the commitment that options name; trees are of the
     hash that challenges are of."""
-    from quod.circuit import read_circuit
     from quod.commitment.named import parameters_of, scheme_named, scheme_with_powers
     from quod.gkr.files.key import field_named
     from quod.gkr.security import usual_challenges
+    from quod.layered import read_circuit
     from quod.transcript.hashes import recursive_hash
 
     _check_ptau(commitment, ptau)

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from quod.cli.streams import prepare_streams
-from quod.cli.terminal import fail
-from quod.device.address_space import memory_limit
+from quod.cli.display.streams import prepare_streams
+from quod.cli.display.terminal import fail
+from quod.device.memory.address_space import memory_limit
 from quod.errors import DeviceError
 
 

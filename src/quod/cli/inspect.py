@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from quod.cli.display.terminal import one_line, show, show_json
 from quod.cli.options import AsJson
-from quod.cli.terminal import one_line, show, show_json
 
 _LONGEST_LINE = 76
 
@@ -62,8 +62,9 @@ def show_found(found: Mapping[str, object]) -> None:
 
 def _weakness(data: memoryview, name: str, kind: str) -> dict[str, object]:
     """Whether anyone can forge proofs for a key of Groth16, as far as it shows that."""
-    from quod.formats import Zkey, parse_verification_key, zkey
+    from quod.formats import Zkey, parse_verification_key
     from quod.formats.iden3 import Iden3File
+    from quod.formats.zkey import file as zkey
     from quod.groth16.soundness import weakness_of
 
     if kind.startswith("groth16 proving key"):
@@ -72,7 +73,7 @@ def _weakness(data: memoryview, name: str, kind: str) -> dict[str, object]:
         found = weakness_of(parse_verification_key(bytes(data), name=name))
     elif kind.startswith("bellman"):
         from quod.formats.bellman import BellmanVerifyingKey
-        from quod.groth16.bellman import weakness_in
+        from quod.groth16.encodings.bellman import weakness_in
 
         found = weakness_in(BellmanVerifyingKey.parse(data, name))
     else:

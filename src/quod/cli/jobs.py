@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quod import shallow_json
+from quod.cli.display.terminal import note, show, show_json
 from quod.cli.options import AsJson, Quiet, check_outputs
-from quod.cli.terminal import note, show, show_json
 from quod.errors import InputError, ServiceError
 from quod.extras import installation
 from quod.wording import counted

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quod.cli.display.terminal import note, show, show_json, show_table, warn
 from quod.cli.jobs import NOWHERE, Certificate, Server, TokenFile, connect
 from quod.cli.options import AsJson, InsecureTestKey, Quiet
-from quod.cli.terminal import note, show, show_json, show_table, warn
 
 if TYPE_CHECKING:
     from quod.service.keys import KeyRecord

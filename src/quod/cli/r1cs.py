@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from quod.cli.display.terminal import note, show, show_json
 from quod.cli.inspect import show_found
 from quod.cli.options import AsJson, Quiet, check_outputs
-from quod.cli.terminal import note, show, show_json
 
 app = typer.Typer(help="Constraint systems.", no_args_is_help=True)
 export = typer.Typer(help="Write a constraint system in another form.", no_args_is_help=True)

@@ -1,6 +1,6 @@
 """quod sapling: Zcash's Sapling Outputs, proven and verified with the ceremony's parameters.
 
-As in `quod.cli.groth16`, `quick` calls these functions without typer.
+As in `quod.cli.groth16.commands`, `quick` calls these functions without typer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
+from quod.cli.display.terminal import note as say
+from quod.cli.display.terminal import show_valid, warn
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
     Argument,
@@ -20,8 +22,6 @@ from quod.cli.parameters import (
     Quiet,
     WrongUsage,
 )
-from quod.cli.terminal import note as say
-from quod.cli.terminal import show_valid, warn
 from quod.wording import counted
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def prove_output(
     check_outputs([output, *secret_files], [parameters, note], exclusive=exclusive)
     from quod.errors import InputError
     from quod.formats import write_all_atomically
-    from quod.sapling.files import output_to_json, read_note, secrets_to_json
-    from quod.sapling.output import OutputProver
-    from quod.sapling.scalars import random_scalar
+    from quod.zcash.files import output_to_json, read_note, secrets_to_json
+    from quod.zcash.output import OutputProver
+    from quod.zcash.scalars import random_scalar
 
     begin = perf_counter()
     found, *given = read_note(note)
@@ -90,9 +90,9 @@ def verify_output(
     cv and epk must be encoded as the protocol says and not be of small order, cmu be canonical.
     """
     from quod.errors import VerificationError
-    from quod.groth16.bellman import read_verifying_key
-    from quod.sapling.files import read_output
-    from quod.sapling.output import verify_output as is_valid
+    from quod.groth16.encodings.bellman import read_verifying_key
+    from quod.zcash.files import read_output
+    from quod.zcash.output import verify_output as is_valid
 
     key = read_verifying_key(parameters, device=device, allow_insecure=insecure_test_key)
     if batch:
@@ -131,8 +131,8 @@ def write_circuit(
     if (asset is None) != (name == CIRCUITS[0] or note is None):
         raise WrongUsage("--asset goes with the note of masp-output, which has to have one")
     check_outputs([r1cs, *([] if witness is None else [witness])], [] if note is None else [note])
-    from quod.sapling.masp import masp_output_circuit
-    from quod.sapling.output import output_circuit
+    from quod.zcash.masp import masp_output_circuit
+    from quod.zcash.output import output_circuit
 
     circuit = output_circuit() if name == CIRCUITS[0] else masp_output_circuit()
     inputs = None if note is None else _inputs(note, asset)
@@ -149,9 +149,9 @@ def write_circuit(
 def _inputs(path: Path, asset: str | None) -> Inputs:
     """What a circuit takes for a note, for one of an asset that of MASP."""
     from quod.errors import InputError
-    from quod.sapling.files import read_note
-    from quod.sapling.masp import asset_identifier, masp_output_inputs
-    from quod.sapling.output import output_inputs
+    from quod.zcash.files import read_note
+    from quod.zcash.masp import asset_identifier, masp_output_inputs
+    from quod.zcash.output import output_inputs
 
     note, esk, rcv = read_note(path)
     if esk is None or rcv is None:
@@ -163,8 +163,8 @@ def _inputs(path: Path, asset: str | None) -> Inputs:
 
 def _verify_list(key: VerifyingKey, path: Path, *, quiet: bool) -> None:
     from quod.errors import InputError, VerificationError
-    from quod.sapling.files import read_outputs
-    from quod.sapling.output import verify_outputs
+    from quod.zcash.files import read_outputs
+    from quod.zcash.output import verify_outputs
 
     found = read_outputs(path)
     good = [(place, one) for place, one in enumerate(found) if not isinstance(one, InputError)]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quod.cli.display.terminal import note, show, show_json, show_table, warn
 from quod.cli.options import AsJson, InsecureTestKey
-from quod.cli.terminal import note, show, show_json, show_table, warn
 from quod.errors import InputError, ServiceError
 from quod.extras import installation
 

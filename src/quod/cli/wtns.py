@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quod.cli.display.terminal import note, show, show_json, show_valid
 from quod.cli.options import AsJson, Device, Quiet, check_outputs
-from quod.cli.terminal import note, show, show_json, show_valid
 from quod.wording import counted
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from quod.codegen.ptx.emitter import translate
 from quod.codegen.ptx.machine import ptx_machine
-from quod.kernel.ir import Kernel, Location
+from quod.kernel.ir.nodes import Kernel, Location
+from quod.kernel.ir.text import to_text
 from quod.kernel.machine import Machine
 from quod.kernel.registry import find
-from quod.kernel.text import to_text
 
 _LOCATION = re.compile(r'(.*) at "(.*)":(\d+)( \{)?$')
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.frozen import frozen
-from quod.kernel.ir import Kernel, walk
+from quod.kernel.ir.nodes import Kernel, walk
 
 
 @frozen
@@ -22,8 +22,8 @@ class PointerUses:
 def pointer_uses(kernel: Kernel) -> PointerUses:
     """What a kernel may do through the pointers among its parameters; see `pointer_roots`."""
     # A process that finds its code in the cache has no use for these.
-    from quod.kernel.dependents import waits
-    from quod.kernel.pointer_roots import pointer_roots
+    from quod.kernel.verifier.dependents import waits
+    from quod.kernel.verifier.pointer_roots import pointer_roots
 
     roots, bodies = pointer_roots(kernel)
     stored: set[int] = set()

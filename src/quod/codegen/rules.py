@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from quod.errors import KernelError
-from quod.kernel.ir import Op
+from quod.kernel.ir.nodes import Op
 from quod.kernel.machine import Capability
-from quod.kernel.ops import OPS
+from quod.kernel.ops.scalar import OPS
 
 Rule = TypeVar("Rule")
 

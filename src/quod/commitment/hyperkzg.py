@@ -19,9 +19,9 @@ from quod.commitment.reference_string import ReferenceString
 from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
 from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_reader, check_scheme_bits
 from quod.commitment.three_points import drawn_point, folded_value, interpolated
-from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import Point
-from quod.curve.pairing import pairing_product_is_one
+from quod.curve.pairing.products import pairing_product_is_one
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import VerificationError
 from quod.field.spec import FieldSpec

@@ -10,7 +10,7 @@ from quod.commitment.rows import downloaded, weighted_rows
 from quod.commitment.scalars import GROUP, GroupCommitter, committed
 from quod.commitment.scheme import Claim
 from quod.commitment.three_points import drawn_point
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import from_integers

@@ -14,10 +14,10 @@ from functools import cache
 
 import numpy as np
 
-from quod.curve.affine import affine_group
 from quod.curve.array import from_points
+from quod.curve.encoding.ordinates import ordinates
 from quod.curve.groups import GROUPS
-from quod.curve.ordinates import ordinates
+from quod.curve.weierstrass.affine import affine_group
 from quod.field.array import Words
 
 GROUP = GROUPS["bn254.g1"]

@@ -106,7 +106,7 @@ def check_secret(scheme: Scheme) -> None:
 
 def _texts(reference: ReferenceString) -> dict[str, list[str]]:
     from quod.curve import GROUPS
-    from quod.curve.encoding import encode_point
+    from quod.curve.encoding.points import encode_point
 
     points = {"tau_g1": reference.tau_g1[1:], "tau_g2": reference.tau_g2}
     return {
@@ -118,7 +118,7 @@ def _texts(reference: ReferenceString) -> dict[str, list[str]]:
 def _reference(given: dict[str, object]) -> ReferenceString:
     from quod.commitment.reference_string import ReferenceString
     from quod.curve import GROUPS
-    from quod.curve.encoding import decode_point
+    from quod.curve.encoding.points import decode_point
 
     if set(given) != set(_POINTS):
         raise InputError(

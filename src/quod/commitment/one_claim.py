@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.commitment.scheme import Claim, check_claims
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
 from quod.field.extension import field_arithmetic
 from quod.field.plain_extension import add, one, product
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.sumcheck.corners import equalities, equality
+from quod.sumcheck.eq_reference import equalities, equality
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape

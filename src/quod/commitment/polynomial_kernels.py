@@ -7,14 +7,14 @@ chunks are independent of one another.
 
 from __future__ import annotations
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
+from quod.device.runtime.stream import RecordingStream
 from quod.field.array import from_integers
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 LENGTH = 64
 """Coefficients that an instance goes through one after the other."""

@@ -8,11 +8,11 @@ from contextlib import suppress
 import numpy as np
 
 from quod.commitment.scheme import Claim, check_claims, check_table, check_writer
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.stream import SubmittedStream
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
 from quod.field.array import all_canonical
 from quod.field.extension import field_arithmetic

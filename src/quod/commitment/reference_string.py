@@ -17,13 +17,13 @@ import numpy as np
 
 from quod.commitment.scalars import GROUP, points_of
 from quod.commitment.scheme import MOST_LOG2_SIZE
-from quod.curve.affine import g1_group, g2_group
 from quod.curve.array import from_points, to_points
-from quod.curve.encoding import encode_point
+from quod.curve.encoding.points import encode_point
 from quod.curve.groups import GROUPS
-from quod.curve.operations import first_bad_point
-from quod.curve.pairing import pairing_product_is_one
+from quod.curve.pairing.products import pairing_product_is_one
 from quod.curve.parameters import G1Point, G2Point
+from quod.curve.weierstrass.affine import g1_group, g2_group
+from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, InsecureKeyError, MismatchError

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.field.array import canonical
 from quod.field.kernels import field_sum
 from quod.field.spec import FieldSpec

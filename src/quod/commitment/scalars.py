@@ -12,8 +12,8 @@ from quod.commitment.scheme import Claim, check_claims, check_size, check_table,
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.device.buffer import Buffer
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, integers_to_words

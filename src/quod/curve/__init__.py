@@ -1,7 +1,7 @@
 """Curves: parameters, groups, point arithmetic, encodings, pairings.
 
-Arrays of points are in `quod.curve.operations` and `quod.curve.edwards_operations`, byte encodings
-in `quod.curve.encoding`. The names below load on first use (PEP 562).
+Arrays of points are in `quod.curve.weierstrass.operations` and `quod.curve.edwards.operations`,
+byte encodings in `quod.curve.encoding.points`. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.curve.affine import AffineGroup as AffineGroup
-    from quod.curve.affine import affine_group as affine_group
-    from quod.curve.affine import g1_group as g1_group
-    from quod.curve.affine import g2_group as g2_group
     from quod.curve.array import Point as Point
     from quod.curve.array import from_points as from_points
     from quod.curve.array import to_points as to_points
-    from quod.curve.edwards_affine import EdwardsGroup as EdwardsGroup
-    from quod.curve.edwards_affine import edwards_group as edwards_group
-    from quod.curve.edwards_curve import EdwardsCurve as EdwardsCurve
-    from quod.curve.edwards_curve import MontgomeryForm as MontgomeryForm
-    from quod.curve.edwards_encoding import decode_edwards as decode_edwards
-    from quod.curve.edwards_encoding import encode_edwards as encode_edwards
+    from quod.curve.edwards.affine import EdwardsGroup as EdwardsGroup
+    from quod.curve.edwards.affine import edwards_group as edwards_group
+    from quod.curve.edwards.curve import EdwardsCurve as EdwardsCurve
+    from quod.curve.edwards.curve import MontgomeryForm as MontgomeryForm
+    from quod.curve.edwards.encoding import decode_edwards as decode_edwards
+    from quod.curve.edwards.encoding import encode_edwards as encode_edwards
     from quod.curve.group import Group as Group
     from quod.curve.groups import GROUPS as GROUPS
     from quod.curve.named import CURVES as CURVES
     from quod.curve.named import EDWARDS as EDWARDS
     from quod.curve.named import WEIERSTRASS as WEIERSTRASS
-    from quod.curve.pairing import pairing_product as pairing_product
-    from quod.curve.pairing import pairing_product_is_one as pairing_product_is_one
+    from quod.curve.pairing.products import pairing_product as pairing_product
+    from quod.curve.pairing.products import pairing_product_is_one as pairing_product_is_one
     from quod.curve.parameters import PairingCurve as PairingCurve
-    from quod.curve.weierstrass import Curve as Curve
+    from quod.curve.weierstrass.affine import AffineGroup as AffineGroup
+    from quod.curve.weierstrass.affine import affine_group as affine_group
+    from quod.curve.weierstrass.affine import g1_group as g1_group
+    from quod.curve.weierstrass.affine import g2_group as g2_group
+    from quod.curve.weierstrass.curve import Curve as Curve
 
 __all__ = [
     "PairingCurve",
@@ -62,26 +62,26 @@ __all__ = [
 _HOME = {
     "PairingCurve": "quod.curve.parameters",
     "CURVES": "quod.curve.named",
-    "EdwardsCurve": "quod.curve.edwards_curve",
+    "EdwardsCurve": "quod.curve.edwards.curve",
     "EDWARDS": "quod.curve.named",
-    "EdwardsGroup": "quod.curve.edwards_affine",
-    "edwards_group": "quod.curve.edwards_affine",
-    "encode_edwards": "quod.curve.edwards_encoding",
-    "decode_edwards": "quod.curve.edwards_encoding",
+    "EdwardsGroup": "quod.curve.edwards.affine",
+    "edwards_group": "quod.curve.edwards.affine",
+    "encode_edwards": "quod.curve.edwards.encoding",
+    "decode_edwards": "quod.curve.edwards.encoding",
     "WEIERSTRASS": "quod.curve.named",
-    "Curve": "quod.curve.weierstrass",
-    "MontgomeryForm": "quod.curve.edwards_curve",
-    "affine_group": "quod.curve.affine",
+    "Curve": "quod.curve.weierstrass.curve",
+    "MontgomeryForm": "quod.curve.edwards.curve",
+    "affine_group": "quod.curve.weierstrass.affine",
     "Group": "quod.curve.group",
     "GROUPS": "quod.curve.groups",
     "Point": "quod.curve.array",
     "from_points": "quod.curve.array",
     "to_points": "quod.curve.array",
-    "AffineGroup": "quod.curve.affine",
-    "g1_group": "quod.curve.affine",
-    "g2_group": "quod.curve.affine",
-    "pairing_product": "quod.curve.pairing",
-    "pairing_product_is_one": "quod.curve.pairing",
+    "AffineGroup": "quod.curve.weierstrass.affine",
+    "g1_group": "quod.curve.weierstrass.affine",
+    "g2_group": "quod.curve.weierstrass.affine",
+    "pairing_product": "quod.curve.pairing.products",
+    "pairing_product_is_one": "quod.curve.pairing.products",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.affine import plain_point
 from quod.curve.group import Group
+from quod.curve.weierstrass.affine import plain_point
 from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words
@@ -26,8 +26,8 @@ def from_points(group: Group, points: Iterable[Point]) -> Words:
     """The array of plain affine points, whose coordinates are from 0 to below q.
 
     Whether they are on the curve is not looked at. InputError for what is no point (see
-    `quod.curve.affine.plain_point`), for a coordinate that is not reduced, and for (0, 0), which is
-    on none of the curves and stands for infinity in arrays.
+    `quod.curve.weierstrass.affine.plain_point`), for a coordinate that is not reduced, and for (0,
+    0), which is on none of the curves and stands for infinity in arrays.
     """
     check_group(group)
     if not isinstance(points, Iterable):

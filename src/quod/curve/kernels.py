@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from quod.curve import edwards_operations as edwards
-from quod.curve.edwards_model import edwards_to_model, model_of
+from quod.curve.edwards import operations as edwards
+from quod.curve.edwards.weierstrass_model import edwards_to_model, model_of
 from quod.curve.groups import GROUPS
-from quod.curve.membership import curve_check, find_finite
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
-from quod.curve.pairing import miller_loops, pairing_final
-from quod.curve.point_kernels import (
+from quod.curve.pairing.products import miller_loops, pairing_final
+from quod.curve.weierstrass.membership import curve_check, find_finite
+from quod.curve.weierstrass.point_kernels import (
     curve_add,
     curve_double,
     curve_multiply,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.kernel import types
-from quod.kernel.builder import Builder
-from quod.kernel.structure import flatten
-from quod.kernel.value import Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structure import flatten
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 
 
 def of_lane(k: Builder, item: Any, lane: Value) -> Any:

@@ -15,21 +15,21 @@ from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
     from quod.device.backends import DeviceInfo as DeviceInfo
-    from quod.device.buffer import Buffer as Buffer
-    from quod.device.cancellation import Cancellation as Cancellation
     from quod.device.cpu.device import CpuDevice as CpuDevice
     from quod.device.cuda.device import CudaDevice as CudaDevice
     from quod.device.discovery import devices as devices
     from quod.device.discovery import open_device as open_device
-    from quod.device.event import Event as Event
+    from quod.device.memory.buffer import Buffer as Buffer
     from quod.device.protocol import Device as Device
-    from quod.device.recorder import recorder_of as recorder_of
-    from quod.device.recording import Recording as Recording
-    from quod.device.stream import IdleStream as IdleStream
-    from quod.device.stream import RecordedStream as RecordedStream
-    from quod.device.stream import RecordingStream as RecordingStream
-    from quod.device.stream import SubmittedStream as SubmittedStream
-    from quod.device.timeline import Timeline as Timeline
+    from quod.device.runtime.cancellation import Cancellation as Cancellation
+    from quod.device.runtime.event import Event as Event
+    from quod.device.runtime.recorder import recorder_of as recorder_of
+    from quod.device.runtime.recording import Recording as Recording
+    from quod.device.runtime.stream import IdleStream as IdleStream
+    from quod.device.runtime.stream import RecordedStream as RecordedStream
+    from quod.device.runtime.stream import RecordingStream as RecordingStream
+    from quod.device.runtime.stream import SubmittedStream as SubmittedStream
+    from quod.device.runtime.timeline import Timeline as Timeline
 
 __all__ = [
     "devices",
@@ -54,19 +54,19 @@ _HOME = {
     "devices": "quod.device.discovery",
     "open_device": "quod.device.discovery",
     "DeviceInfo": "quod.device.backends",
-    "Cancellation": "quod.device.cancellation",
+    "Cancellation": "quod.device.runtime.cancellation",
     "CpuDevice": "quod.device.cpu.device",
     "CudaDevice": "quod.device.cuda.device",
-    "Buffer": "quod.device.buffer",
+    "Buffer": "quod.device.memory.buffer",
     "Device": "quod.device.protocol",
-    "IdleStream": "quod.device.stream",
-    "RecordingStream": "quod.device.stream",
-    "RecordedStream": "quod.device.stream",
-    "SubmittedStream": "quod.device.stream",
-    "Recording": "quod.device.recording",
-    "recorder_of": "quod.device.recorder",
-    "Event": "quod.device.event",
-    "Timeline": "quod.device.timeline",
+    "IdleStream": "quod.device.runtime.stream",
+    "RecordingStream": "quod.device.runtime.stream",
+    "RecordedStream": "quod.device.runtime.stream",
+    "SubmittedStream": "quod.device.runtime.stream",
+    "Recording": "quod.device.runtime.recording",
+    "recorder_of": "quod.device.runtime.recorder",
+    "Event": "quod.device.runtime.event",
+    "Timeline": "quod.device.runtime.timeline",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar
 
 import numpy as np
 
-from quod.device.arguments import Argument
-from quod.device.buffer import Array, Buffer, Space
-from quod.device.kernel_table import CompiledKernel
-from quod.device.timeline import Stage, Timeline
+from quod.device.memory.buffer import Array, Buffer, Space
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.kernel_table import CompiledKernel
+from quod.device.runtime.timeline import Stage, Timeline
 from quod.kernel.definition import KernelDefinition, declared
 from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
-    from quod.device.array_protocols import ForeignArray
     from quod.device.limits import Limits
-    from quod.device.recording import Recording, Submission
-    from quod.device.stream import IdleStream
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.device.runtime.recording import Recording, Submission
+    from quod.device.runtime.stream import IdleStream
     from quod.kernel.launcher import Groups
 
 

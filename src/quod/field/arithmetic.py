@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
 from quod.field.moduli import Modulus
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError, an
-from quod.kernel.types import Type
-from quod.kernel.value import Operand, Value
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Operand, Value
 
 Coefficients = int | tuple[int, ...]
 """A constant of a field: an integer, or in an extension one for each coefficient."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.device.protocol import AnyDevice
-from quod.device.written import UNWRITTEN, check_written, not_written, unwritten
+from quod.device.runtime.sentinel import UNWRITTEN, check_written, not_written, unwritten
 from quod.errors import InputError
 from quod.field import kernels
 from quod.field.moduli import Modulus

@@ -14,10 +14,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from quod.device.arguments import Argument
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import QuodError
 from quod.field.array import random_elements, words_to_integers
 from quod.field.moduli import BLS12_381_FQ, BLS12_381_FR, Modulus

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, cast
 
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
+from quod.kernel.builder.structure import Rebuild, Unknown
 from quod.kernel.errors import TraceError, an
-from quod.kernel.structure import Rebuild, Unknown
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 _MOST_ADDED = 16
 """Up to which factor a product by a constant is sums of the element."""

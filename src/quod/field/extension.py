@@ -21,11 +21,11 @@ from quod.field.prime import PrimeField
 from quod.field.spec import Extension, FieldSpec
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structure import Rebuild
 from quod.kernel.errors import TraceError, an
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
-from quod.kernel.structure import Rebuild
-from quod.kernel.value import Value
 from quod.validation import instance
 
 LinearForm = tuple[int, ...]

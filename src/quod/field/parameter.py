@@ -9,9 +9,9 @@ from typing import Any
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.kernel import types
-from quod.kernel.types import Type
-from quod.kernel.value import Composite, Value
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Composite, Value
 
 
 @frozen

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element, FieldIdentity
 from quod.field.moduli import MOST_BITS, Modulus
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.tracer import FunctionBody
 from quod.kernel.errors import TraceError, an
-from quod.kernel.tracer import FunctionBody
-from quod.kernel.types import Type
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
 
 if TYPE_CHECKING:
     from quod.field.running_sum import RunningSum

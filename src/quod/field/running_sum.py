@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from quod.field.element import Element
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 
 class RunningSum(Protocol):

@@ -12,7 +12,7 @@ from importlib import import_module
 from quod.field.moduli import MOST_BITS, Modulus
 from quod.field.prime import PrimeField, UnheldModulusError
 from quod.frozen import frozen
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability, Machine
 from quod.validation import instance

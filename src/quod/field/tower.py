@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from quod.field.extension import ExtensionElement, ExtensionField
 from quod.field.spec import Extension
 from quod.field.strategy import prime_field
-from quod.kernel import types
-from quod.kernel.builder import Builder
-from quod.kernel.value import Operand, Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Operand, Value
 
 Fq2 = ExtensionElement
 Fq6 = tuple[Fq2, Fq2, Fq2]

@@ -13,9 +13,9 @@ from typing import Any
 
 from quod.field.extension import ExtensionElement
 from quod.field.tower import Fq12Arithmetic, TowerField, frobenius_factors
-from quod.kernel import types
 from quod.kernel.errors import TraceError
-from quod.kernel.value import Operand, Value
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Operand, Value
 
 Fq2 = ExtensionElement
 

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from quod.formats.bellman import BellmanVerifyingKey as BellmanVerifyingKey
     from quod.formats.bellman import write_bellman_key as write_bellman_key
     from quod.formats.bellman import write_bellman_parameters as write_bellman_parameters
-    from quod.formats.circuit6 import Circuit6 as Circuit6
-    from quod.formats.circuit6 import write_circuit6 as write_circuit6
-    from quod.formats.circuit6_witness import Circuit6Witness as Circuit6Witness
-    from quod.formats.circuit6_witness import write_circuit6_witness as write_circuit6_witness
-    from quod.formats.gguf import Gguf as Gguf
-    from quod.formats.gguf import GgufTensor as GgufTensor
-    from quod.formats.gguf_types import GGUF_TYPES as GGUF_TYPES
-    from quod.formats.gguf_types import GgufType as GgufType
-    from quod.formats.gguf_writer import write_gguf as write_gguf
+    from quod.formats.circuit6.file import Circuit6 as Circuit6
+    from quod.formats.circuit6.file import write_circuit6 as write_circuit6
+    from quod.formats.circuit6.witness import Circuit6Witness as Circuit6Witness
+    from quod.formats.circuit6.witness import write_circuit6_witness as write_circuit6_witness
+    from quod.formats.gguf.file import Gguf as Gguf
+    from quod.formats.gguf.file import GgufTensor as GgufTensor
+    from quod.formats.gguf.types import GGUF_TYPES as GGUF_TYPES
+    from quod.formats.gguf.types import GgufType as GgufType
+    from quod.formats.gguf.writer import write_gguf as write_gguf
     from quod.formats.inspect import describe as describe
     from quod.formats.output import write_all_atomically as write_all_atomically
     from quod.formats.output import write_atomically as write_atomically
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from quod.formats.snarkjs_json import verification_key_to_json as verification_key_to_json
     from quod.formats.wtns import Witness as Witness
     from quod.formats.wtns import write_wtns as write_wtns
-    from quod.formats.zkey import Zkey as Zkey
-    from quod.formats.zkey import coefficient_dtype as coefficient_dtype
-    from quod.formats.zkey_writer import write_zkey as write_zkey
+    from quod.formats.zkey.file import Zkey as Zkey
+    from quod.formats.zkey.file import coefficient_dtype as coefficient_dtype
+    from quod.formats.zkey.writer import write_zkey as write_zkey
 
 __all__ = [
     "Zkey",
@@ -98,9 +98,9 @@ __all__ = [
 ]
 
 _HOME = {
-    "Zkey": "quod.formats.zkey",
-    "coefficient_dtype": "quod.formats.zkey",
-    "write_zkey": "quod.formats.zkey_writer",
+    "Zkey": "quod.formats.zkey.file",
+    "coefficient_dtype": "quod.formats.zkey.file",
+    "write_zkey": "quod.formats.zkey.writer",
     "Witness": "quod.formats.wtns",
     "write_wtns": "quod.formats.wtns",
     "PowersOfTau": "quod.formats.ptau",
@@ -126,15 +126,15 @@ _HOME = {
     "BellmanVerifyingKey": "quod.formats.bellman",
     "write_bellman_key": "quod.formats.bellman",
     "write_bellman_parameters": "quod.formats.bellman",
-    "Circuit6": "quod.formats.circuit6",
-    "write_circuit6": "quod.formats.circuit6",
-    "Circuit6Witness": "quod.formats.circuit6_witness",
-    "write_circuit6_witness": "quod.formats.circuit6_witness",
-    "Gguf": "quod.formats.gguf",
-    "GgufTensor": "quod.formats.gguf",
-    "GgufType": "quod.formats.gguf_types",
-    "GGUF_TYPES": "quod.formats.gguf_types",
-    "write_gguf": "quod.formats.gguf_writer",
+    "Circuit6": "quod.formats.circuit6.file",
+    "write_circuit6": "quod.formats.circuit6.file",
+    "Circuit6Witness": "quod.formats.circuit6.witness",
+    "write_circuit6_witness": "quod.formats.circuit6.witness",
+    "Gguf": "quod.formats.gguf.file",
+    "GgufTensor": "quod.formats.gguf.file",
+    "GgufType": "quod.formats.gguf.types",
+    "GGUF_TYPES": "quod.formats.gguf.types",
+    "write_gguf": "quod.formats.gguf.writer",
     "describe": "quod.formats.inspect",
     "write_atomically": "quod.formats.output",
     "write_all_atomically": "quod.formats.output",

@@ -5,8 +5,8 @@ count and as many points of G1. Parameters, the proving key, are a verifying key
 lists: h, l and a in G1, b in G1 and in G2. Behind those a ceremony's file has its transcript: 64
 bytes that name the circuit, a count, and 544 bytes a contribution.
 
-Counts are u32, big-endian. Points are uncompressed in the Zcash form (`quod.curve.encoding`): 96
-bytes in G1, 192 in G2. No point is infinity:
+Counts are u32, big-endian. Points are uncompressed in the Zcash form
+(`quod.curve.encoding.points`): 96 bytes in G1, 192 in G2. No point is infinity:
 
 | list | for |
 |---|---|

@@ -11,9 +11,10 @@ import numpy as np
 
 from quod.curve.named import CURVES
 from quod.errors import InputError
-from quod.formats import bellman, gguf, ptau, r1cs, wtns, zkey, zkey_header
+from quod.formats import bellman, ptau, r1cs, wtns
 from quod.formats.curves import field_rows
-from quod.formats.gguf_metadata import shown_metadata
+from quod.formats.gguf import file as gguf
+from quod.formats.gguf.metadata import shown_metadata
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import (
     PROTOCOL,
@@ -23,6 +24,8 @@ from quod.formats.snarkjs_json import (
 )
 from quod.formats.source import Path, check_length, is_pipe, map_file
 from quod.formats.strict_json import ANY, parse_json, read_json
+from quod.formats.zkey import file as zkey
+from quod.formats.zkey import header as zkey_header
 from quod.validation import file_path
 
 _OTHER_PROTOCOLS = [name for name in zkey_header.PROTOCOLS.values() if name != PROTOCOL]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from quod.circuit.layered import MOST_RANDOMS, LayeredCircuit
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError, MismatchError
 from quod.field.array import check_field
@@ -12,6 +11,7 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.reduction import Reduction, check_reduction
 from quod.gkr.security import check_challenges, checked_scheme, error_terms
+from quod.layered.circuit import MOST_RANDOMS, LayeredCircuit
 from quod.security import LEAST_BITS, check_bits
 from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.hashes import Hash, check_own_hash, hash_asked_for, recursive_hash

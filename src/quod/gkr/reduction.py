@@ -8,7 +8,7 @@ from typing import TypeVar, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import POWERS, LayeredCircuit
+from quod.layered.circuit import POWERS, LayeredCircuit
 from quod.validation import instance, member
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from weakref import WeakKeyDictionary
 
-from quod.circuit.layered import POWERS, LayeredCircuit
 from quod.commitment.raw import Raw
 from quod.commitment.scheme import Scheme, check_scheme
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.gkr.reduction import Reduction, by_reduction, check_reduction, degree_by_columns
+from quod.layered.circuit import POWERS, LayeredCircuit
 from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
 from quod.transcript.hashes import Hash, check_hash

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from quod.circuit.layered import LayeredCircuit
 from quod.field.spec import FieldSpec
 from quod.gkr.reduction import Reduction, by_reduction, degree_by_columns, taken_places
 from quod.gkr.security import check_challenges, degree_of, is_linear, log_instances
+from quod.layered.circuit import LayeredCircuit
 from quod.transcript.elements import element_bytes
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from quod.circuit.layered import LayeredCircuit
 from quod.gkr.key import VerifyingKey
 from quod.gkr.plain.columns import ByColumns
 from quod.gkr.plain.gates import LayerGates
 from quod.gkr.plain.places import ByPlaces
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement
+from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader

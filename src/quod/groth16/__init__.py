@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.groth16.batch import Verdict as Verdict
-    from quod.groth16.batch import verify_batch as verify_batch
+    from quod.groth16.batch_verification import Verdict as Verdict
+    from quod.groth16.batch_verification import verify_batch as verify_batch
+    from quod.groth16.encodings.solidity import solidity_calldata as solidity_calldata
+    from quod.groth16.encodings.solidity import solidity_verifier as solidity_verifier
     from quod.groth16.keys import ProvingKey as ProvingKey
     from quod.groth16.proof import Proof as Proof
     from quod.groth16.proof import public_from_json_text as public_from_json_text
     from quod.groth16.setup import generate_key as generate_key
-    from quod.groth16.solidity import solidity_calldata as solidity_calldata
-    from quod.groth16.solidity import solidity_verifier as solidity_verifier
     from quod.groth16.tags import INSECURE_TAG as INSECURE_TAG
     from quod.groth16.verifier import VerifyingKey as VerifyingKey
 
@@ -37,13 +37,13 @@ __all__ = [
 _HOME = {
     "ProvingKey": "quod.groth16.keys",
     "VerifyingKey": "quod.groth16.verifier",
-    "Verdict": "quod.groth16.batch",
-    "verify_batch": "quod.groth16.batch",
+    "Verdict": "quod.groth16.batch_verification",
+    "verify_batch": "quod.groth16.batch_verification",
     "Proof": "quod.groth16.proof",
     "public_from_json_text": "quod.groth16.proof",
     "generate_key": "quod.groth16.setup",
-    "solidity_verifier": "quod.groth16.solidity",
-    "solidity_calldata": "quod.groth16.solidity",
+    "solidity_verifier": "quod.groth16.encodings.solidity",
+    "solidity_calldata": "quod.groth16.encodings.solidity",
     "INSECURE_TAG": "quod.groth16.tags",
 }
 

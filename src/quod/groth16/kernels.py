@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quod.field.moduli import BN254_FR
-from quod.groth16.chain import chain_products
 from quod.groth16.gpu.matrix import (
     add_pieces,
     add_pieces_of_each,
@@ -11,10 +10,8 @@ from quod.groth16.gpu.matrix import (
     multiply_pieces,
     multiply_pieces_by_each,
 )
+from quod.groth16.host.sparse_matrix import sparse_rows
 from quod.groth16.lagrange import lagrange_values, scale_elements, weighted_sums
-from quod.groth16.partition.circuit import PartitionCircuit
-from quod.groth16.partition.kernels import partition_columns, partition_rows, partition_wires
-from quod.groth16.sparse import sparse_rows
 from quod.kernel.registry import register
 
 _FIELD = BN254_FR.name
@@ -28,9 +25,3 @@ register(f"groth16.multiply_pieces[{_FIELD}]", multiply_pieces, modulus=BN254_FR
 register(f"groth16.add_pieces[{_FIELD}]", add_pieces, modulus=BN254_FR)
 register(f"groth16.multiply_pieces_by_each[{_FIELD}]", multiply_pieces_by_each, modulus=BN254_FR)
 register(f"groth16.add_pieces_of_each[{_FIELD}]", add_pieces_of_each, modulus=BN254_FR)
-register(f"groth16.chain_products[{_FIELD}]", chain_products, modulus=BN254_FR)
-
-_PARTITION = PartitionCircuit.like_porep()
-register("groth16.partition_wires", partition_wires, circuit=_PARTITION)
-register("groth16.partition_rows", partition_rows, circuit=_PARTITION, is_a=True)
-register("groth16.partition_columns", partition_columns, circuit=_PARTITION)

@@ -13,29 +13,29 @@ import numpy as np
 from quod.curve.array import to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.curve.operations import first_bad_point
-from quod.device.background import Background
+from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.background import Background
+from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.formats import Witness, Zkey
-from quod.formats.zkey_infinity import MAY_BE_INFINITE
+from quod.formats.zkey.infinity import MAY_BE_INFINITE
 from quod.groth16 import prover
-from quod.groth16.host import HostKey
+from quod.groth16.host.key import HostKey
 from quod.groth16.proof import Proof
 from quod.groth16.resident import MOST, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
-from quod.proving.busy import BusyMeter
 from quod.validation import flag, in_order, instance, whole_number, whole_number_or_none
 
 MOST_LANES = 16
 
 if TYPE_CHECKING:
     from quod.formats import R1cs
-    from quod.groth16.together import Begun
+    from quod.groth16.batch_prover import Begun
 
 
 class ProvingKey:
@@ -109,7 +109,7 @@ class ProvingKey:
         self._warm_up: Background | None = None
         self.resident: ResidentKey
         if devices is not None:
-            from quod.groth16.gpu.several import SeveralGpuKey, check_devices
+            from quod.groth16.gpu.multi_gpu import SeveralGpuKey, check_devices
             from quod.groth16.gpu.warm_up import prepare_host
 
             check_devices(several)
@@ -181,13 +181,13 @@ class ProvingKey:
         """Open parameters of bellman, with the constraint system of their circuit.
 
         Its wires are the variables in bellman's order: the constant 1, the public inputs, the
-        others (`quod.groth16.bellman_key`). Witnesses have their values in this order. With
-        `checked` every point is looked at, on the curve and of prime order, as bellman does, unless
-        the user's cache knows that these very points were found good. Otherwise as `from_zkey`; the
-        file is read, and what becomes of it does not matter. Raises `InputError`, and
-        `MismatchError` for the constraint system of another circuit.
+        others (`quod.groth16.encodings.bellman_key`). Witnesses have their values in this order.
+        With `checked` every point is looked at, on the curve and of prime order, as bellman does,
+        unless the user's cache knows that these very points were found good. Otherwise as
+        `from_zkey`; the file is read, and what becomes of it does not matter. Raises `InputError`,
+        and `MismatchError` for the constraint system of another circuit.
         """
-        from quod.groth16.bellman_key import zkey_of
+        from quod.groth16.encodings.bellman_key import zkey_of
 
         timeline = or_null(timeline)
         checked, chosen = flag("checked", checked), resolve_device(device)
@@ -315,7 +315,7 @@ class ProvingKey:
         They are of `most_together` witnesses at most, and are computed together, by whoever asks
         for the first; one that is cancelled or closed leaves the others alone.
         """
-        from quod.groth16.together import begin_together
+        from quod.groth16.batch_prover import begin_together
 
         return begin_together(self, witnesses, meter)
 
@@ -366,7 +366,7 @@ class ProvingKey:
         does one of whoever gives the witnesses.
         """
         # A process that proves once does not load it.
-        from quod.groth16.many import prove_many
+        from quod.groth16.proof_stream import prove_many
 
         return prove_many(self, witnesses, seed=seed, self_check=self_check)
 

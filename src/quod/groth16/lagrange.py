@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, unwritten
+from quod.device.runtime.sentinel import check_written, unwritten
 from quod.field.array import Words, from_integers
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from quod.curve import operations
-from quod.curve.affine import affine_group
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
+from quod.curve.weierstrass import operations
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words
 from quod.msm import msm

@@ -22,26 +22,26 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from quod.curve.affine import affine_group
 from quod.curve.array import Point
 from quod.curve.group import Group
-from quod.device.background import Background
-from quod.device.buffer import Buffer
+from quod.curve.weierstrass.affine import affine_group
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.background import Background
+from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, check_seed, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import Witness
 from quod.formats.wtns import WitnessHeader
 from quod.frozen import frozen
+from quod.groth16.context import ProofContext, Tasks, self_check
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey, WitnessInMemory
 from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
-from quod.proving.busy import BusyMeter
-from quod.proving.context import ProofContext, Tasks, self_check
 from quod.validation import flag
 
 

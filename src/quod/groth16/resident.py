@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.group import Group
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.formats import Zkey
 from quod.frozen import frozen
-from quod.proving.context import ProofContext, Tasks
+from quod.groth16.context import ProofContext, Tasks
 
 # Bases are kept without their points at infinity where so many are left out.
 _WORTH_GATHERING = 0.1
@@ -28,7 +28,7 @@ FindFinite = Callable[[Group, Words], NDArray[np.bool_]]
 
 @runtime_checkable
 class WitnessInMemory(Protocol):
-    """A witness that is in the memory of a device already; see `quod.r1cs.resident`."""
+    """A witness that is in the memory of a device already; see `quod.r1cs.resident_witness`."""
 
     @property
     def device(self) -> AnyDevice: ...

@@ -33,19 +33,19 @@ from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
-from quod.device.together import together
+from quod.device.runtime.concurrent import together
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words, check_seed, from_montgomery, integers_to_words
 from quod.field.moduli import Modulus
 from quod.field.roots import quotient_coset_shift, root_of_unity
 from quod.formats import R1cs, SparseMatrix, Zkey, coefficient_dtype, write_zkey
 from quod.formats.curves import pairing_curve
-from quod.formats.zkey import POINTS
+from quod.formats.zkey.file import POINTS
 from quod.frozen import frozen
 from quod.groth16.gpu.matrix import DeviceMatrix
+from quod.groth16.host.sparse_matrix import HostMatrix, taken
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
-from quod.groth16.sparse import HostMatrix, taken
 from quod.groth16.tags import INSECURE_TAG, TEST_GAMMA
 from quod.msm.fixed_base import FixedBase
 

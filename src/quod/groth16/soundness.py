@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.affine import g2_group
 from quod.curve.array import Point, to_points
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
 from quod.curve.parameters import G1Point, G2Point
+from quod.curve.weierstrass.affine import g2_group
 from quod.errors import InsecureKeyError
 from quod.formats import VerifyingKeyJson, Zkey
 from quod.frozen import frozen

@@ -24,13 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.affine import affine_group, g1_group, plain_point
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.curve.operations import first_bad_point
-from quod.curve.pairing import (
+from quod.curve.pairing.products import (
     Fq12Integers,
     Pair,
     check_pairing_device,
@@ -39,6 +37,8 @@ from quod.curve.pairing import (
     product_is,
 )
 from quod.curve.parameters import G1Point, G2Point, PairingCurve, by_family
+from quod.curve.weierstrass.affine import affine_group, g1_group, plain_point
+from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError

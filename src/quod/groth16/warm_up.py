@@ -7,11 +7,11 @@ wanted last.
 from __future__ import annotations
 
 from quod.curve.group import Group
-from quod.curve.membership import curve_check
-from quod.curve.pairing import final_kernel, miller_kernel
-from quod.curve.point_kernels import curve_multiply, curve_normalise
-from quod.device.background import Background
+from quod.curve.pairing.products import final_kernel, miller_kernel
+from quod.curve.weierstrass.membership import curve_check
+from quod.curve.weierstrass.point_kernels import curve_multiply, curve_normalise
 from quod.device.protocol import HostDevice
+from quod.device.runtime.background import Background
 
 _AT_ONCE = 2
 # Those known with the first points of a proof.

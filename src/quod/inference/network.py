@@ -6,7 +6,7 @@ import numpy as np
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.written import not_written
+from quod.device.runtime.sentinel import not_written
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.inference.perceptron import Layer, Numbers, Perceptron, check_images, clamped, rescaled

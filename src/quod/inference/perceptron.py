@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.errors import InputError
-from quod.formats.gguf import Gguf
-from quod.formats.gguf_writer import write_gguf
+from quod.formats.gguf.file import Gguf
+from quod.formats.gguf.writer import write_gguf
 from quod.formats.source import Path
 from quod.frozen import frozen
 from quod.validation import plain_array, shown_kind

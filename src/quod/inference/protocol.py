@@ -19,8 +19,8 @@ from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
 from quod.field.plain_extension import add, product, scaled, subtract
 from quod.field.spec import FieldSpec
+from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT
 from quod.inference.perceptron import HALF, MOST_ACTIVATION, SHIFT, Numbers
-from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT
 from quod.inference.statement import (
     WEIGHT_OFFSET,
     VerifyingKey,
@@ -30,7 +30,7 @@ from quod.inference.statement import (
 from quod.lookup.statement import Statement as Lookup
 from quod.lookup.verifier import Reduced as LookupReduced
 from quod.lookup.verifier import range_at
-from quod.sumcheck.corners import equalities
+from quod.sumcheck.eq_reference import equalities
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.verifier import Reduced
 from quod.sumcheck.verifier import Statement as Sumcheck

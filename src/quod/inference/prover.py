@@ -9,16 +9,16 @@ import numpy as np
 
 from quod.commitment.rows import weighted_rows
 from quod.commitment.scheme import Claim
-from quod.device.buffer import Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import Words, to_montgomery
 from quod.field.plain_extension import scaled
 from quod.frozen import frozen, replace
+from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
 from quod.inference.network import Activations, run
 from quod.inference.perceptron import HALF, Numbers, Perceptron, check_images, clamped
-from quod.inference.places import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
 from quod.inference.protocol import PRODUCT, Conversation, Point, weighted
 from quod.inference.statement import (
     FIELDS,
@@ -38,7 +38,7 @@ from quod.lookup.statement import Statement as Lookup
 from quod.lookup.verifier import Reduced as LookupReduced
 from quod.security import LEAST_BITS
 from quod.sumcheck import prover as sumchecks
-from quod.sumcheck.corners import equalities
+from quod.sumcheck.eq_reference import equalities
 from quod.sumcheck.run import elements_to_words
 from quod.sumcheck.verifier import Reduced
 from quod.sumcheck.verifier import Statement as Sumcheck

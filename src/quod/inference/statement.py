@@ -16,6 +16,7 @@ from quod.field.array import check_field
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.inference.layout import LIMB_BITS, Places
 from quod.inference.perceptron import (
     MOST_LAYERS,
     MOST_TABLE_BITS,
@@ -23,7 +24,6 @@ from quod.inference.perceptron import (
     Numbers,
     check_images,
 )
-from quod.inference.places import LIMB_BITS, Places
 from quod.lookup.committed import verify_committed
 from quod.lookup.statement import Range, Table
 from quod.lookup.statement import Statement as Lookup

@@ -1,11 +1,10 @@
 """The kernel language: a Python function is traced into a small typed IR (docs/language.md)."""
 
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import KernelDefinition, function, kernel
 from quod.kernel.errors import AssertionFailure, TraceError, VerificationFailure
-from quod.kernel.ir import Block, Function, Kernel, Location, Op
-from quod.kernel.machine import Machine
-from quod.kernel.types import (
+from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op
+from quod.kernel.ir.types import (
     Type,
     bf16,
     bool_,
@@ -24,7 +23,7 @@ from quod.kernel.types import (
     u32,
     u64,
 )
-from quod.kernel.value import (
+from quod.kernel.ir.value import (
     BF16,
     E4M3,
     E5M2,
@@ -43,6 +42,7 @@ from quod.kernel.value import (
     Pointer,
     Value,
 )
+from quod.kernel.machine import Machine
 
 __all__ = [
     "AssertionFailure", "BF16", "E4M3", "E5M2", "F16", "F32", "F64", "I8", "I16", "I32", "I64",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from quod.kernel.types import Type
-from quod.kernel.value import ParameterType
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
 
 
 class Compiled(Protocol):

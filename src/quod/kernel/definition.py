@@ -23,8 +23,9 @@ from typing import (
 
 from quod.errors import KernelError
 from quod.frozen import frozen
-from quod.kernel import collector, types
-from quod.kernel.builder import Builder, tracer_of
+from quod.kernel.builder import garbage as collector
+from quod.kernel.builder.builder import Builder, tracer_of
+from quod.kernel.builder.structure import exact
 from quod.kernel.errors import (
     TraceError,
     VerificationFailure,
@@ -32,15 +33,15 @@ from quod.kernel.errors import (
     is_library,
     user_location,
 )
-from quod.kernel.ir import Kernel, Location
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Kernel, Location
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Composite, ParameterType, Pointer, Value
 from quod.kernel.machine import Machine
-from quod.kernel.structure import exact
-from quod.kernel.types import Type
-from quod.kernel.value import Composite, ParameterType, Pointer, Value
 
 if TYPE_CHECKING:
+    from quod.kernel.builder.captured import Outside
     from quod.kernel.launcher import K, KernelUsage, Launcher, Launches
-    from quod.kernel.outside import Outside
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,7 +87,7 @@ class KernelDefinition:
     @functools.cached_property
     def outside(self) -> Outside:
         """The variables outside of it that the function reads, which may not change."""
-        from quod.kernel.outside import Outside
+        from quod.kernel.builder.captured import Outside
 
         return Outside(self.function, self.name)
 
@@ -157,7 +158,7 @@ class KernelDefinition:
         """
         if self._is_simple:
             return self.parameters, self.parameters  # type: ignore[return-value]
-        from quod.kernel.composites import resolved, slots
+        from quod.kernel.builder.composites import resolved, slots
 
         found = resolved(self, static)
         return found, slots(found, self.axes)
@@ -177,7 +178,7 @@ class KernelDefinition:
     def trace(self, machine: Machine, **static: Any) -> Kernel:
         """The kernel's IR for one machine, simplified and verified."""
         # A process that finds its code in the cache has no use for this.
-        from quod.kernel.verify import verify
+        from quod.kernel.verifier.verify import verify
 
         with collector.paused():
             kernel = self._record(machine, static, current_location)
@@ -197,7 +198,7 @@ class KernelDefinition:
         What fields and curves record is from the line that calls them then: for messages about
         what a kernel does while it runs.
         """
-        from quod.kernel.verify import verify
+        from quod.kernel.verifier.verify import verify
 
         with collector.paused():
             kernel = self._record(machine, static, user_location)
@@ -207,7 +208,7 @@ class KernelDefinition:
     def _record(
         self, machine: Machine, static: Mapping[str, Any], locate: Callable[[], Location]
     ) -> Kernel:
-        from quod.kernel.passes import eliminate_dead_code
+        from quod.kernel.ir.passes import eliminate_dead_code
 
         self._check_static(static)
         builder = Builder(machine, locate=locate)
@@ -216,7 +217,7 @@ class KernelDefinition:
         arguments: tuple[Any, ...] = tuple(Value(type_, builder) for type_ in slots.values())
         tracer.block.arguments = arguments
         if parameters is not slots:
-            from quod.kernel.composites import joined
+            from quod.kernel.builder.composites import joined
 
             arguments = joined(tracer, parameters, arguments, self.location)
         tracer.shape = self._shape(machine)
@@ -237,7 +238,7 @@ class KernelDefinition:
         """The pointers of the parameters that are constant; TraceError if one has none."""
         if not self.constant:
             return ()
-        from quod.kernel.composites import pointers_of
+        from quod.kernel.builder.composites import pointers_of
 
         return pointers_of(parameters, slots, self.constant, self.location)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
+from quod.kernel.ir.types import u32
+from quod.kernel.ir.value import F32, U32, Pointer
 from quod.kernel.registry import register
-from quod.kernel.types import u32
-from quod.kernel.value import F32, U32, Pointer
 
 
 @kernel

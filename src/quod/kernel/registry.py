@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from quod.errors import InputError, KernelError
 from quod.frozen import frozen, replace
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.ir import Kernel
+from quod.kernel.ir.nodes import Kernel
 from quod.kernel.machine import Capability, Machine
 from quod.names import nearest
 
@@ -92,7 +92,7 @@ def usage_of(found: RegisteredKernel, arch: str | None, workgroup: int | None) -
 
 
 def _representation(kernel: Kernel, _machine: Machine) -> str:
-    from quod.kernel.text import to_text
+    from quod.kernel.ir.text import to_text
 
     return to_text(kernel)
 

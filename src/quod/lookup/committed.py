@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quod.commitment.raw import Raw, evaluated
 from quod.commitment.scheme import Claim, Commitment, Scheme, check_scheme
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, VerificationError
 from quod.field.array import Words, to_integers
 from quod.field.spec import FieldSpec

@@ -8,7 +8,7 @@ from typing import Any
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32, u64
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums

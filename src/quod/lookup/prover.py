@@ -8,7 +8,7 @@ import numpy as np
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words
 from quod.field.spec import FieldSpec

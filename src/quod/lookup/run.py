@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
-from quod.device.timeline import Timeline
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical
 from quod.field.moduli import Modulus
 from quod.field.spec import Extension, FieldSpec

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import RecordingStream
 from quod.field.array import Words, canonical
 from quod.field.plain_extension import subtract
 from quod.field.spec import FieldSpec

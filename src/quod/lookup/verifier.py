@@ -16,7 +16,7 @@ from quod.frozen import frozen
 from quod.lookup.fractions import FractionSum, read_sums
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.security import LEAST_BITS
-from quod.sumcheck.corners import equalities
+from quod.sumcheck.eq_reference import equalities
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, checked

@@ -1,7 +1,7 @@
 """Multi-scalar multiplication: the sum of scalar times base over two arrays.
 
-`MsmBases` stay with a device, of which an engine computes MSMs over them: `quod.msm.execute` on a
-processor, `quod.msm.run` on a GPU.
+`MsmBases` stay with a device, of which an engine computes MSMs over them: `quod.msm.host.engine` on
+a processor, `quod.msm.gpu.run` on a GPU.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from quod.curve.array import check_group
 from quod.curve.group import Group
 from quod.curve.parameters import Fq2Element
-from quod.device.buffer import Array, Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError
-from quod.msm.execute import HostEngine
+from quod.msm.host.engine import HostEngine
 from quod.msm.options import MsmOptions
-from quod.msm.sort.scalars import (
+from quod.msm.scalars import (
     SCALAR_BYTES,
     check_bases,
     check_count,
@@ -121,7 +121,7 @@ def _engine(device: AnyDevice, group: Group, points: Array, options: MsmOptions)
         return HostEngine(device, group, points, options)
     # A process that only uses the CPU does not pay for the kernels of GPUs.
     from quod.field.calibration import calibrate
-    from quod.msm.run.engine import GpuEngine
+    from quod.msm.gpu.run.engine import GpuEngine
 
     calibrate(device)
     return GpuEngine(device, group, points, options)

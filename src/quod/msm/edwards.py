@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from quod.curve.edwards_curve import EdwardsCurve
-from quod.curve.edwards_model import EdwardsModel, model_of
-from quod.curve.edwards_operations import to_model
-from quod.device.buffer import Array
+from quod.curve.edwards.curve import EdwardsCurve
+from quod.curve.edwards.operations import to_model
+from quod.curve.edwards.weierstrass_model import EdwardsModel, model_of
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.timeline import Timeline
+from quod.device.memory.buffer import Array
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError
 from quod.msm.bases import MsmBases, affine_ints, check_one_vector, msm_words
 from quod.msm.options import MsmOptions
@@ -20,7 +20,7 @@ def edwards_bases(
     """Bases that stay with a device for many MSMs; see `MsmBases`.
 
     `points` are affine points of the curve, in or outside the subgroup, shape (n, 2, words) as in
-    `quod.curve.edwards_operations`. They are not checked to be on the curve.
+    `quod.curve.edwards.operations`. They are not checked to be on the curve.
     """
     _check_curve(curve)
     device, model = resolve_device(device), model_of(curve)

@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.curve import operations
 from quod.curve.array import Point, check_group, check_scalars_array, from_points
-from quod.curve.entries import SIGN_BIT
 from quod.curve.group import Group
-from quod.device.buffer import Array, Buffer
+from quod.curve.sums.entries import SIGN_BIT
+from quod.curve.weierstrass import operations
 from quod.device.discovery import resolve_device
+from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
-from quod.device.written import check_written, mark, unwritten
+from quod.device.runtime.sentinel import check_written, mark, unwritten
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.frozen import frozen
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.value import U16, U32, Pointer
-from quod.msm.buckets.point_sums import PointSums
-from quod.msm.buckets.segments import NO_POINT
-from quod.msm.precompute import double_repeatedly
-from quod.msm.sort.counting import digits
-from quod.msm.sort.scalars import window_count
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U16, U32, Pointer
+from quod.msm.host.counting_sort import digits
+from quod.msm.host.point_sums import PointSums
+from quod.msm.host.precompute import double_repeatedly
+from quod.msm.host.segments import NO_POINT
+from quod.msm.scalars import window_count
 from quod.validation import whole_number
 
 if TYPE_CHECKING:
-    from quod.msm.run.fixed_base import GpuTable
+    from quod.msm.gpu.run.fixed_base import GpuTable
 
 # Wider windows would make a table that no cache holds.
 _MAX_WINDOW_BITS = 13
@@ -114,7 +114,7 @@ class FixedBase:
         if in_host_memory(device):
             self._multiples = _HostTable(device, group, _table(device, group, base, shape), shape)
         else:
-            from quod.msm.run.fixed_base import GpuTable
+            from quod.msm.gpu.run.fixed_base import GpuTable
 
             # The table is little work beside what comes, and its kernels are many.
             table = _table(resolve_device("cpu"), group, base, shape)

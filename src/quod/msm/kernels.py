@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from quod.curve.edwards_model import model_of
-from quod.curve.edwards_sums import to_edwards
+from quod.curve.edwards.weierstrass_model import model_of
 from quod.curve.groups import GROUPS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
-from quod.curve.normalise import normalise_sums
-from quod.curve.sums import Form, resident_workgroups
+from quod.curve.sums.edwards import to_edwards
+from quod.curve.sums.forms import Form, resident_workgroups
+from quod.curve.weierstrass.normalise import normalise_sums
 from quod.kernel.registry import register
-from quod.msm.buckets import accumulate as gpu_accumulate
-from quod.msm.buckets import affine_trees, merge, segments
-from quod.msm.buckets.affine_rounds import accumulate
 from quod.msm.fixed_base import list_table_entries
-from quod.msm.precompute import double_repeatedly
-from quod.msm.reduce import finish, finish_on_device, rounds, rows_and_columns, weighted_sums
-from quod.msm.run import base_multiples
-from quod.msm.run.fixed_base import multiply_from_table
-from quod.msm.sort import counting
-from quod.msm.sort.registered import register_sorting
-from quod.msm.sparse_sums import combine_windows, sum_segments
+from quod.msm.gpu.buckets import accumulate as gpu_accumulate
+from quod.msm.gpu.buckets import affine_trees, merge
+from quod.msm.gpu.reduce import finish, finish_on_device, rounds, weighted_sums
+from quod.msm.gpu.run import base_multiples
+from quod.msm.gpu.run.fixed_base import multiply_from_table
+from quod.msm.gpu.sort.kernels import register_sorting
+from quod.msm.host import bucket_reduction as rows_and_columns
+from quod.msm.host import counting_sort as counting
+from quod.msm.host import segments
+from quod.msm.host.affine_rounds import accumulate
+from quod.msm.host.precompute import double_repeatedly
+from quod.msm.host.sparse_sums import combine_windows, sum_segments
 
 # Windows of 13 bits over the 255-bit scalars of BLS12-381, as 2**16 of them have.
 register(

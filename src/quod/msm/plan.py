@@ -7,7 +7,7 @@ from quod.curve.group import Group
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
-from quod.msm.sort.scalars import window_count
+from quod.msm.scalars import window_count
 from quod.validation import instance, whole_number
 
 # Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.

@@ -11,10 +11,10 @@ from quod.kernel.registry import register
 from quod.ntt.gpu.factors import fill_progressions
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
 from quod.ntt.gpu.transform import TileShape, transform_tiles
-from quod.ntt.passes import PassShape, transform_pass
+from quod.ntt.host.passes import PassShape, transform_pass
+from quod.ntt.host.reorder import reverse_bits, scale_by_powers
 from quod.ntt.points import factor_digits, point_butterflies, point_doubles, point_multiples
 from quod.ntt.quotient import product_less, quotient_difference, quotient_scalars
-from quod.ntt.reorder import reverse_bits, scale_by_powers
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import fill_column_table, to_limbs
 

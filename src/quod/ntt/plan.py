@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.buffer import Buffer, host_bytes
 from quod.device.discovery import resolve_device
-from quod.device.memory import check_reach
+from quod.device.memory.budget import check_reach
+from quod.device.memory.buffer import Buffer, host_bytes
 from quod.device.protocol import AnyDevice, HostDevice
-from quod.device.written import not_written
+from quod.device.runtime.sentinel import not_written
 from quod.errors import DeviceError, InputError
 from quod.field.array import check_canonical
 from quod.field.moduli import Modulus
 from quod.field.roots import RootFamily, check_root, root_of_unity
 from quod.frozen import frozen
+from quod.ntt.host.passes import PassShape, transform_pass
+from quod.ntt.host.reorder import checked, exchanged, multiplied, reverse_bits, scale_by_powers
 from quod.ntt.ordering import Ordering, Way, bit_reversal, check_ordering, check_way
-from quod.ntt.passes import PassShape, transform_pass
-from quod.ntt.reorder import checked, exchanged, multiplied, reverse_bits, scale_by_powers
 from quod.ntt.rows import array_bytes, lanes_of
 from quod.ntt.schedule import MOST_LOG2_SIZE, PassPlace, places_of, split
 from quod.ntt.steps import Direction
@@ -36,7 +36,7 @@ from quod.ntt.twiddles import (
 from quod.validation import choice, flag, instance, plain_array, whole_number, whole_number_or_none
 
 if TYPE_CHECKING:
-    from quod.device.stream import RecordingStream
+    from quod.device.runtime.stream import RecordingStream
     from quod.ntt.gpu.schedule import Tuning
 
 Data = Buffer | np.ndarray[Any, Any]

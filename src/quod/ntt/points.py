@@ -12,20 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.fixed_multiple import FixedMultiple, loaded_digits
 from quod.curve.group import Group
-from quod.curve.point import PointArithmetic
-from quod.curve.point_kernels import curve_normalise
-from quod.curve.scalar_parts import parts_of
-from quod.curve.scalar_splitting import split_scalar
-from quod.device.buffer import Buffer
+from quod.curve.multiples.fixed_multiple import FixedMultiple, loaded_digits
+from quod.curve.multiples.scalar_parts import parts_of
+from quod.curve.multiples.scalar_splitting import split_scalar
+from quod.curve.weierstrass.point import PointArithmetic
+from quod.curve.weierstrass.point_kernels import curve_normalise
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, unwritten
+from quod.device.runtime.sentinel import check_written, unwritten
 from quod.field.array import Words
 from quod.field.roots import root_of_unity
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel, types
-from quod.kernel.value import Value
+from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.ntt.gpu.factors import build_progressions
 from quod.transcript.words import message_words
 

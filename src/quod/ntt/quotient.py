@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.device.buffer import Buffer, host_bytes
-from quod.device.written import not_written
+from quod.device.memory.buffer import Buffer, host_bytes
+from quod.device.runtime.sentinel import not_written
 from quod.errors import InputError
 from quod.field.array import from_integers, to_integers
 from quod.field.cost import product_cost
@@ -17,13 +17,14 @@ from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
 from quod.field.roots import quotient_coset_shift
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.rows import lanes_of
 from quod.validation import instance, whole_number
 
 if TYPE_CHECKING:
-    from quod.device.stream import RecordingStream
+    from quod.device.runtime.stream import RecordingStream
 
 
 _GPU_ALIGNMENT = 16

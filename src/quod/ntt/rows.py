@@ -16,9 +16,9 @@ from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.value import Value
 
 _SHORT_LANES = 8
 _WORD_BITS = 64

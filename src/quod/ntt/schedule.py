@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.frozen import frozen
-from quod.ntt.passes import Lanes
+from quod.ntt.host.passes import Lanes
 
 MOST_LOG2_SIZE = 32
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.written import UNWRITTEN, not_written, unwritten
+from quod.device.runtime.sentinel import UNWRITTEN, not_written, unwritten
 from quod.errors import DeviceError
 from quod.field.array import Words, check_canonical, words_to_integers
 from quod.field.moduli import Modulus

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from quod.r1cs.checks import UnsatisfiedError as UnsatisfiedError
     from quod.r1cs.circuit import Circuit as Circuit
     from quod.r1cs.circuit import trace as trace
-    from quod.r1cs.lints import Lint as Lint
+    from quod.r1cs.determinism.lints import Lint as Lint
+    from quod.r1cs.determinism.tamper import Accepted as Accepted
     from quod.r1cs.profile import Profile as Profile
-    from quod.r1cs.resident import ResidentWitness as ResidentWitness
+    from quod.r1cs.resident_witness import ResidentWitness as ResidentWitness
     from quod.r1cs.signal import Signal as Signal
     from quod.r1cs.signal import TraceError as TraceError
     from quod.r1cs.system import ConstraintSystem as ConstraintSystem
-    from quod.r1cs.tamper import Accepted as Accepted
 
 __all__ = [
     "Accepted",
@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "Accepted": "quod.r1cs.tamper",
+    "Accepted": "quod.r1cs.determinism.tamper",
     "Circuit": "quod.r1cs.circuit",
     "ConstraintSystem": "quod.r1cs.system",
     "Failure": "quod.r1cs.checks",
-    "Lint": "quod.r1cs.lints",
+    "Lint": "quod.r1cs.determinism.lints",
     "Profile": "quod.r1cs.profile",
-    "ResidentWitness": "quod.r1cs.resident",
+    "ResidentWitness": "quod.r1cs.resident_witness",
     "Signal": "quod.r1cs.signal",
     "TraceError": "quod.r1cs.signal",
     "UnsatisfiedError": "quod.r1cs.checks",

@@ -44,7 +44,7 @@ class UnsatisfiedError(InputError):
 
 
 def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
-    """The rows that do not hold for values as `quod.r1cs.replay` has them."""
+    """The rows that do not hold for values as `quod.r1cs.witness_program.replay` has them."""
     found = []
     for row in range(len(system.row_paths)):
         a, b, c = _sums(system, row, values)

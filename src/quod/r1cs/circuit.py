@@ -19,18 +19,19 @@ from quod.formats.output import write_atomically
 from quod.formats.r1cs import KIND, VERSION, r1cs_writer
 from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
-from quod.r1cs import digest, replay
+from quod.r1cs import digest
 from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
+from quod.r1cs.determinism.lints import Lint, lints_of
+from quod.r1cs.determinism.tamper import Accepted, tampered
 from quod.r1cs.inputs import Inputs, input_values, place_of
-from quod.r1cs.lints import Lint, lints_of
 from quod.r1cs.names import write_names
 from quod.r1cs.profile import Profile
-from quod.r1cs.resident import OF_A_CIRCUIT
+from quod.r1cs.resident_witness import OF_A_CIRCUIT
 from quod.r1cs.shape import Counts, Shape, shape_of
 from quod.r1cs.signal import place
-from quod.r1cs.steps import Input
 from quod.r1cs.system import ConstraintSystem
-from quod.r1cs.tamper import Accepted, tampered
+from quod.r1cs.witness_program import replay
+from quod.r1cs.witness_program.steps import Input
 from quod.r1cs.witnesses import WitnessProgram
 from quod.validation import check_function, flag, in_order, instance, shown_kind, whole_number
 
@@ -215,13 +216,13 @@ class Circuit:
     # --- looking at a circuit
 
     def lints(self) -> list[Lint]:
-        """What is likely to be a mistake; see `quod.r1cs.lints`."""
+        """What is likely to be a mistake; see `quod.r1cs.determinism.lints`."""
         return lints_of(self.system)
 
     def tamper(self, count: int, inputs: Inputs, *, seed: int = 0) -> list[Accepted]:
         """Changes `count` wires that are no inputs, one at a time; changes that are accepted.
 
-        See `quod.r1cs.tamper`.
+        See `quod.r1cs.determinism.tamper`.
         """
         return tampered(
             self.system, whole_number("count", count, 1), inputs,

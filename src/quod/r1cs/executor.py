@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.buffer import Buffer
 from quod.device.discovery import resolve_device
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.device.written import UNWRITTEN, check_written, mark, not_written, unwritten
+from quod.device.runtime.sentinel import UNWRITTEN, check_written, mark, not_written, unwritten
 from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.r1cs.inputs import InputNumbers, said_of
 from quod.r1cs.kernels import count_unwritten, failing_rows, replay_program, witness_values
-from quod.r1cs.program import Call, Program
-from quod.r1cs.replay import hinted
 from quod.r1cs.shape import Shape
+from quod.r1cs.witness_program.instructions import Call, Program
+from quod.r1cs.witness_program.replay import hinted
 
 # Registers of so many bytes are at work at a time.
 _MOST_BYTES = 1 << 30

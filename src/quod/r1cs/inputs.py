@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from quod.errors import InputError
-from quod.r1cs.steps import Input
+from quod.r1cs.witness_program.steps import Input
 from quod.validation import in_order, shown_kind, whole_number
 
 Inputs = Mapping[str, "int | Sequence[int]"]

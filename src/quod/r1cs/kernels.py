@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quod.device.written import UNWRITTEN
+from quod.device.runtime.sentinel import UNWRITTEN
 from quod.field.element import Element
 from quod.field.moduli import BLS12_381_FR, Modulus
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.kernel.registry import register
-from quod.kernel.value import Value
-from quod.r1cs.program import ONE_REGISTER, ZERO, Op
+from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO, Op
 
 Cases = list[tuple[Op, Callable[[], None]]]
 
@@ -167,7 +168,7 @@ def count_unwritten(
     k: Builder, n: U32, step: U32, values: Pointer[U32], found: Pointer[U32], *, words: int
 ) -> None:
     """found[i] = how many of the elements i, i + step, ... below n have a last word that no element
-    has (`quod.device.written`)."""
+    has (`quod.device.runtime.sentinel`)."""
     at = k.global_id()
     with k.if_(at < step):
         with k.range(at, n, step, carry=k.constant(0, types.u32)) as loop:

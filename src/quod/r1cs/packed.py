@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 
 T = TypeVar("T")
 

@@ -22,7 +22,15 @@ from quod.r1cs.signal import (
     signal_of,
     weighted_sum,
 )
-from quod.r1cs.steps import Bit, Hint, HintFunction, Input, InverseOrZero, Solve, Step
+from quod.r1cs.witness_program.steps import (
+    Bit,
+    Hint,
+    HintFunction,
+    Input,
+    InverseOrZero,
+    Solve,
+    Step,
+)
 from quod.validation import in_order, shown, shown_kind, whole_number
 
 hide_frames_of(__file__)

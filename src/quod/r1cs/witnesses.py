@@ -9,20 +9,20 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words, integers_to_words
 from quod.field.moduli import Modulus
 from quod.r1cs.executor import ProgramRunner, RowChecker
 from quod.r1cs.inputs import Inputs, all_checked, input_values, said_of
-from quod.r1cs.kept_program import kept_program, program_of
-from quod.r1cs.lowering import lowered
-from quod.r1cs.program import Program
-from quod.r1cs.replay import in_order, replayed
-from quod.r1cs.resident import ResidentWitness, ResidentWitnesses
+from quod.r1cs.resident_witness import ResidentWitness, ResidentWitnesses
 from quod.r1cs.shape import Counts, Shape
-from quod.r1cs.steps import Input
 from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.witness_program.cached import kept_program, program_of
+from quod.r1cs.witness_program.instructions import Program
+from quod.r1cs.witness_program.lowering import lowered
+from quod.r1cs.witness_program.replay import in_order, replayed
+from quod.r1cs.witness_program.steps import Input
 
 # Whoever makes one witness does not wait for a program; neither do small circuits.
 _FEW_STEPS = 1000

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from quod.frozen import frozen
 from quod.service.queue.records import Attempt, Event, Job, JobState, QueueStatus
-from quod.service.worker.pool import StageRecord, WorkerStatus
+from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 
 FORMAT: Final = 1
 WINDOW: Final = 60.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.interpolation import coefficient_rows
 from quod.sumcheck.memory import Progress, Proof, Weights
 from quod.sumcheck.shape import Shape

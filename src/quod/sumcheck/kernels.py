@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from quod.field.named_extensions import EXTENSIONS
 from quod.kernel.registry import register
-from quod.sumcheck.alone import finish_alone
-from quod.sumcheck.equality import equality_pyramids, invert_points
+from quod.sumcheck.eq_tables import equality_pyramids, invert_points
+from quod.sumcheck.final_rounds_thread import finish_alone
+from quod.sumcheck.final_rounds_workgroup import finish_sumcheck
 from quod.sumcheck.finish import finish_rounds
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.rounds import evaluate_inputs, fold_and_evaluate, sum_inputs
 from quod.sumcheck.shape import Shape
-from quod.sumcheck.tail import finish_sumcheck
 
 _FIELD = EXTENSIONS["m31.4"]
 # Products of two tables, one of them of the prime field, weighted by eq.

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from quod.field.spec import FieldSpec
-from quod.kernel.value import Value
-from quod.sumcheck.equality import pyramid_entries
+from quod.kernel.ir.value import Value
+from quod.sumcheck.eq_tables import pyramid_entries
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS, Chain
 from quod.transcript.words import Words

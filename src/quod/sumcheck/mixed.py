@@ -12,7 +12,7 @@ from typing import Any
 from quod.field.extension import ExtensionElement, ExtensionField, field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 
 
 class MixedField:

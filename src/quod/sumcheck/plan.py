@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from quod.device.buffer import Buffer
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.stream import RecordingStream
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES
-from quod.sumcheck.alone import finish_alone
-from quod.sumcheck.equality import equality_pyramids, invert_points, pyramid_entries
+from quod.sumcheck.eq_tables import equality_pyramids, invert_points, pyramid_entries
+from quod.sumcheck.final_rounds_thread import finish_alone
+from quod.sumcheck.final_rounds_workgroup import finish_sumcheck
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
 from quod.sumcheck.memory import Progress, Proof, Scales
 from quod.sumcheck.rounds import evaluate_inputs, fold_and_evaluate, sum_inputs
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import evaluated
-from quod.sumcheck.tail import finish_sumcheck
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.elements import challenge_bits

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words, check_canonical, check_field
 from quod.field.spec import FieldSpec

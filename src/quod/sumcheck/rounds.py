@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.kernel.value import Value
-from quod.sumcheck.equality import Equality
+from quod.kernel.ir.value import Value
+from quod.sumcheck.accumulators import Reduced, Running, running_sum
+from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.memory import Progress, Scales, Weights
 from quod.sumcheck.mixed import MixedField
-from quod.sumcheck.running import Reduced, Running, running_sum
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
 from quod.sumcheck.tables import Folded, Inputs, fold_all

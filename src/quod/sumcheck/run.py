@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
-from quod.device.timeline import Timeline
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical, from_integers, to_integers
 from quod.field.moduli import Modulus
 from quod.field.plain_extension import add

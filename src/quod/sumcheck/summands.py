@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from quod.frozen import frozen
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
+from quod.sumcheck.accumulators import Running
 from quod.sumcheck.interpolation import Place, at_place, places
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.polynomial import SumOfProducts, Term
-from quod.sumcheck.running import Running
 
 Point = tuple[Place, ...]
 """A place for each variable of the rounds ahead."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quod.kernel import types
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.machine import Capability, Machine
 
 

@@ -18,47 +18,47 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.tensor.activations import gelu as gelu
-    from quod.tensor.activations import gelu_backward as gelu_backward
-    from quod.tensor.activations import silu as silu
-    from quod.tensor.activations import silu_backward as silu_backward
-    from quod.tensor.activations import swiglu as swiglu
-    from quod.tensor.activations import swiglu_backward as swiglu_backward
-    from quod.tensor.adapters import lora as lora
-    from quod.tensor.adapters import lora_backward as lora_backward
-    from quod.tensor.attention_call import attention as attention
-    from quod.tensor.attention_decode_call import attention_decode as attention_decode
-    from quod.tensor.attention_gradients import attention_backward as attention_backward
-    from quod.tensor.attention_pages import append_to_pages as append_to_pages
-    from quod.tensor.attention_pages import paged_attention as paged_attention
-    from quod.tensor.embeddings import embedding as embedding
-    from quod.tensor.embeddings import embedding_backward as embedding_backward
+    from quod.tensor.elementwise.activations import gelu as gelu
+    from quod.tensor.elementwise.activations import gelu_backward as gelu_backward
+    from quod.tensor.elementwise.activations import silu as silu
+    from quod.tensor.elementwise.activations import silu_backward as silu_backward
+    from quod.tensor.elementwise.activations import swiglu as swiglu
+    from quod.tensor.elementwise.activations import swiglu_backward as swiglu_backward
+    from quod.tensor.embeddings.call import embedding as embedding
+    from quod.tensor.embeddings.call import embedding_backward as embedding_backward
+    from quod.tensor.embeddings.rotary import rope as rope
+    from quod.tensor.embeddings.rotary import rope_backward as rope_backward
+    from quod.tensor.embeddings.rotary import rope_table as rope_table
+    from quod.tensor.flash_attention.backward.call import attention_backward as attention_backward
+    from quod.tensor.flash_attention.call import attention as attention
+    from quod.tensor.flash_attention.decode.call import attention_decode as attention_decode
+    from quod.tensor.flash_attention.pages import append_to_pages as append_to_pages
+    from quod.tensor.flash_attention.pages import paged_attention as paged_attention
     from quod.tensor.float8_call import dequantise_fp8 as dequantise_fp8
     from quod.tensor.float8_call import quantise_fp8 as quantise_fp8
-    from quod.tensor.functions import layer_norm as layer_norm
-    from quod.tensor.functions import rms_norm as rms_norm
-    from quod.tensor.functions import softmax as softmax
-    from quod.tensor.gemm_call import gemm as gemm
-    from quod.tensor.gemm_float8_call import gemm_fp8 as gemm_fp8
-    from quod.tensor.gemm_int8_call import gemm_int8 as gemm_int8
-    from quod.tensor.gradients import clip_gradients as clip_gradients
-    from quod.tensor.gradients import gradient_norm as gradient_norm
-    from quod.tensor.loss import cross_entropy as cross_entropy
-    from quod.tensor.optimiser import adamw as adamw
-    from quod.tensor.optimiser import adamw_rates as adamw_rates
-    from quod.tensor.reductions import argmax as argmax
-    from quod.tensor.reductions import argmin as argmin
-    from quod.tensor.reductions import reduce_max as reduce_max
-    from quod.tensor.reductions import reduce_mean as reduce_mean
-    from quod.tensor.reductions import reduce_min as reduce_min
-    from quod.tensor.reductions import reduce_sum as reduce_sum
-    from quod.tensor.rotary import rope as rope
-    from quod.tensor.rotary import rope_backward as rope_backward
-    from quod.tensor.rotary import rope_table as rope_table
-    from quod.tensor.row_gradients import layer_norm_backward as layer_norm_backward
-    from quod.tensor.row_gradients import rms_norm_backward as rms_norm_backward
-    from quod.tensor.row_gradients import softmax_backward as softmax_backward
-    from quod.tensor.transposition import transpose as transpose
+    from quod.tensor.matmul.call import gemm as gemm
+    from quod.tensor.matmul.float8_call import gemm_fp8 as gemm_fp8
+    from quod.tensor.matmul.int8_call import gemm_int8 as gemm_int8
+    from quod.tensor.permute.transposition import transpose as transpose
+    from quod.tensor.reductions.call import argmax as argmax
+    from quod.tensor.reductions.call import argmin as argmin
+    from quod.tensor.reductions.call import reduce_max as reduce_max
+    from quod.tensor.reductions.call import reduce_mean as reduce_mean
+    from quod.tensor.reductions.call import reduce_min as reduce_min
+    from quod.tensor.reductions.call import reduce_sum as reduce_sum
+    from quod.tensor.rows.cross_entropy import cross_entropy as cross_entropy
+    from quod.tensor.rows.functions import layer_norm as layer_norm
+    from quod.tensor.rows.functions import rms_norm as rms_norm
+    from quod.tensor.rows.functions import softmax as softmax
+    from quod.tensor.rows.gradients import layer_norm_backward as layer_norm_backward
+    from quod.tensor.rows.gradients import rms_norm_backward as rms_norm_backward
+    from quod.tensor.rows.gradients import softmax_backward as softmax_backward
+    from quod.tensor.training.clipping import clip_gradients as clip_gradients
+    from quod.tensor.training.clipping import gradient_norm as gradient_norm
+    from quod.tensor.training.low_rank import lora as lora
+    from quod.tensor.training.low_rank import lora_backward as lora_backward
+    from quod.tensor.training.optimiser import adamw as adamw
+    from quod.tensor.training.optimiser import adamw_rates as adamw_rates
 
 _ACTIVATIONS = (
     "gelu", "gelu_backward", "silu", "silu_backward", "swiglu", "swiglu_backward",
@@ -80,25 +80,25 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = (
-    dict.fromkeys(__all__, "quod.tensor.functions")
-    | dict.fromkeys(_ACTIVATIONS, "quod.tensor.activations")
-    | dict.fromkeys(("embedding", "embedding_backward"), "quod.tensor.embeddings")
-    | dict.fromkeys(_REDUCTIONS, "quod.tensor.reductions")
-    | dict.fromkeys(("append_to_pages", "paged_attention"), "quod.tensor.attention_pages")
-    | dict.fromkeys(_ROPE, "quod.tensor.rotary")
-    | dict.fromkeys(_GRADIENTS, "quod.tensor.row_gradients")
-    | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.gradients")
-    | dict.fromkeys(("adamw", "adamw_rates"), "quod.tensor.optimiser")
-    | dict.fromkeys(("lora", "lora_backward"), "quod.tensor.adapters")
+    dict.fromkeys(__all__, "quod.tensor.rows.functions")
+    | dict.fromkeys(_ACTIVATIONS, "quod.tensor.elementwise.activations")
+    | dict.fromkeys(("embedding", "embedding_backward"), "quod.tensor.embeddings.call")
+    | dict.fromkeys(_REDUCTIONS, "quod.tensor.reductions.call")
+    | dict.fromkeys(("append_to_pages", "paged_attention"), "quod.tensor.flash_attention.pages")
+    | dict.fromkeys(_ROPE, "quod.tensor.embeddings.rotary")
+    | dict.fromkeys(_GRADIENTS, "quod.tensor.rows.gradients")
+    | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.training.clipping")
+    | dict.fromkeys(("adamw", "adamw_rates"), "quod.tensor.training.optimiser")
+    | dict.fromkeys(("lora", "lora_backward"), "quod.tensor.training.low_rank")
     | dict.fromkeys(("dequantise_fp8", "quantise_fp8"), "quod.tensor.float8_call")
     | {
-        "attention": "quod.tensor.attention_call",
-        "attention_backward": "quod.tensor.attention_gradients",
-        "attention_decode": "quod.tensor.attention_decode_call",
-        "cross_entropy": "quod.tensor.loss",
-        "gemm": "quod.tensor.gemm_call", "gemm_fp8": "quod.tensor.gemm_float8_call",
-        "gemm_int8": "quod.tensor.gemm_int8_call",
-        "transpose": "quod.tensor.transposition",
+        "attention": "quod.tensor.flash_attention.call",
+        "attention_backward": "quod.tensor.flash_attention.backward.call",
+        "attention_decode": "quod.tensor.flash_attention.decode.call",
+        "cross_entropy": "quod.tensor.rows.cross_entropy",
+        "gemm": "quod.tensor.matmul.call", "gemm_fp8": "quod.tensor.matmul.float8_call",
+        "gemm_int8": "quod.tensor.matmul.int8_call",
+        "transpose": "quod.tensor.permute.transposition",
     }
 )  # fmt: skip
 

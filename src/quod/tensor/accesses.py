@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, bf16, f16, i8, i32, u32
-from quod.kernel.types import FLOATS8, HALVES, Type
+from quod.kernel.ir.types import FLOATS8, HALVES, Type
 
 Values = tuple[Value, ...]
 

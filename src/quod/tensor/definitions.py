@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quod.kernel import KernelDefinition, Location
-from quod.kernel.value import ParameterType
+from quod.kernel.ir.value import ParameterType
 
 
 def definition(

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.kernel import float8
-from quod.kernel.types import Type, e4m3, e5m2
+from quod.kernel.ir.types import Type, e4m3, e5m2
+from quod.kernel.ops import float8
 from quod.tensor.arrays import (
     Given,
     Tensor,
@@ -21,14 +21,14 @@ from quod.tensor.arrays import (
     results,
     tensor,
 )
-from quod.tensor.flat_launch import launch_flat
+from quod.tensor.elementwise.launch import launch_flat
 from quod.tensor.float8_kernels import (
     DEQUANTISE_ROWS,
     LARGEST_OF_ROWS,
     QUANTISE_ELEMENTS,
     QUANTISE_ROWS,
 )
-from quod.tensor.functions import launch_rows
+from quod.tensor.rows.functions import launch_rows
 from quod.validation import choice
 
 Float8 = Literal["e4m3", "e5m2"]

@@ -8,14 +8,15 @@ from itertools import product
 from typing import Any
 
 from quod.frozen import replace
-from quod.kernel import Builder, KernelDefinition, Value, bf16, e4m3, f32, float8
+from quod.kernel import Builder, KernelDefinition, Value, bf16, e4m3, f32
+from quod.kernel.ir.types import FLOATS8, Type
+from quod.kernel.ops import float8
 from quod.kernel.registry import register
-from quod.kernel.types import FLOATS8, Type
 from quod.tensor.accesses import Values
-from quod.tensor.flat import TYPES, flat_kernel
-from quod.tensor.plan import RowPlan
-from quod.tensor.row_kernels import row_kernel
-from quod.tensor.rows import Access, Row, in_pairs
+from quod.tensor.elementwise.kernel import TYPES, flat_kernel
+from quod.tensor.rows.kernels import row_kernel
+from quod.tensor.rows.plan import RowPlan
+from quod.tensor.rows.row import Access, Row, in_pairs
 
 LEAST = 2.0**-100
 """What a scale is made for at least, so that its reciprocal does not leave f32."""

@@ -1,23 +1,23 @@
 """The kernels of tensors by name, as `quod kernel list` shows them."""
 
-from quod.tensor import activation_kernels as activation_kernels
-from quod.tensor import adamw_kernel as adamw_kernel
-from quod.tensor import attention_backward_kernels as attention_backward_kernels
-from quod.tensor import attention_decode_kernel as attention_decode_kernel
-from quod.tensor import attention_kernel as attention_kernel
-from quod.tensor import attention_pages_kernel as attention_pages_kernel
-from quod.tensor import attention_parts_kernel as attention_parts_kernel
-from quod.tensor import column_kernels as column_kernels
-from quod.tensor import embedding_kernels as embedding_kernels
-from quod.tensor import float8_kernels as float8_kernels
-from quod.tensor import gemm_float8_kernel as gemm_float8_kernel
-from quod.tensor import gemm_int8_kernel as gemm_int8_kernel
-from quod.tensor import gemm_kernel as gemm_kernel
-from quod.tensor import gradient_kernels as gradient_kernels
-from quod.tensor import loss_kernels as loss_kernels
-from quod.tensor import reduction_kernels as reduction_kernels
-from quod.tensor import rotary_kernel as rotary_kernel
-from quod.tensor import row_backward_kernels as row_backward_kernels
-from quod.tensor import row_kernels as row_kernels
-from quod.tensor import transpose_kernels as transpose_kernels
-from quod.tensor.quantised import registered as registered
+import quod.tensor.elementwise.activation_kernels
+import quod.tensor.embeddings.kernels
+import quod.tensor.embeddings.rotary_kernel
+import quod.tensor.flash_attention.backward.kernels
+import quod.tensor.flash_attention.decode.kernel
+import quod.tensor.flash_attention.kernel
+import quod.tensor.flash_attention.pages_kernel
+import quod.tensor.flash_attention.partial_results
+import quod.tensor.float8_kernels
+import quod.tensor.matmul.float8_kernel
+import quod.tensor.matmul.int8_kernel
+import quod.tensor.matmul.kernel
+import quod.tensor.permute.transpose_kernels
+import quod.tensor.quantised.registered
+import quod.tensor.reductions.kernels
+import quod.tensor.rows.backward_kernels
+import quod.tensor.rows.column_kernels
+import quod.tensor.rows.cross_entropy_kernels
+import quod.tensor.rows.kernels
+import quod.tensor.training.adamw_kernel
+import quod.tensor.training.clipping_kernels  # noqa: F401

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from quod.field.extension import field_arithmetic
-from quod.kernel import types
-from quod.kernel.builder import Builder
-from quod.kernel.value import Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.transcript.algebraic import AlgebraicHash, tag
 from quod.transcript.labels import Label
 from quod.transcript.poseidon2 import FULL_ROUNDS, Poseidon2Parameters

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.spec import FieldSpec
-from quod.kernel import types
-from quod.kernel.builder import Builder
-from quod.kernel.value import Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.transcript.elements import challenge_bits
 from quod.transcript.hashes import Hash, HashFamily
 from quod.transcript.keccak import Sha3

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import RecordingStream
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.transcript.chain import STATE_WORDS, RunHash

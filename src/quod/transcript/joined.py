@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from quod.device.together import together
+from quod.device.runtime.concurrent import together
 
 Part = bytes | memoryview
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.kernel import types
-from quod.kernel.builder import Builder
-from quod.kernel.value import Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.transcript.keccak_lanes import LanePermutation, rotations
 from quod.transcript.plain_keccak import ROUNDS, round_constants
 from quod.transcript.words import Load

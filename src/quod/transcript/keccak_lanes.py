@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
-from quod.kernel.value import Value
 from quod.transcript.plain_keccak import ROUNDS, round_constants
 
 Halves = tuple[Value, Value]

@@ -1,11 +1,11 @@
-"""Points of curves as the bytes of messages (`quod.curve.encoding.encode_point`)."""
+"""Points of curves as the bytes of messages (`quod.curve.encoding.points.encode_point`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.curve import encoding
 from quod.curve.array import Point, check_group
+from quod.curve.encoding import points as encoding
 from quod.curve.group import Group
 from quod.errors import InputError
 from quod.validation import flag, shown_kind
@@ -40,7 +40,7 @@ def decode_points(
     size = point_bytes(group, compressed=compressed)
     if compressed and len(data) >= _MANY * size:
         # Kernels are loaded where they are worth it.
-        from quod.curve.ordinates import decoded_together
+        from quod.curve.encoding.ordinates import decoded_together
 
         together = decoded_together(group, data)
         if together is not None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.field.arithmetic import FieldArithmetic
-from quod.kernel import types
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 
 Words = tuple[Value, ...]
 """Values of type u32."""

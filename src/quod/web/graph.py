@@ -18,10 +18,10 @@ import numpy as np
 from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.machine import WgslLimits
 from quod.codegen.wgsl.module import Binding, WgslModule
-from quod.device.buffer import Buffer
 from quod.device.emulated.device import EmulatedKernel
 from quod.device.export.device import ExportDevice
-from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.webgpu.binding import Place, plan_bindings
 from quod.errors import DeviceError
 from quod.formats.output import Content

@@ -18,13 +18,13 @@ from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
 from quod.device.discovery import resolve_device
 from quod.device.export.device import DEFAULT_MEMORY_BUDGET, ExportDevice
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey, write_all_atomically
 from quod.formats.names import circuit_name
 from quod.formats.output import Content, advice_on, reported
 from quod.frozen import frozen
-from quod.groth16.bellman_key import zkey_of
+from quod.groth16.encodings.bellman_key import zkey_of
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey

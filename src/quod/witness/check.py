@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.written import check_written, unwritten
+from quod.device.runtime.sentinel import check_written, unwritten
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, words_to_integers
 from quod.field.kernels import field_multiply

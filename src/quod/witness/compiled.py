@@ -1,8 +1,8 @@
 """Compiled modules: made by a child process with limits, kept in the user's cache.
 
 What is kept runs as the user, so the cache is a folder that nobody else may change (see
-`quod.device.cache`), and its key is the SHA-256 of the module, wasmtime's version and all that
-compiled code depends on.
+`quod.device.cache.cache`), and its key is the SHA-256 of the module, wasmtime's version and all
+that compiled code depends on.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import wasmtime
 
-from quod.device.cache import CompileCache, default_folder, key_of
-from quod.device.own_folder import NotOwnError
+from quod.device.cache.cache import CompileCache, default_folder, key_of
+from quod.device.cache.private_folder import NotOwnError
 from quod.errors import InputError
 from quod.witness.compile_child import REFUSED
 from quod.witness.engine import CONFIGURATION, engine

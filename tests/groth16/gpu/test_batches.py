@@ -12,18 +12,20 @@ from typing import Any, cast
 import pytest
 
 from quod.device.emulated.device import EmulatedDevice
-from quod.device.outcome import Outcome
 from quod.device.protocol import AnyDevice
+from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.future import Outcome
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import Witness, Zkey
-from quod.groth16 import Proof, ProvingKey, generate_key, many
-from quod.groth16.gpu import bases, batches
-from quod.groth16.gpu.batches import GpuBatches, batch_size
+from quod.groth16 import Proof, ProvingKey, generate_key
+from quod.groth16 import proof_stream as many
+from quod.groth16.batch_prover import OneOfBatch
+from quod.groth16.gpu import bases
+from quod.groth16.gpu import batch_prover as batches
+from quod.groth16.gpu.batch_prover import GpuBatches, batch_size
 from quod.groth16.gpu.sums import GpuSums, UnderWay
-from quod.groth16.reckoning import KeyCounts, device_parts
-from quod.groth16.together import OneOfBatch
-from quod.proving.busy import BusyMeter
-from quod.proving.slots import Slots
+from quod.groth16.memory_estimate import KeyCounts, device_parts
+from quod.groth16.slots import Slots
 from tests.groth16.circuits import recurrence
 
 Made = list[tuple[Proof, list[int]]]

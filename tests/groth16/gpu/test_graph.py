@@ -12,22 +12,22 @@ import pytest
 from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.array import Point, to_points
 from quod.curve.groups import GROUPS
-from quod.device.buffer import Buffer
 from quod.device.emulated.device import EmulatedKernel
 from quod.device.export.device import ExportDevice
-from quod.device.recording import Copy, Fill, Launch, Step
-from quod.device.timeline import Timeline
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.recording import Copy, Fill, Launch, Step
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey, generate_key
+from quod.groth16.context import ProofContext
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Kernel
-from quod.kernel.semantics import NUMPY_TYPES
-from quod.kernel.types import PointerType
-from quod.msm.reduce.finish_on_device import finish_lines
-from quod.proving.context import ProofContext
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ops.semantics import NUMPY_TYPES
+from quod.msm.gpu.reduce.finish_on_device import finish_lines
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
 from tests.msm.inputs import reference

@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.bench.chain import ChainCircuit
 from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.timeline import Timeline
+from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError, KernelError, MismatchError, VerificationError
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey, generate_key, setup
-from quod.groth16.chain import ChainCircuit
+from quod.groth16.context import ProofContext
 from quod.groth16.gpu import bases
 from quod.groth16.resident import KeyBases
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
-from quod.proving.busy import BusyMeter
-from quod.proving.context import ProofContext
 from tests.conftest import open_for_test
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.conftest import Made

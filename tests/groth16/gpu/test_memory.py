@@ -10,11 +10,11 @@ import pytest
 
 from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.groups import GROUPS
-from quod.device.arguments import Argument
-from quod.device.buffer import Array, Buffer
 from quod.device.emulated.device import EmulatedDevice, EmulatedKernel
-from quod.device.memory import check_reach
-from quod.device.recording import Launch
+from quod.device.memory.budget import check_reach
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.recording import Launch
 from quod.errors import DeviceError
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from quod.device import outcome
-from quod.device.background import Background
-from quod.device.outcome import Outcome
-from quod.device.timeline import NullTimeline
+from quod.device.runtime import future as outcome
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.timeline import NullTimeline
 from quod.errors import DeviceError
+from quod.groth16.context import ProofContext
 from quod.groth16.gpu.key import _Slot
 from quod.groth16.gpu.sums import GpuSums
-from quod.proving.context import ProofContext
-from quod.proving.slots import Slots
+from quod.groth16.slots import Slots
 
 
 class Key:

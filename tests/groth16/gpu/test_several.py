@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from quod.bench.chain import ChainCircuit
 from quod.device.emulated.device import EmulatedDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.formats import Witness
 from quod.groth16 import ProvingKey
-from quod.groth16.chain import ChainCircuit
 from quod.groth16.gpu import bases
-from quod.groth16.gpu.several import SeveralGpuKey, shares
+from quod.groth16.gpu.multi_gpu import SeveralGpuKey, shares
 from quod.groth16.setup import make_key
 from tests.conftest import open_for_test
 from tests.groth16.conftest import Made

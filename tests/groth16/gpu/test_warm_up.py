@@ -13,8 +13,8 @@ from quod.errors import InputError
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.warm_up import prepare_host
 from quod.groth16.points import multiples
-from quod.msm.layout import GpuMsmPlan
-from quod.msm.reduce import finish
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce import finish
 from tests.groth16.conftest import Made
 
 Make = Callable[[str], Made]

@@ -10,8 +10,8 @@ import pytest
 
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
-from quod.kernel.interpreter import interpret
-from quod.msm.buckets.accumulate import accumulate, accumulate_again
+from quod.kernel.interpreter.interpreter import interpret
+from quod.msm.gpu.buckets.accumulate import accumulate, accumulate_again
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, machine, points_of
 

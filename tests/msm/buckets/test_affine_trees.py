@@ -14,13 +14,13 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.frozen import replace
-from quod.kernel.interpreter import interpret
+from quod.kernel.interpreter.interpreter import interpret
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
-from quod.msm.buckets import accumulate
-from quod.msm.buckets.accumulate import accumulate_again
-from quod.msm.buckets.affine_trees import accumulate_affine
+from quod.msm.gpu.buckets import accumulate
+from quod.msm.gpu.buckets.accumulate import accumulate_again
+from quod.msm.gpu.buckets.affine_trees import accumulate_affine
 from tests.msm.inputs import (
     bases,
     by_logarithms,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.kernel.interpreter import interpret
-from quod.msm.buckets import merge
+from quod.kernel.interpreter.interpreter import interpret
+from quod.msm.gpu.buckets import merge
 from tests.msm.inputs import points, reference
 from tests.msm.sums import machine, points_of, sums_of
 

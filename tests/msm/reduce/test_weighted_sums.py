@@ -12,14 +12,14 @@ import pytest
 
 from quod.codegen.ptx.emitter import emit
 from quod.codegen.ptx.machine import ptx_machine
-from quod.curve.four_lanes import LANES
 from quod.curve.groups import GROUPS
-from quod.curve.sums import Form
+from quod.curve.sums.forms import Form
+from quod.curve.sums.four_lanes import LANES
 from quod.kernel.errors import TraceError
-from quod.kernel.interpreter import interpret
-from quod.msm.layout import GpuMsmPlan
-from quod.msm.reduce import weighted_sums
-from quod.msm.reduce.finish import Finisher
+from quod.kernel.interpreter.interpreter import interpret
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce import weighted_sums
+from quod.msm.gpu.reduce.finish import Finisher
 from tests.curve.test_edwards_sums import affine, edwards_sums, mapped
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, machine, points_of, sums_of

@@ -10,8 +10,8 @@ import pytest
 from quod.curve.array import from_points, to_points
 from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedDevice, Executor
-from quod.msm.layout import GpuMsmPlan
-from quod.msm.run import base_multiples
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run import base_multiples
 from tests.msm.inputs import points, reference
 
 

@@ -8,9 +8,9 @@ from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmOptions
-from quod.msm.buckets.chunks import MOST_LONGEST
-from quod.msm.processor import Processor
-from quod.msm.run.device_plan import (
+from quod.msm.gpu.buckets.chunks import MOST_LONGEST
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.run.device_plan import (
     SortShape,
     additions,
     fits,
@@ -18,9 +18,9 @@ from quod.msm.run.device_plan import (
     plan_gpu_msm,
     with_batch,
 )
-from quod.msm.run.engine import first_block
-from quod.msm.run.streamed import plan_streamed
-from quod.msm.run.workspace import workspace_bytes
+from quod.msm.gpu.run.engine import first_block
+from quod.msm.gpu.run.streamed import plan_streamed
+from quod.msm.gpu.run.workspace import workspace_bytes
 
 LANES = 132 * 2048
 GPU = Processor(LANES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from quod.curve.edwards_operations import from_edwards_points
+from quod.curve.edwards.operations import from_edwards_points
 from quod.device.protocol import AnyDevice
 from quod.msm.edwards import edwards_bases, edwards_msm
 from tests.msm.inputs import scalar_words

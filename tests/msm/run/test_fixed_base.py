@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from quod.curve.affine import AffineGroup, g1_group, g2_group
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import AffineGroup, g1_group, g2_group
 from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words
 from quod.msm.fixed_base import FixedBase
-from quod.msm.run import fixed_base
+from quod.msm.gpu.run import fixed_base
 
 
 @pytest.mark.parametrize("name", ["bn254.g1", "bls12_377.g1", "bn254.g2"])

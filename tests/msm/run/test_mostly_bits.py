@@ -7,16 +7,16 @@ import random
 import numpy as np
 import pytest
 
-from quod.curve.affine import affine_group
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import integers_to_words
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.run.mostly_bits import MostlyBits, ScalarSplit, SplitCounts
-from quod.msm.run.workspace import Workspace
-from quod.msm.sort.infinity_mask import find_infinity_mask
+from quod.msm.gpu.run.binary_scalars import MostlyBits, ScalarSplit, SplitCounts
+from quod.msm.gpu.run.workspace import Workspace
+from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
 
 COUNT = 300
 

@@ -14,14 +14,14 @@ from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm, msm_many, msm_words
-from quod.msm.processor import Processor
-from quod.msm.run import device_plan, engine, streamed
-from quod.msm.run.engine import GpuEngine
-from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Workspace
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.run import device_plan, engine, streamed
+from quod.msm.gpu.run.engine import GpuEngine
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.workspace import Workspace
 from tests.msm.inputs import (
     bases,
     by_logarithms,

@@ -10,20 +10,20 @@ import pytest
 
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
-from quod.device.buffer import Buffer
 from quod.device.emulated.device import EmulatedDevice
+from quod.device.memory.buffer import Buffer
 from quod.errors import DeviceError, InputError
-from quod.kernel.interpreter import interpret
-from quod.kernel.types import Type, u8, u32
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.types import Type, u8, u32
 from quod.msm import MsmOptions, affine_ints
-from quod.msm.layout import GpuMsmPlan
-from quod.msm.processor import Processor
-from quod.msm.reduce import rounds, weighted_sums
-from quod.msm.reduce.finish import Finisher
-from quod.msm.reduce.finish_on_device import finish_lines, record_finish
-from quod.msm.run.device_plan import SortShape, fits, plan_gpu_msm
-from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, block_of, workspace_bytes
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce import rounds, weighted_sums
+from quod.msm.gpu.reduce.finish import Finisher
+from quod.msm.gpu.reduce.finish_on_device import finish_lines, record_finish
+from quod.msm.gpu.run.device_plan import SortShape, fits, plan_gpu_msm
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, block_of, workspace_bytes
 from tests.msm.inputs import bases, by_logarithms, logarithms, points, reference, scalar_words
 from tests.msm.reduce.test_weighted_sums import line_of, lines_of, results_of
 from tests.msm.sums import bases_of, sums_of

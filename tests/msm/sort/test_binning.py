@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.curve.entries import SIGN_BIT
 from quod.curve.groups import GROUPS
-from quod.device.buffer import Buffer
+from quod.curve.sums.entries import SIGN_BIT
 from quod.device.emulated.device import EmulatedDevice, Executor
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.frozen import replace
-from quod.msm.buckets import chunks
-from quod.msm.layout import GpuMsmPlan
-from quod.msm.processor import Processor
-from quod.msm.run.device_plan import SortShape
-from quod.msm.run.record import Scalars, record_chunks
-from quod.msm.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
-from quod.msm.sort.digits import position_of_too_large
-from quod.msm.sort.scalars import window_count
+from quod.msm.gpu.buckets import chunks
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run.device_plan import SortShape
+from quod.msm.gpu.run.record_sort import Scalars, record_chunks
+from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, workspace_bytes
+from quod.msm.gpu.sort.digits import position_of_too_large
+from quod.msm.scalars import window_count
 from tests.msm.inputs import scalar_words
 
 GROUP = GROUPS["bls12_381.g1"]

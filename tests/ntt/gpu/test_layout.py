@@ -13,7 +13,7 @@ from quod.curve.parameters import PairingCurve
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import KernelError
 from quod.field.roots import root_of_unity
-from quod.kernel.ir import walk
+from quod.kernel.ir.nodes import walk
 from quod.kernel.registry import find
 from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread
 from quod.ntt.gpu.schedule import DEFAULT_TUNING, SHORT_TUNINGS, Tuning, tuning_of

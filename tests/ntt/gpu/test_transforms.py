@@ -13,10 +13,10 @@ from quod.curve.named import CURVES
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import PairingCurve
-from quod.device.buffer import Buffer
 from quod.device.cpu.device import CpuDevice
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field.array import from_integers, random_elements, to_integers

@@ -10,7 +10,8 @@ import pytest
 
 from quod import r1cs
 from quod.errors import InputError, MismatchError
-from quod.r1cs import gadgets, native
+from quod.r1cs import gadgets
+from quod.r1cs import reference as native
 from tests.r1cs.gadgets.gadget import inner, made, outputs, sound
 
 CHANCE = random.Random(3)

@@ -12,7 +12,8 @@ from quod.curve import EDWARDS, edwards_group
 from quod.errors import InputError, MismatchError
 from quod.field import words_to_integers
 from quod.formats import R1cs
-from quod.r1cs import gadgets, native
+from quod.r1cs import gadgets
+from quod.r1cs import reference as native
 from quod.testing import assert_fails, assert_satisfied
 from quod.witness import WitnessCalculator
 from tests.r1cs.gadgets.gadget import inner, made, outputs, sound

@@ -10,9 +10,9 @@ import pytest
 from quod.curve import EDWARDS, decode_edwards, edwards_group, encode_edwards
 from quod.errors import InputError
 from quod.field import NAMED
-from quod.r1cs import native
-from quod.r1cs.native.mimc import mimc7_constants, mimc_sponge_constants
-from quod.r1cs.native.poseidon import PARTIAL_ROUNDS, poseidon_parameters
+from quod.r1cs import reference as native
+from quod.r1cs.reference.mimc import mimc7_constants, mimc_sponge_constants
+from quod.r1cs.reference.poseidon import PARTIAL_ROUNDS, poseidon_parameters
 from tests.support.node import circomlibjs
 
 P = NAMED["bn254.fr"].value

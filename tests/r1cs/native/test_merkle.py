@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quod.errors import InputError
-from quod.r1cs import native
+from quod.r1cs import reference as native
 
 
 def test_paths_lead_to_the_root() -> None:

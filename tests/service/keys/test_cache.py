@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from quod.device.cancellation import Cancellation
+from quod.device.runtime.cancellation import Cancellation
 from quod.errors import DeviceError, InputError
 from quod.service.errors import (
     KeyInUseError,

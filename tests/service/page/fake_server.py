@@ -26,7 +26,7 @@ from quod.service.status import (
     stage_document,
     status_document,
 )
-from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 
 PAGE = Path(quod.service.__file__).parent / "page"
 TOKEN = "operator-token"

@@ -15,7 +15,7 @@ import pytest
 from quod.errors import InputError, OutputError
 from quod.service.errors import StorageFullError, StoreInUseError, UnavailableError
 from quod.service.queue import JobQueue, JobState, Limits, open_queue, schema
-from quod.service.queue.ballast import Ballast
+from quod.service.queue.reserved_space import Ballast
 from quod.service.queue.stores import sqlite
 from quod.service.queue.stores.sqlite import SqliteStore
 from tests.service.queue.crashing import REPOSITORY

@@ -10,8 +10,9 @@ import pytest
 
 from quod.errors import InputError, OutputError, QuodError
 from quod.service.errors import NotFoundError, StorageFullError
-from quod.service.queue import Spool, sweeper
-from quod.service.queue import spool as spool_module
+from quod.service.queue import Spool
+from quod.service.queue import blob_store as spool_module
+from quod.service.queue import reaper as sweeper
 from tests.service.queue.places import Place, request, submitted
 
 SECRET = b"secret-witness-5e1f"

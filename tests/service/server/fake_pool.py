@@ -11,7 +11,7 @@ from quod.service.errors import KeyInUseError
 from quod.service.keys.leases import CacheStatus
 from quod.service.keys.needs import Tier
 from quod.service.queue import JobQueue, Lease
-from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 
 RESULT = json.dumps({"proof": {"protocol": "none"}, "publicSignals": ["7"]})
 

@@ -14,7 +14,7 @@ from quod.service.logs import LineFormatter
 from quod.service.queue import Job, JobState
 from quod.service.server.config import Tracing
 from quod.service.server.tracing import OtelTracer, tracer
-from quod.service.worker.pool import Stage, StageRecord
+from quod.service.worker.pools.pool import Stage, StageRecord
 from tests.service.server.conftest import Start
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -16,8 +16,8 @@ from quod.service.keys import KeyRepository
 from quod.service.payload import PayloadKind, payload_header
 from quod.service.queue import Clock, Job, JobQueue, Limits, Submission, open_queue
 from quod.service.queue.clock import MICROSECONDS
-from quod.service.worker.local import LocalPool
-from quod.service.worker.pool import StageRecord, WorkerPool
+from quod.service.worker.pools.local import LocalPool
+from quod.service.worker.pools.pool import StageRecord, WorkerPool
 from quod.service.worker.result import read_result
 from quod.service.worker.settings import WorkerSettings
 from tests.service.keys.conftest import BLS, BN254

@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
-from quod.device.memory import OutOfMemory
+from quod.device.memory.budget import OutOfMemory
 from quod.errors import DeviceError, InputError
-from quod.groth16.together import OneOfBatch
+from quod.groth16.batch_prover import OneOfBatch
 from quod.service.errors import KeyInUseError
 from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import Job, JobState, Outcome
-from quod.service.worker import keeper, line, stages
+from quod.service.worker import lease_heartbeat as keeper
+from quod.service.worker import pipeline as line
+from quod.service.worker import stages
 from quod.service.worker.jobs import OwnJobs
-from quod.service.worker.pool import Stage, WorkerState
-from quod.service.worker.processes import ProcessPool
+from quod.service.worker.pools.pool import Stage, WorkerState
+from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
 from quod.service.worker.waiting import Waiting

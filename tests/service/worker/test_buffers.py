@@ -11,13 +11,14 @@ import pytest
 
 from quod.device import open_device
 from quod.groth16 import Proof
-from quod.groth16.gpu import bases, batches
+from quod.groth16.gpu import bases
+from quod.groth16.gpu import batch_prover as batches
+from quod.groth16.gpu.upload import UploadBuffer
 from quod.groth16.prover import PendingProof
-from quod.proving.upload import UploadBuffer
 from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
 from quod.service.worker.buffers import WitnessBuffers
-from quod.service.worker.pool import WorkerState
+from quod.service.worker.pools.pool import WorkerState
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.work import Work
 from tests.service.worker.conftest import WITNESS, Bench, eventually

@@ -14,7 +14,7 @@ from quod.service.errors import NotFoundError
 from quod.service.queue import JobState, Limits, open_queue
 from quod.service.server.config import Config
 from quod.service.server.pools import make_pool
-from quod.service.worker.pool import WorkerState
+from quod.service.worker.pools.pool import WorkerState
 from quod.service.worker.settings import WorkerSettings
 from tests.service.worker.conftest import SECONDS, Bench, eventually
 from tests.support.postgres import Cluster as Postgres

@@ -7,9 +7,9 @@ import pytest
 from quod.groth16.gpu import bases
 from quod.service.keys import Tier
 from quod.service.queue import JobState
-from quod.service.worker.local import LocalPool
-from quod.service.worker.pool import Stage
-from quod.service.worker.processes import ProcessPool
+from quod.service.worker.pools.local import LocalPool
+from quod.service.worker.pools.pool import Stage
+from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from tests.conftest import need_backend
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually

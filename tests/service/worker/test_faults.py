@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from quod.device.memory import OutOfMemory
+from quod.device.memory.budget import OutOfMemory
 from quod.errors import DeviceError
 from quod.groth16 import Proof
 from quod.groth16.prover import PendingProof
@@ -22,9 +22,9 @@ from quod.service.errors import UnavailableError
 from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import JobState, Outcome
-from quod.service.worker import keeper
+from quod.service.worker import lease_heartbeat as keeper
 from quod.service.worker.jobs import OwnJobs
-from quod.service.worker.pool import Stage, WorkerState
+from quod.service.worker.pools.pool import Stage, WorkerState
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
 from quod.service.worker.worker import Worker

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from quod.service.worker.line import Line, Step
-from quod.service.worker.permits import WHOLE, Permits
+from quod.service.worker.concurrency_limit import WHOLE, Permits
+from quod.service.worker.pipeline import Line, Step
 from quod.service.worker.stages import Stages
 from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work

@@ -21,8 +21,8 @@ from quod.service.payload import PayloadKind, path_body
 from quod.service.queue import JobState
 from quod.service.worker.budget import MemoryBudget
 from quod.service.worker.buffers import HEADER_BYTES
-from quod.service.worker.local import LocalPool
-from quod.service.worker.pool import Stage, WorkerState
+from quod.service.worker.pools.local import LocalPool
+from quod.service.worker.pools.pool import Stage, WorkerState
 from quod.service.worker.result import read_result, result_bytes
 from quod.service.worker.settings import WorkerSettings, sharing
 from tests.service.keys.conftest import BLS, BN254

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from quod.device.intervals import union
-from quod.device.timeline import Timeline
+from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.intervals import union
+from quod.device.runtime.timeline import Timeline
 from quod.groth16 import ProvingKey
-from quod.proving.busy import BusyMeter
 from quod.service.worker.measures import Phases, device_use, phases_of
-from quod.service.worker.pool import Stage, StageRecord
+from quod.service.worker.pools.pool import Stage, StageRecord
 from tests.service.keys.conftest import BN254
 
 

@@ -11,11 +11,11 @@ from quod.groth16.gpu import bases
 from quod.service.keys import CacheStatus, KeyUse, Tier
 from quod.service.queue import JobState
 from quod.service.server.metrics import Metrics
-from quod.service.worker import placement
-from quod.service.worker.local import LocalPool
-from quod.service.worker.placement import LEAST_COST_SECONDS, Placement
-from quod.service.worker.pool import Stage, WorkerState, WorkerStatus
-from quod.service.worker.processes import ProcessPool
+from quod.service.worker.pools import placement
+from quod.service.worker.pools.local import LocalPool
+from quod.service.worker.pools.placement import LEAST_COST_SECONDS, Placement
+from quod.service.worker.pools.pool import Stage, WorkerState, WorkerStatus
+from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from tests.service.worker.conftest import Bench, eventually
 

@@ -19,11 +19,11 @@ from quod.errors import InputError
 from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
 from quod.service.logs import LineFormatter
 from quod.service.queue import Job, JobState, Lease, Outcome, Spool
-from quod.service.worker.pool import Stage, StageRecord, WorkerState
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState
+from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.process.channel import Answer, Channel, parts_of
 from quod.service.worker.process.child import Records, RemoteJobs
 from quod.service.worker.process.codec import decode_error, encode_error, status_of
-from quod.service.worker.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 

@@ -17,8 +17,8 @@ from quod.errors import DeviceError, InputError
 from quod.frozen import replace
 from quod.kernel import bf16, f16, f32
 from quod.kernel.analysis import analyze
-from quod.kernel.types import Type
-from quod.tensor.gemm_plan import CorePlan, GemmPlan
+from quod.kernel.ir.types import Type
+from quod.tensor.matmul.plan import CorePlan, GemmPlan
 from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise, quantise
 from quod.tensor.quantised.batch_kernel import CORE_PLANS, MULTIPLY_ROWS, plan_batch
 from quod.tensor.quantised.kinds import BLOCKS

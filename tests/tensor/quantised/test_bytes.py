@@ -14,7 +14,7 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor.quantised import QuantisedMatrix, batch, dequantise
 from quod.tensor.quantised.bytes_cores import LANES, MULTIPLY_BYTES_ON_CORES
 from quod.tensor.quantised.kinds import BLOCKS

@@ -12,12 +12,12 @@ import pytest
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device import open_device
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recorder import recorder_of
+from quod.device.runtime.recorder import recorder_of
 from quod.errors import DeviceError, InputError
 from quod.kernel import bf16, f16, f32
-from quod.kernel.types import Type
+from quod.kernel.ir.types import Type
 from quod.tensor.quantised import (
     BLOCK_TYPES,
     ProductLayout,

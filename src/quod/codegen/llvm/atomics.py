@@ -20,7 +20,7 @@ from quod.codegen.llvm.memory import (
     varying_addresses,
 )
 from quod.codegen.llvm.types import memory_name
-from quod.kernel.ir import Op
+from quod.kernel.ir.nodes import Op
 
 Change = Callable[[BodyEmitter, str, str, list[str]], str]
 """One atomic change, of an element of a type, at an address; gives the value before."""

@@ -10,10 +10,10 @@ from quod.codegen.llvm.known_lanes import KnownLanes
 from quod.codegen.llvm.strides import LaneStrides
 from quod.codegen.llvm.types import constant_text, scalar_name
 from quod.codegen.rules import rule_of
-from quod.kernel.ir import Block, Function, Kernel, Op
-from quod.kernel.types import Type
-from quod.kernel.uniformity import Uniformity
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
+from quod.kernel.verifier.uniformity import Uniformity
 
 
 class Module(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.first_lane import of_lane0
 from quod.codegen.llvm.types import scalar_name
-from quod.kernel.ir import Block, Op
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Block, Op
+from quod.kernel.ir.value import Value
 
 
 def _masks(body: BodyEmitter) -> str:

@@ -18,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from quod.codegen.llvm import atomics, control, memory, rules, subgroups
 from quod.codegen.llvm.body import BodyEmitter
 from quod.codegen.llvm.types import scalar_name
-from quod.kernel import types
-from quod.kernel.ir import Function, Kernel, walk
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Function, Kernel, walk
+from quod.kernel.ir.types import Type
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.registry import emitters
-from quod.kernel.types import Type
-from quod.kernel.uniformity import Uniformity
+from quod.kernel.verifier.uniformity import Uniformity
 
 TABLES = (rules.RULES, memory.RULES, atomics.RULES, subgroups.RULES, control.RULES)
 """How each op is written."""

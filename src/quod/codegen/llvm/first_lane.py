@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from quod.codegen.llvm.body import BodyEmitter
 from quod.codegen.llvm.settled import settled
 from quod.codegen.llvm.types import scalar_name
-from quod.kernel.ir import Op
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.value import Value
 
 
 def index64_of_lane0(body: BodyEmitter, index: Value) -> str:

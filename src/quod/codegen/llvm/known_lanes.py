@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.codegen.llvm.settled import settled
-from quod.kernel.ops import NUMPY_TYPES, OPS
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
 
 Lanes = NDArray[Any]
 

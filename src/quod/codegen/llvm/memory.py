@@ -11,10 +11,10 @@ from __future__ import annotations
 from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.first_lane import index64_of_lane0
 from quod.codegen.llvm.types import memory_name
-from quod.kernel import types
-from quod.kernel.ir import Op
-from quod.kernel.types import PointerType, Type
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import Value
 
 
 def element_of(pointer: Value) -> Type:

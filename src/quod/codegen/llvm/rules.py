@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.types import constant_text
-from quod.kernel import types
-from quod.kernel.ir import Op
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
 
 
 def _kind(op: Op) -> str:

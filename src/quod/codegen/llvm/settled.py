@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TypeVar
 
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 T = TypeVar("T")
 

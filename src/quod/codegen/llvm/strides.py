@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from quod.codegen.llvm.settled import settled
-from quod.kernel.ir import Op
-from quod.kernel.uniformity import Uniformity
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.value import Value
+from quod.kernel.verifier.uniformity import Uniformity
 
 _LOG_LANES = 10
 """The logarithm of the most lanes of a vector."""

@@ -11,9 +11,9 @@ from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.memory import gather
 from quod.codegen.llvm.rules import RULES as ELEMENTWISE
 from quod.codegen.llvm.types import memory_name, scalar_name
-from quod.kernel.ir import Op
-from quod.kernel.ops import COMBINING, distances
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.scalar import COMBINING, distances
 
 
 def _uniform(body: BodyEmitter, op: Op) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from quod.kernel import types
-from quod.kernel.types import PointerType, Type
+from quod.kernel.ir import types
+from quod.kernel.ir.types import PointerType, Type
 
 _SCALAR_NAMES = {
     types.bool_: "i1", types.u8: "i8", types.u16: "i16", types.i8: "i8", types.i16: "i16",

@@ -18,11 +18,11 @@ from quod.codegen.ptx.types import (
 )
 from quod.codegen.rules import rule_of
 from quod.errors import KernelError
-from quod.kernel import types
-from quod.kernel.ir import Block, Function, Kernel, Location, Op
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.uniformity import Uniformity
-from quod.kernel.value import Value
+from quod.kernel.verifier.uniformity import Uniformity
 
 
 class Module(Protocol):

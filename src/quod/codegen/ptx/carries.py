@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.types import register_kind, suffix
-from quod.kernel.ir import Op
+from quod.kernel.ir.nodes import Op
 
 # What CC.CF holds after a subtraction is, in the machine code that ptxas makes, the opposite of
 # what it holds after an addition: subc reads a borrow rightly, and addc reads its complement. So a

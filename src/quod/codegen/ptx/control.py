@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.types import bits_or_float, register_kind, suffix
-from quod.kernel.ir import Block, Op
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Block, Op
+from quod.kernel.ir.value import Value
 
 PREDICATED_LINES = 6
 """Instructions of the longest branch that becomes predicated instructions."""

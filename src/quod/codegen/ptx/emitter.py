@@ -21,16 +21,16 @@ from quod.codegen.ptx.machine import DEFAULT_ARCH, architecture, ptx_machine
 from quod.codegen.ptx.module import PtxModule, parameter_layout, result_layout
 from quod.codegen.ptx.types import parameter_type, suffix
 from quod.errors import KernelError
-from quod.kernel import types
-from quod.kernel.ir import Function, Kernel, Location, Op, walk
+from quod.kernel.builder.roles import find_roles, has_roles
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Function, Kernel, Location, Op, walk
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
-from quod.kernel.pointer_roots import array_roots
-from quod.kernel.registers import at_entry
 from quod.kernel.registry import default_machines, emitters
-from quod.kernel.roles import find_roles, has_roles
-from quod.kernel.types import PointerType, Type
-from quod.kernel.uniformity import Uniformity
-from quod.kernel.value import Value
+from quod.kernel.verifier.pointer_roots import array_roots
+from quod.kernel.verifier.registers import at_entry
+from quod.kernel.verifier.uniformity import Uniformity
 
 TABLES = (
     rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, matrices.RULES, tiles.RULES,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quod.kernel import types
-from quod.kernel.ir import Op
-from quod.kernel.types import PointerType
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
 
 MOST = 1 << 63
 """The power of two that stands for "any": what divides zero."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.kernel.ir import Block, Function, Kernel, walk
+from quod.kernel.ir.nodes import Block, Function, Kernel, walk
 
 INLINE_OPS = 1024
 """Ops of the largest function that is copied to several places.

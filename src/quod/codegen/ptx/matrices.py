@@ -5,7 +5,7 @@ from __future__ import annotations
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.memory import address_of
 from quod.codegen.ptx.types import register_kind
-from quod.kernel.ir import Op
+from quod.kernel.ir.nodes import Op
 
 
 def _load(modifier: str) -> Rule:

@@ -12,10 +12,10 @@ from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.facts import MOST, power_of_two
 from quod.codegen.ptx.machine import overlaps
 from quod.codegen.ptx.types import register_kind
-from quod.kernel import types
-from quod.kernel.ir import Op
-from quod.kernel.types import PointerType, Type
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import Value
 
 WIDEST = 16
 """Bytes of the widest access."""

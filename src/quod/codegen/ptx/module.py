@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from quod.codegen.ptx.types import parameter_type
 from quod.frozen import frozen
-from quod.kernel.ir import Function, Location
-from quod.kernel.types import Type
+from quod.kernel.ir.nodes import Function, Location
+from quod.kernel.ir.types import Type
 
 
 @frozen

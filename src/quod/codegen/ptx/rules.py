@@ -11,9 +11,9 @@ from quod.codegen.ptx.types import (
     register_kind,
     suffix,
 )
-from quod.kernel import types
-from quod.kernel.ir import Op
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.value import Value
 
 # --- arithmetic
 

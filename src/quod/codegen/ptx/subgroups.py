@@ -7,10 +7,10 @@ from quod.codegen.ptx.machine import DEFAULT_ARCH, moves_registers
 from quod.codegen.ptx.rules import RULES as ELEMENTWISE
 from quod.codegen.ptx.types import bits_or_float, register_kind, suffix
 from quod.errors import KernelError
-from quod.kernel.ir import Op
-from quod.kernel.ops import COMBINING, distances
-from quod.kernel.types import Type
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.scalar import COMBINING, distances
 
 
 def _special(register: str) -> Rule:

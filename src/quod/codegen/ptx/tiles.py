@@ -12,9 +12,9 @@ from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.memory import address_of
 from quod.codegen.ptx.subgroups import tell_tiles
 from quod.codegen.ptx.types import register_kind
-from quod.kernel.ir import Op
-from quod.kernel.tile_ops import PATTERN
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.tile import PATTERN
 
 _SINCE = (8, 0)
 _WINDOW = 1 << 18  # what a descriptor reaches of the workgroup's memory

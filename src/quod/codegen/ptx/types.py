@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from quod.kernel import types
-from quod.kernel.types import PointerType, Type
+from quod.kernel.ir import types
+from quod.kernel.ir.types import PointerType, Type
 
 _REGISTERS = {
     types.bool_: "p", types.u8: "r", types.u16: "r", types.i8: "r", types.i16: "r",

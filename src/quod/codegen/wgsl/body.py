@@ -12,10 +12,10 @@ from typing import Protocol
 
 from quod.codegen.rules import rule_of
 from quod.codegen.wgsl.types import constant_text
-from quod.kernel.ir import Block, Function, Location, Op, walk
+from quod.kernel.ir.nodes import Block, Function, Location, Op, walk
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.types import PointerType
-from quod.kernel.value import Value
 
 LEVELS = {"atom": 10, "product": 8, "sum": 7, "shift": 6, "compare": 5, "bits": 4}
 """How strongly kinds of expressions bind. WGSL shifts and masks atoms only."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Rule
 from quod.codegen.wgsl.types import type_text
 from quod.errors import KernelError
-from quod.kernel.ir import Block, Op
-from quod.kernel.passes import is_without_effect
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Block, Op
+from quod.kernel.ir.passes import is_without_effect
+from quod.kernel.ir.value import Value
 
 CUT_SHORT = "cut_short"
 """The variable that says whether a driver has ended a loop."""

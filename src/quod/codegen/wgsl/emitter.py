@@ -19,13 +19,13 @@ from quod.codegen.wgsl.machine import PORTABLE
 from quod.codegen.wgsl.module import WATCH_WORD, Binding, Dialect, Field, WgslModule
 from quod.codegen.wgsl.types import type_text
 from quod.errors import KernelError
-from quod.kernel import types
-from quod.kernel.ir import Function, Kernel, Op, walk
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Function, Kernel, Op, walk
+from quod.kernel.ir.types import PointerType, Space, Type
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability, Machine
-from quod.kernel.ops import SUBGROUP
+from quod.kernel.ops.scalar import SUBGROUP
 from quod.kernel.registry import default_machines, emitters
-from quod.kernel.types import PointerType, Space, Type
-from quod.kernel.value import Value
 
 TABLES = (rules.RULES, subgroups.RULES, memory.RULES, control.RULES)
 """How each op is written."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Rule
-from quod.kernel.ir import Op
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.value import Value
 
 _LAST_INDEX = 0xFFFF_FFFE
 """The largest constant index that naga takes; it is beyond every binding."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from quod.frozen import frozen
-from quod.kernel import types
-from quod.kernel.ir import Location
-from quod.kernel.types import Type
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Location
+from quod.kernel.ir.types import Type
 
 WATCH_WORD = 4
 """The word of ``watch``, in bind group 1, that a kernel sets whose loops a driver has ended early.

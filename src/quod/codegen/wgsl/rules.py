@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Expression, Rule, rule_by
 from quod.codegen.wgsl.types import constant_text, type_text
-from quod.kernel import types
-from quod.kernel.ir import Op
-from quod.kernel.types import Type
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.types import Type
 
 _ATOM, _SUM, _PRODUCT = LEVELS["atom"], LEVELS["sum"], LEVELS["product"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.codegen.wgsl.body import LEVELS, BodyEmitter, Expression, Rule, rule_by
 from quod.codegen.wgsl.rules import function
-from quod.kernel.ir import Op
+from quod.kernel.ir.nodes import Op
 
 _ATOM = LEVELS["atom"]
 

@@ -6,8 +6,8 @@ import math
 import struct
 
 from quod.errors import KernelError
-from quod.kernel import types
-from quod.kernel.types import Type
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
 
 _TYPES = {
     types.bool_: "bool", types.u32: "u32", types.i32: "i32", types.f32: "f32", types.u64: "u64",

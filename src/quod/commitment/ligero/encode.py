@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 MOST_LOG_TILE = 12
 _STEP = 3

@@ -19,16 +19,16 @@ from quod.commitment.ligero.shape import LigeroShape
 from quod.commitment.ligero.tree import hash_columns, hash_pairs
 from quod.commitment.rows import add_rows
 from quod.commitment.scheme import Claim, check_table, check_writer
-from quod.device.buffer import Buffer
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
-from quod.device.timeline import Timeline, or_null
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers
-from quod.sumcheck.equality import equality_pyramids, pyramid_entries
+from quod.sumcheck.eq_tables import equality_pyramids, pyramid_entries
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import RecordedRounds, SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape

@@ -12,7 +12,7 @@ from quod.errors import VerificationError
 from quod.field.plain_extension import add, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.sumcheck.corners import equalities, equality
+from quod.sumcheck.eq_reference import equalities, equality
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript.elements import Plain, decode
 from quod.transcript.labels import Label

@@ -14,8 +14,8 @@ from quod.curve.parameters import PairingCurve
 from quod.names import unknown_name
 
 if TYPE_CHECKING:
-    from quod.curve.edwards_curve import EdwardsCurve
-    from quod.curve.weierstrass import Curve
+    from quod.curve.edwards.curve import EdwardsCurve
+    from quod.curve.weierstrass.curve import Curve
 
 C = TypeVar("C")
 

@@ -3,7 +3,7 @@
 The generator is the specification's base point, of prime order.
 """
 
-from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.edwards.curve import EdwardsCurve
 from quod.field.moduli import BN254_FR, Modulus
 
 BABY_JUBJUB = EdwardsCurve.known(

@@ -1,6 +1,6 @@
 """Edwards BLS12, over the scalar field of BLS12-377: Bowe et al., "Zexe" (S&P 2020)."""
 
-from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.edwards.curve import EdwardsCurve
 from quod.field.moduli import BLS12_377_FR, Modulus
 
 EDWARDS_BLS12 = EdwardsCurve.known(

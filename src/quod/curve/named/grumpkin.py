@@ -1,6 +1,6 @@
 """Grumpkin, whose fields are those of BN254 swapped: Aztec, "A cycle of curves with BN254"."""
 
-from quod.curve.weierstrass import Curve
+from quod.curve.weierstrass.curve import Curve
 from quod.field.moduli import BN254_FQ, BN254_FR
 
 GRUMPKIN = Curve.known(

@@ -3,7 +3,7 @@
 The generator is that of arkworks (ark-ed-on-bls12-381).
 """
 
-from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.edwards.curve import EdwardsCurve
 from quod.field.moduli import BLS12_381_FR, Modulus
 
 JUBJUB = EdwardsCurve.known(

@@ -1,6 +1,6 @@
 """secp256k1: SEC 2, "Recommended Elliptic Curve Domain Parameters", 2.4.1."""
 
-from quod.curve.weierstrass import Curve
+from quod.curve.weierstrass.curve import Curve
 from quod.field.moduli import SECP256K1_FQ, SECP256K1_FR
 
 SECP256K1 = Curve.known(

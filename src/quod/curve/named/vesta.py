@@ -1,6 +1,6 @@
 """Vesta, whose fields are those of Pallas swapped: "The Pasta Curves" (Electric Coin Co., 2020)."""
 
-from quod.curve.weierstrass import Curve
+from quod.curve.weierstrass.curve import Curve
 from quod.field.moduli import PALLAS_FQ, PALLAS_FR
 
 VESTA = Curve.known(

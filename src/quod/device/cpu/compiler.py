@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from quod.codegen.pointers import pointer_uses
-from quod.device.arguments import Argument, Signature, Slots
-from quod.device.buffer import HOST
-from quod.device.cache import CompileCache, key_of
-from quod.device.compilations import compilations
-from quod.device.compiled_code import (
+from quod.device.cache.cache import CompileCache, key_of
+from quod.device.cache.compilations import compilations
+from quod.device.cache.compiled_code import (
     CompiledCode,
     KernelFacts,
     look_up,
@@ -25,12 +23,14 @@ from quod.device.compiled_code import (
 )
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.processor import host_processor, toolchain
+from quod.device.memory.buffer import HOST
 from quod.device.protocol import ShownKernel
+from quod.device.runtime.arguments import Argument, Signature, Slots
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.ir import Kernel
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.types import PointerType
 from quod.kernel.machine import Machine
-from quod.kernel.types import PointerType
 
 SizeClass = tuple[int, ...]
 

@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.device import host
-from quod.device.arguments import Argument, Slots, adopt
-from quod.device.buffer import HOST, Array, Buffer, check_same_size
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel, SizeClass
 from quod.device.cpu.processor import host_processor
 from quod.device.cpu.workers import Job, WorkerPool, run_at_once
-from quod.device.kernel_table import KernelTable, lanes_of
-from quod.device.launched import report_launch
-from quod.device.memory import UNLIMITED, budget, check_budget
-from quod.device.prologue import LOG2_GROUPS_OF_PROCESSOR, check_launch
+from quod.device.memory.budget import UNLIMITED, budget, check_budget
+from quod.device.memory.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.roomy_thread import RoomyThread, room_on_stack
+from quod.device.runtime.arguments import Argument, Slots, adopt
+from quod.device.runtime.big_stack_thread import RoomyThread, room_on_stack
+from quod.device.runtime.kernel_table import KernelTable, lanes_of
+from quod.device.runtime.launch_checks import LOG2_GROUPS_OF_PROCESSOR, check_launch
+from quod.device.runtime.launch_trace import report_launch
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
 from quod.validation import choice, flag, whole_number_or_none
 
 if TYPE_CHECKING:
-    from quod.device.array_protocols import ForeignArray
-    from quod.device.cancellation import Cancellation
     from quod.device.cpu.program import Programs
-    from quod.device.kernel_table import CompiledKernel
-    from quod.device.recording import Recording, Submission
-    from quod.device.stream import IdleStream
-    from quod.device.timeline import Stage, Timeline
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.device.runtime.cancellation import Cancellation
+    from quod.device.runtime.kernel_table import CompiledKernel
+    from quod.device.runtime.recording import Recording, Submission
+    from quod.device.runtime.stream import IdleStream
+    from quod.device.runtime.timeline import Stage, Timeline
     from quod.kernel.launcher import Groups
 
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
@@ -292,7 +292,7 @@ class CpuDevice(OpenedDevice):
 @functools.cache
 def _idle_stream() -> type[IdleStream]:
     """The class: to import it each time takes a tenth of a short run."""
-    from quod.device.stream import IdleStream
+    from quod.device.runtime.stream import IdleStream
 
     return IdleStream
 

@@ -11,7 +11,7 @@ import functools
 import json
 import os
 
-from quod.device.cache import CompileCache, key_of
+from quod.device.cache.cache import CompileCache, key_of
 from quod.errors import DeviceError
 from quod.frozen import frozen
 

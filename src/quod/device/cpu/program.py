@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import host_bytes
 from quod.device.cpu.compiler import CpuKernel
-from quod.device.recording import Copy, Fill, Launch, Recording, Step
+from quod.device.memory.buffer import host_bytes
+from quod.device.runtime.recording import Copy, Fill, Launch, Recording, Step
 
 Calls = tuple[tuple[Any, ...], ...]
 """Of a launch what `CpuDevice.execute` takes, of others an array and what it is set to."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.device.buffer import host_bytes
-from quod.device.recording import Copy, Fill, Launch, Recording
-from quod.device.thread_stream import ThreadSubmission
-from quod.device.timeline import Stage, Timeline
+from quod.device.memory.buffer import host_bytes
+from quod.device.runtime.recording import Copy, Fill, Launch, Recording
+from quod.device.runtime.thread_stream import ThreadSubmission
+from quod.device.runtime.timeline import Stage, Timeline
 
 if TYPE_CHECKING:
     from quod.device.cpu.device import CpuDevice

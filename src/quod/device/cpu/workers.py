@@ -17,8 +17,8 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 
-from quod.device.cancellation import Cancellation
-from quod.device.roomy_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.cancellation import Cancellation
 
 EntryPoint = Callable[[int, int, int, int], None]
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from quod.codegen.pointers import pointer_uses
 from quod.codegen.ptx.module import PtxModule
-from quod.device.cache import CompileCache, key_of
-from quod.device.compilations import compilations
-from quod.device.compiled_code import (
+from quod.device.cache.cache import CompileCache, key_of
+from quod.device.cache.compilations import compilations
+from quod.device.cache.compiled_code import (
     CompiledCode,
     KernelFacts,
     look_up,
@@ -28,10 +28,10 @@ from quod.device.compiled_code import (
 from quod.device.cuda.driver import CudaError, Driver, version_text
 from quod.device.cuda.kernel import LoadedCode
 from quod.device.cuda.prebuilt import PrebuiltKernels
-from quod.device.outcome import Dropped, Outcome
+from quod.device.runtime.future import Dropped, Outcome
 from quod.errors import DeviceError, KernelError
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.ir import Kernel
+from quod.kernel.ir.nodes import Kernel
 from quod.kernel.machine import Machine
 
 _LOG_BYTES = 64 << 10

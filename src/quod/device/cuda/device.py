@@ -18,10 +18,7 @@ import numpy as np
 
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.device import host
-from quod.device.arguments import Argument
-from quod.device.background import Background
-from quod.device.buffer import Array, Buffer, Space, check_same_size
-from quod.device.cache import CompileCache
+from quod.device.cache.cache import CompileCache
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.driver import CudaError, open_driver
@@ -35,23 +32,26 @@ from quod.device.cuda.properties import properties_of
 from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission
 from quod.device.cuda.tensor_map import TensorMaps
-from quod.device.kernel_table import KernelTable, lanes_of
 from quod.device.limits import Limits
-from quod.device.memory import UNLIMITED, budget, byte_count, check_budget
-from quod.device.outcome import Outcome
+from quod.device.memory.budget import UNLIMITED, budget, byte_count, check_budget
+from quod.device.memory.buffer import Array, Buffer, Space, check_same_size
+from quod.device.memory.tensor_map import TiledMemory
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.recording import Recording
-from quod.device.staging import begin_launch
-from quod.device.tensor_map import TiledMemory
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.kernel_table import KernelTable, lanes_of
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.staging import begin_launch
 from quod.errors import DeviceError, QuodError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
-    from quod.device.array_protocols import ForeignArray
-    from quod.device.stream import IdleStream
-    from quod.device.timeline import Stage, Timeline
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.device.runtime.stream import IdleStream
+    from quod.device.runtime.timeline import Stage, Timeline
     from quod.kernel.launcher import Groups
 
 # What plans may count on of the memory that is free: the driver needs some for itself.
@@ -427,7 +427,7 @@ class CudaDevice(OpenedDevice):
 
         `name` is its track in a timeline.
         """
-        from quod.device.stream import IdleStream
+        from quod.device.runtime.stream import IdleStream
 
         return IdleStream(self, name)
 

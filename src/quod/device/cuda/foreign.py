@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from quod.device.buffer import Buffer
 from quod.device.cuda.stream import wait_until
-from quod.device.torch_tensors import disguise
+from quod.device.memory.buffer import Buffer
+from quod.device.memory.torch_tensors import disguise
 from quod.errors import DeviceError
 
 if TYPE_CHECKING:

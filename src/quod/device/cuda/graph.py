@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from quod.device.buffer import HOST, Buffer
 from quod.device.cuda.driver import Driver
 from quod.device.cuda.kernel import CudaKernel
-from quod.device.prologue import check_groups
-from quod.device.recording import (
+from quod.device.memory.buffer import HOST, Buffer
+from quod.device.runtime.launch_checks import check_groups
+from quod.device.runtime.recording import (
     Await,
     Copy,
     Fill,

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from quod.codegen.ptx.machine import overlaps
-from quod.device.arguments import Argument, Signature, Slots
-from quod.device.buffer import Space
-from quod.device.compiled_code import KernelFacts
+from quod.device.cache.compiled_code import KernelFacts
 from quod.device.cuda.driver import CudaError, Driver
+from quod.device.memory.buffer import Space
 from quod.device.protocol import ShownKernel
+from quod.device.runtime.arguments import Argument, Signature, Slots
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 

@@ -16,9 +16,9 @@ import weakref
 from bisect import bisect_left, insort
 from collections import deque
 
-from quod.device.buffer import Buffer, Space
 from quod.device.cuda.driver import CudaError, Driver
-from quod.device.memory import byte_count, bytes_text
+from quod.device.memory.budget import byte_count, bytes_text
+from quod.device.memory.buffer import Buffer, Space
 from quod.errors import DeviceError
 from quod.frozen import frozen
 

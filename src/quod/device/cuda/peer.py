@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quod.device.buffer import Buffer
 from quod.device.cuda.driver import CudaError
 from quod.device.cuda.stream import wait_until
+from quod.device.memory.buffer import Buffer
 
 if TYPE_CHECKING:
     from quod.device.cuda.device import CudaDevice

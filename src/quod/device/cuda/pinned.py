@@ -9,9 +9,9 @@ from collections import deque
 
 import numpy as np
 
-from quod.device.buffer import Array
 from quod.device.cuda.driver import CudaError, Driver
-from quod.device.memory import byte_count, bytes_text
+from quod.device.memory.budget import byte_count, bytes_text
+from quod.device.memory.buffer import Array
 from quod.errors import DeviceError
 
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE

@@ -6,7 +6,8 @@ found by that text, so that one of other sources is none; or by what the text fo
 sources among it, without tracing. Its seal fits its facts, and its digest its code. What does not
 fit is compiled in its place, after a warning.
 
-Code from the folder runs as the user, so it is read as the cache is: see `quod.device.own_folder`.
+Code from the folder runs as the user, so it is read as the cache is: see
+`quod.device.cache.private_folder`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from quod import shallow_json
-from quod.device import sources
-from quod.device.cache import CacheWarning
-from quod.device.compiled_code import CompiledCode, KernelFacts, trace_key, uses_of
-from quod.device.own_folder import open_base, read_own
+from quod.device.cache import sources
+from quod.device.cache.cache import CacheWarning
+from quod.device.cache.compiled_code import CompiledCode, KernelFacts, trace_key, uses_of
+from quod.device.cache.private_folder import open_base, read_own
 from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine

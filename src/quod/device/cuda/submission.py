@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from quod.device.cancellation import stopping
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda.driver import Driver
 from quod.device.cuda.graph import Graph, Program, events_of, issue, load_kernels
 from quod.device.cuda.stream import Work, wait_until
-from quod.device.event import Completion
-from quod.device.recording import Await, Launch, Mark, Recording
-from quod.device.timeline import NullTimeline, Stage, Timeline
+from quod.device.runtime.cancellation import stopping
+from quod.device.runtime.event import Completion
+from quod.device.runtime.recording import Await, Launch, Mark, Recording
+from quod.device.runtime.timeline import NullTimeline, Stage, Timeline
 from quod.errors import DeviceError
 
 

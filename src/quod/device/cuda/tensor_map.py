@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import Array, Buffer
 from quod.device.cuda.driver import Driver
-from quod.device.tensor_map import COLUMNS, MAP_BYTES, TiledMemory
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.memory.tensor_map import COLUMNS, MAP_BYTES, TiledMemory
 from quod.errors import DeviceError
 
 _FUNCTION = "cuTensorMapEncodeTiled"

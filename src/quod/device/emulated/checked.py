@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quod.device.arguments import Argument, Slots
-from quod.device.buffer import host_bytes
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.interpreted import InterpretedKernel
-from quod.device.kernel_table import KernelTable, lanes_of
+from quod.device.memory.buffer import host_bytes
+from quod.device.runtime.arguments import Argument, Slots
+from quod.device.runtime.kernel_table import KernelTable, lanes_of
 from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
 
 if TYPE_CHECKING:
-    from quod.device.cancellation import Cancellation
     from quod.device.cpu.compiler import SizeClass
-    from quod.device.kernel_table import CompiledKernel
+    from quod.device.runtime.cancellation import Cancellation
+    from quod.device.runtime.kernel_table import CompiledKernel
 
 
 class CheckedCpuDevice(CpuDevice):

@@ -17,19 +17,19 @@ import numpy as np
 
 from quod.codegen.ptx import machine as ptx_machine
 from quod.codegen.wgsl import machine as wgsl_machine
-from quod.device.arguments import Argument
-from quod.device.buffer import Array, Buffer, Space, check_same_size, host_bytes
 from quod.device.emulated.interpreted import InterpretedKernel
 from quod.device.emulated.memory import POISON, EmulatedMemory
-from quod.device.kernel_table import KernelTable, lanes_of
-from quod.device.memory import UNLIMITED, budget, byte_count, check_budget, check_reach
-from quod.device.prologue import check_launch
+from quod.device.memory.budget import UNLIMITED, budget, byte_count, check_budget, check_reach
+from quod.device.memory.buffer import Array, Buffer, Space, check_same_size, host_bytes
+from quod.device.memory.tensor_map import MAP_BYTES, TiledMemory
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.recording import Copy, Fill, Launch, Memory, Recording, Step
-from quod.device.staging import begin_launch
-from quod.device.tensor_map import MAP_BYTES, TiledMemory
-from quod.device.thread_stream import ThreadSubmission
-from quod.device.timeline import NullTimeline, Stage, Timeline
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.kernel_table import KernelTable, lanes_of
+from quod.device.runtime.launch_checks import check_launch
+from quod.device.runtime.recording import Copy, Fill, Launch, Memory, Recording, Step
+from quod.device.runtime.staging import begin_launch
+from quod.device.runtime.thread_stream import ThreadSubmission
+from quod.device.runtime.timeline import NullTimeline, Stage, Timeline
 from quod.errors import DeviceError
 from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
@@ -38,8 +38,8 @@ from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
     from quod.codegen.ptx.module import PtxModule
-    from quod.device.array_protocols import ForeignArray
-    from quod.device.stream import IdleStream
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.device.runtime.stream import IdleStream
     from quod.kernel.launcher import Groups
 
 # Without loops over limbs, which an interpreter is slow at.
@@ -250,7 +250,7 @@ class EmulatedDevice(OpenedDevice):
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's."""
-        from quod.device.stream import IdleStream
+        from quod.device.runtime.stream import IdleStream
 
         return IdleStream(self, name)
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from quod.codegen.pointers import pointer_uses
-from quod.device.arguments import Argument, Signature, Slots
-from quod.device.buffer import HOST, Array, Space
-from quod.device.compiled_code import text_digest
+from quod.device.cache.compiled_code import text_digest
+from quod.device.memory.buffer import HOST, Array, Space
 from quod.device.protocol import ShownKernel
-from quod.device.recording import Memory
+from quod.device.runtime.arguments import Argument, Signature, Slots
+from quod.device.runtime.recording import Memory
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.interpreter import interpret
-from quod.kernel.ir import Block, Kernel, walk
+from quod.kernel.interpreter.interpreter import interpret
+from quod.kernel.ir.nodes import Block, Kernel, walk
+from quod.kernel.ir.text import to_text
+from quod.kernel.ir.types import PointerType
 from quod.kernel.machine import Machine
-from quod.kernel.semantics import NUMPY_TYPES
-from quod.kernel.text import to_text
-from quod.kernel.types import PointerType
+from quod.kernel.ops.semantics import NUMPY_TYPES
 
 _LANES_AT_ONCE = 512
 """The interpreter is fastest, for each instance, with about so many."""

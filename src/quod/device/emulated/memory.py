@@ -10,8 +10,8 @@ import weakref
 
 import numpy as np
 
-from quod.device.buffer import Array, Buffer, Space
-from quod.device.memory import byte_count, bytes_text
+from quod.device.memory.budget import byte_count, bytes_text
+from quod.device.memory.buffer import Array, Buffer, Space
 from quod.errors import DeviceError
 
 ALIGNMENT = 256

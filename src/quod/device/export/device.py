@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from quod.codegen.wgsl.machine import DEFAULT_LIMBS, WgslTarget
-from quod.device.arguments import Argument
-from quod.device.buffer import Array, Buffer
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, EmulatedKernel
 from quod.device.emulated.memory import whole
-from quod.device.memory import byte_count, check_reach
-from quod.device.recording import Memory
+from quod.device.memory.budget import byte_count, check_reach
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.recording import Memory
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.ir import Kernel, Op, walk
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Kernel, Op, walk
+from quod.kernel.ir.value import Value
 
 if TYPE_CHECKING:
-    from quod.device.array_protocols import ForeignArray
+    from quod.device.memory.array_protocols import ForeignArray
     from quod.device.protocol import RecordingDevice
 
 DEFAULT_RESIDENT_LANES = 1 << 15

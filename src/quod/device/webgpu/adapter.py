@@ -6,7 +6,7 @@ from typing import Any
 
 from quod.codegen.wgsl.machine import WgslLimits
 from quod.device import host
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
 from quod.device.webgpu.native import Native
 from quod.errors import DeviceError
 from quod.frozen import frozen

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from quod.codegen.wgsl.machine import WgslLimits
 from quod.codegen.wgsl.module import Binding
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
 from quod.errors import DeviceError
 from quod.frozen import frozen
 

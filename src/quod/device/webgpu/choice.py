@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.codegen.wgsl.machine import DEFAULT_LIMBS
-from quod.device.cache import CompileCache, key_of
+from quod.device.cache.cache import CompileCache, key_of
 from quod.device.webgpu.adapter import AdapterProperties
 
 _SCHEMA = "webgpu-limbs-1"

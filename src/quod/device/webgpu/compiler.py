@@ -13,18 +13,18 @@ from typing import Any
 
 from quod.codegen.pointers import PointerUses, pointer_uses
 from quod.codegen.wgsl.module import Binding, Dialect, Field, WgslModule
-from quod.device.background import Background
-from quod.device.cache import CompileCache, key_of
-from quod.device.compiled_code import trace_key
-from quod.device.outcome import Dropped, Outcome
+from quod.device.cache.cache import CompileCache, key_of
+from quod.device.cache.compiled_code import trace_key
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Dropped, Outcome
 from quod.device.webgpu.native import Native, WebGpuError
 from quod.errors import DeviceError, KernelError
 from quod.frozen import frozen
-from quod.kernel import types
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.ir import Kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.types import Type
 from quod.kernel.machine import Machine
-from quod.kernel.types import Type
 
 DIALECT: Dialect = "naga"
 _TYPES: dict[str, Type] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.device.buffer import Array, Buffer
+from quod.device.memory.buffer import Array, Buffer
 from quod.device.webgpu.encoding import Encoding
 from quod.device.webgpu.program import readable_words, whole_words
 from quod.device.webgpu.queue import Receipt

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quod.codegen.wgsl.machine import DEFAULT_WORKGROUP_SIZE, WgslLimits, WgslTarget
-from quod.device.arguments import Argument
-from quod.device.buffer import Array, Buffer, Space, check_same_size
-from quod.device.cache import CompileCache
-from quod.device.kernel_table import KernelTable, lanes_of
-from quod.device.memory import budget, check_budget
+from quod.device.cache.cache import CompileCache
+from quod.device.memory.budget import budget, check_budget
+from quod.device.memory.buffer import Array, Buffer, Space, check_same_size
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.recording import Recording
-from quod.device.staging import begin_launch
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.kernel_table import KernelTable, lanes_of
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.staging import begin_launch
 from quod.device.webgpu import copies as webgpu_copies
 from quod.device.webgpu.adapter import (
     adapter_limits,
@@ -47,9 +47,9 @@ from quod.kernel.machine import Machine
 from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
-    from quod.device.array_protocols import ForeignArray
-    from quod.device.stream import IdleStream
-    from quod.device.timeline import Stage, Timeline
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.device.runtime.stream import IdleStream
+    from quod.device.runtime.timeline import Stage, Timeline
     from quod.kernel.launcher import Groups
 
 _WATCHDOG_SECONDS = 60.0
@@ -334,7 +334,7 @@ class WebGpuDevice(OpenedDevice):
 
         `name` is its track in a timeline.
         """
-        from quod.device.stream import IdleStream
+        from quod.device.runtime.stream import IdleStream
 
         return IdleStream(self, name)
 

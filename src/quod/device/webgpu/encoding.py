@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quod.device.buffer import Array
+from quod.device.memory.buffer import Array
 from quod.device.webgpu.memory import ALIGNMENT
 from quod.device.webgpu.staging import StagingBuffer, StagingLease
 

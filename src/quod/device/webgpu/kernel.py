@@ -9,17 +9,17 @@ from typing import Any
 
 from quod.codegen.wgsl.machine import WgslLimits
 from quod.codegen.wgsl.module import Binding, WgslModule
-from quod.device.arguments import Argument, Signature
-from quod.device.buffer import Buffer, Space
-from quod.device.compiled_code import text_digest
-from quod.device.prologue import LOG2_GROUPS
+from quod.device.cache.compiled_code import text_digest
+from quod.device.memory.buffer import Buffer, Space
 from quod.device.protocol import ShownKernel
+from quod.device.runtime.arguments import Argument, Signature
+from quod.device.runtime.launch_checks import LOG2_GROUPS
 from quod.device.webgpu.binding import WORD_BYTES, Place, plan_bindings
 from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu.memory import Allocation, place_of
 from quod.errors import DeviceError
 from quod.frozen import frozen
-from quod.kernel.types import PointerType
+from quod.kernel.ir.types import PointerType
 
 
 @frozen(eq=False)

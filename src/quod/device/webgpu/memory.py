@@ -11,8 +11,8 @@ import weakref
 from collections import deque
 from typing import Any
 
-from quod.device.buffer import Buffer, Space
-from quod.device.memory import byte_count, bytes_text
+from quod.device.memory.budget import byte_count, bytes_text
+from quod.device.memory.buffer import Buffer, Space
 from quod.device.webgpu.native import Native, WebGpuError
 from quod.errors import DeviceError
 

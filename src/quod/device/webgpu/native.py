@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.device.buffer import Array
+from quod.device.memory.buffer import Array
 from quod.device.webgpu.cffi import parse_together
 from quod.errors import DeviceError
 from quod.extras import installation

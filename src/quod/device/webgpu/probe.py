@@ -15,7 +15,7 @@ from quod.device.webgpu.shaders import LOOP_COUNT, LOOPS, SUBGROUP_LANES, SUBGRO
 from quod.frozen import frozen
 
 if TYPE_CHECKING:
-    from quod.device.buffer import Array
+    from quod.device.memory.buffer import Array
     from quod.device.webgpu.adapter import AdapterProperties
     from quod.device.webgpu.session import Session
 

@@ -6,9 +6,9 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from quod.device.buffer import Buffer
-from quod.device.prologue import check_groups
-from quod.device.recording import Await, Copy, Fill, Launch, Mark, Recording
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.launch_checks import check_groups
+from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording
 from quod.device.webgpu.encoding import Parameters, bind_group
 from quod.device.webgpu.kernel import PackedLaunch, StorageRange, WebGpuKernel, grid
 from quod.device.webgpu.memory import Allocation, place_of

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from quod.codegen.wgsl.machine import WgslLimits
-from quod.device import cancellation, host
-from quod.device.buffer import Array, Buffer, Space
-from quod.device.cache import CompileCache
+from quod.device import host
+from quod.device.cache.cache import CompileCache
+from quod.device.memory.buffer import Array, Buffer, Space
+from quod.device.runtime import cancellation
 from quod.device.webgpu.compiler import PipelineCompiler
 from quod.device.webgpu.memory import ALIGNMENT, WebGpuMemory
 from quod.device.webgpu.native import Native, WebGpuError

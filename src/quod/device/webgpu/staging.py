@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from quod.device.buffer import Array
+from quod.device.memory.buffer import Array
 from quod.device.webgpu.native import READ, WRITE, Mapping, Native
 from quod.device.webgpu.queue import WebGpuQueue
 from quod.errors import DeviceError

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quod.device.buffer import Array, Buffer, host_bytes
-from quod.device.event import Completion
-from quod.device.recording import Await, Copy, Launch, Mark, Recording, span
-from quod.device.thread_stream import BackgroundSubmission
-from quod.device.timeline import NullTimeline, Stage, Timeline
+from quod.device.memory.buffer import Array, Buffer, host_bytes
+from quod.device.runtime.event import Completion
+from quod.device.runtime.recording import Await, Copy, Launch, Mark, Recording, span
+from quod.device.runtime.thread_stream import BackgroundSubmission
+from quod.device.runtime.timeline import NullTimeline, Stage, Timeline
 from quod.device.webgpu.encoding import Encoding, Times
 from quod.device.webgpu.program import (
     Clear,

@@ -16,11 +16,11 @@ from quod.field.moduli import Modulus
 from quod.field.strategies.inversion import Inversion52
 from quod.field.strategies.spare_limbs import SpareLimbs
 from quod.field.strategy import Strategy
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.value import Value
 
 _BITS = 52
 _MASK = (1 << _BITS) - 1

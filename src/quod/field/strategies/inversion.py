@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from quod.field.moduli import Modulus
 from quod.field.strategies.carry_chains import with_carry
 from quod.frozen import frozen
-from quod.kernel import types
-from quod.kernel.builder import Builder
-from quod.kernel.value import Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 
 Limbs = tuple[Value, ...]
 

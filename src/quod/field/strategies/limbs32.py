@@ -15,10 +15,10 @@ from quod.field.strategies.inversion import Inversion32
 from quod.field.strategies.reduction import Reducer, row_fits
 from quod.field.strategies.saturated import SaturatedLimbs
 from quod.field.strategy import Strategy
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.value import Value
 
 Words = Sequence[Value]
 

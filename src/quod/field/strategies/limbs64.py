@@ -13,10 +13,10 @@ from quod.field.moduli import Modulus
 from quod.field.strategies.inversion import Inversion64
 from quod.field.strategies.saturated import SaturatedLimbs
 from quod.field.strategy import Strategy
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.value import Value
 
 
 class Limbs64(SaturatedLimbs):

@@ -15,8 +15,8 @@ from quod.field.moduli import M61, Modulus
 from quod.field.strategies.one_word import Word64
 from quod.field.strategies.word import lessened
 from quod.field.strategy import Strategy
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.value import Value
 
 _P = M61.value
 _MOST_ROTATED = _P + (7 << 58)

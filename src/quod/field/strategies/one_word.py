@@ -10,10 +10,10 @@ from quod.field.running_sum import RunningSum
 from quod.field.strategies.carry_chains import CarryChains
 from quod.field.strategies.word import OneWord, lessened
 from quod.field.strategy import Strategy
-from quod.kernel import types
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability, Machine
-from quod.kernel.value import Value
 
 _FOLD = (1 << 32) - 1
 """The low half of a 64-bit word, and 2**64 modulo 2**64 - 2**32 + 1."""

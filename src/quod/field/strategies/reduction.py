@@ -18,7 +18,7 @@ from functools import cache
 
 from quod.field.strategies.carry_chains import CarryChains, Words
 from quod.frozen import frozen
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 Pairs = Sequence[tuple[Words, Words]]
 

@@ -14,9 +14,9 @@ from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.carry_chains import with_carry
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 
 class SaturatedLimbs(PrimeField):

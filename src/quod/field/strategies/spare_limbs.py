@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from quod.field.element import Element
 from quod.field.prime import PrimeField
 from quod.kernel.errors import TraceError
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 
 class SpareLimbs(PrimeField):

@@ -14,9 +14,9 @@ from quod.field.arithmetic import exact_integer
 from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
-from quod.kernel.builder import Builder
+from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 
 class OneWord(PrimeField):

@@ -13,7 +13,6 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import LayeredCircuit
 from quod.commitment.ligero.checker.openings import OpeningChecker
 from quod.commitment.ligero.scheme import Ligero
 from quod.commitment.ligero.verifier import LigeroCommitment
@@ -21,8 +20,8 @@ from quod.commitment.raw import Raw, RawCommitment
 from quod.commitment.scheme import Claim, Commitment
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, VerificationError
 from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
@@ -35,6 +34,7 @@ from quod.gkr.checker.records import FAILED, FIRST_CHECK, FIRST_WRONG, PASSED, R
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement, checked_key, checked_lists
+from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.chain import STATE_WORDS

@@ -12,7 +12,7 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import NONE
 from quod.kernel import U32, Builder, Pointer, kernel, u32
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 FACTOR_ROW, TABLE_ROW = 6, 9
 """Numbers of each kind of row."""

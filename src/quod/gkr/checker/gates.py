@@ -7,7 +7,7 @@ from typing import Any
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel import Builder, u32
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from quod.kernel import Builder, types, u32
-from quod.kernel.value import Value
+from quod.kernel import Builder, u32
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.transcript.algebraic_chain import AlgebraicChain
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.hashes import Hash, HashFamily

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import LayeredCircuit
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.layered.circuit import LayeredCircuit
 from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.labels import Label
 from quod.transcript.runs import DIGESTS_EACH, RUN_ELEMENTS, messages_of

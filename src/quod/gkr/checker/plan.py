@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.array import from_integers
 from quod.gkr.checker.equality import expand_factors, expand_tables

@@ -18,7 +18,7 @@ from quod.gkr.checker.hashes import MessageHash
 from quod.gkr.checker.messages import DIGEST_WORDS
 from quod.gkr.checker.records import FAILED, PASSED, READ
 from quod.kernel import U32, Builder, Pointer, kernel, u32
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.transcript.chain import STATE_WORDS, challenge
 from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label

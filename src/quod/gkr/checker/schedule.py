@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import LayeredCircuit, Public, Random
 from quod.gkr.checker.factors import Factors, tiles
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.messages import NONE, Messages, Point, Row
+from quod.layered.circuit import LayeredCircuit, Public, Random
 
 Words = NDArray[np.uint32]
 

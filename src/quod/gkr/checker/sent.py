@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quod.kernel import Builder, u32
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 
 class Parts:

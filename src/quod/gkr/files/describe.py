@@ -6,14 +6,11 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from quod.circuit import file as circuit_file
-from quod.circuit.file import parse_circuit
-from quod.circuit.layered import KINDS, LayeredCircuit
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
-from quod.formats.circuit6 import MAGIC, MOST_TOTAL, Circuit6
-from quod.formats.circuit6_witness import Circuit6Witness, is_circuit6_witness
+from quod.formats.circuit6.file import MAGIC, MOST_TOTAL, Circuit6
+from quod.formats.circuit6.witness import Circuit6Witness, is_circuit6_witness
 from quod.formats.strict_json import parse_json
 from quod.gkr.files import proof as proof_file
 from quod.gkr.files.inputs import INPUTS
@@ -22,6 +19,9 @@ from quod.gkr.files.proof import parse_proof
 from quod.gkr.reduction import Reduction
 from quod.gkr.security import error_terms, log_instances, security_bits
 from quod.gkr.size import layer_bytes
+from quod.layered import file as circuit_file
+from quod.layered.circuit import KINDS, LayeredCircuit
+from quod.layered.file import parse_circuit
 from quod.transcript.hashes import Hash
 
 # Bytes in which a document's first bracket is looked for.

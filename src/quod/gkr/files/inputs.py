@@ -16,12 +16,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import LayeredCircuit
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, canonical, to_integers, to_montgomery
 from quod.field.moduli import Modulus
-from quod.formats.circuit6_witness import (
+from quod.formats.circuit6.witness import (
     Circuit6Witness,
     Circuit6WitnessHeader,
     is_circuit6_witness,
@@ -30,6 +29,7 @@ from quod.formats.output import write_atomically
 from quod.formats.source import FileView, Path, check_length, is_pipe, read_file, read_small
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
+from quod.layered.circuit import LayeredCircuit
 from quod.validation import file_path, instance, plain_array, shown_kind, whole_number
 
 INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)

@@ -14,7 +14,6 @@ import json
 import re
 from typing import Any, NoReturn
 
-from quod.circuit.layered import MOST_LOG_SIZE, MOST_PUBLIC, MOST_RANDOMS, LayeredCircuit
 from quod.commitment.named import check_secret, parameters_of, scheme_named
 from quod.errors import InputError, MismatchError
 from quod.field import EXTENSIONS, NAMED
@@ -25,6 +24,7 @@ from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, s
 from quod.frozen import frozen
 from quod.gkr.key import MOST_CHAIN, VerifyingKey
 from quod.gkr.reduction import reduction_named
+from quod.layered.circuit import MOST_LOG_SIZE, MOST_PUBLIC, MOST_RANDOMS, LayeredCircuit
 from quod.transcript.hashes import hash_named
 from quod.validation import file_path, flag, instance
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quod.circuit.layered import KINDS, POWERS
 from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
 from quod.field.plain_extension import add, power, product
 from quod.gkr.plain.gates import LayerGates
 from quod.gkr.reduction import degree_by_columns, taken_places
-from quod.sumcheck.corners import equalities
+from quod.layered.circuit import KINDS, POWERS
+from quod.sumcheck.eq_reference import equalities
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.circuit.layered import Coefficient, Public, Random
 from quod.field.plain_extension import add, one, product, scaled, subtract
 from quod.gkr.statement import Statement
-from quod.sumcheck.corners import equalities
+from quod.layered.circuit import Coefficient, Public, Random
+from quod.sumcheck.eq_reference import equalities
 from quod.transcript.elements import Plain
 
 

@@ -10,7 +10,7 @@ from quod.errors import VerificationError
 from quod.field.plain_extension import add, one, power, product, scaled, subtract
 from quod.gkr.plain.gates import LayerGates
 from quod.gkr.security import degree_of, exponents_of, is_linear
-from quod.sumcheck.corners import equalities
+from quod.sumcheck.eq_reference import equalities
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript.elements import Plain
 from quod.transcript.labels import Label

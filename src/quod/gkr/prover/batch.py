@@ -6,18 +6,18 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
-from quod.circuit.layered import LayeredCircuit
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
-from quod.device.written import UNWRITTEN
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN
+from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.gkr.prover.kernels import collapse_instances, corner_weights
 from quod.gkr.prover.resident import Constants, ResidentGates
 from quod.gkr.prover.standing import FACTOR, Standing
 from quod.gkr.prover.steps import begin_first_sumcheck, begin_proofs
+from quod.layered.circuit import LayeredCircuit
 from quod.transcript.hashes import Hash
 
 _STEP_LANES = 128

@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.buffer import Buffer
-from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
-from quod.device.written import UNWRITTEN
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN
+from quod.device.runtime.stream import RecordingStream
 from quod.gkr.prover.batch import BatchPlan
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from quod.circuit.layered import KINDS, POWERS
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel, u32
-from quod.kernel.value import Value
-from quod.sumcheck.equality import at_corners
+from quod.kernel.ir.value import Value
+from quod.layered.circuit import KINDS, POWERS
+from quod.sumcheck.eq_tables import at_corners
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 

@@ -9,10 +9,9 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from quod.circuit.layered import LayeredCircuit
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, from_integers
 from quod.gkr.checker.device_verifier import Verifier
@@ -25,6 +24,7 @@ from quod.gkr.prover.resident import ResidentCircuit, ResidentGates
 from quod.gkr.prover.side_by_side import SideBySide
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
+from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
 from quod.validation import flag, plain_array, whole_number
 

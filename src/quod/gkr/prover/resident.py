@@ -9,14 +9,14 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import KINDS, LayeredCircuit, Public, Random
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.prover.kernels import PUBLIC_TAG, RANDOM_TAG, TAG_SHIFT, GateForm
 from quod.gkr.security import exponents_of
+from quod.layered.circuit import KINDS, LayeredCircuit, Public, Random
 
 Words = NDArray[np.uint32]
 

@@ -16,10 +16,10 @@ import numpy as np
 from quod.commitment.raw import Raw
 from quod.commitment.raw_prover import RawCommitter
 from quod.commitment.scheme import Claim, Committer
-from quod.device.recording import Recording
-from quod.device.stream import SubmittedStream
-from quod.device.timeline import Timeline
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import SubmittedStream
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, all_canonical, canonical, from_integers, to_integers
 from quod.gkr.key import VerifyingKey

@@ -11,7 +11,7 @@ from typing import Any
 
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.transcript.chain import STATE_WORDS, Chain
 from quod.transcript.words import Words
 

@@ -14,7 +14,7 @@ from quod.field.spec import FieldSpec
 from quod.gkr.prover.kernels import PUBLIC_TAG, TAG_SHIFT, Coefficients, GateForm
 from quod.gkr.prover.standing import CLAIM, FACTOR, FIRST, VALUES, StandingMemory
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.finish import added_parts
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField

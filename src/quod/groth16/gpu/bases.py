@@ -10,24 +10,24 @@ import numpy as np
 
 from quod.curve.array import to_points
 from quod.curve.group import Group
-from quod.device.buffer import Buffer
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
+from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.resident import KeyBases
-from quod.msm.layout import GpuMsmPlan
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run import base_multiples
+from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
+from quod.msm.gpu.run.record_buckets import RecordedMsm, RecordedMsms
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.streamed import StreamedMsm, StreamPlan, plan_streamed
+from quod.msm.gpu.run.workspace import Workspace, workspace_bytes
 from quod.msm.options import MsmOptions
-from quod.msm.processor import Processor
-from quod.msm.run import base_multiples
-from quod.msm.run.device_plan import plan_gpu_msm, with_batch
-from quod.msm.run.recorded import RecordedMsm, RecordedMsms
-from quod.msm.run.resident import ResidentMsm
-from quod.msm.run.streamed import StreamedMsm, StreamPlan, plan_streamed
-from quod.msm.run.workspace import Workspace, workspace_bytes
-from quod.msm.sort.scalars import SCALAR_BYTES
+from quod.msm.scalars import SCALAR_BYTES
 
 # Multiples of each base to try to keep, and workspaces to try to have: the best first.
 _MULTIPLES = (None, 8, 6, 4, 3, 2, 1)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from quod.curve.groups import GROUPS
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import RecordingDevice
-from quod.device.recording import Copy, Fill, Launch, Recording
-from quod.device.stream import RecordingStream
+from quod.device.runtime.recording import Copy, Fill, Launch, Recording
+from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.formats import Zkey
 from quod.frozen import frozen

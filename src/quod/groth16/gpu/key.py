@@ -12,7 +12,8 @@ another are finished by the host, while a third proof is computed.
 
 A lane has what is written to while a proof is computed: products, and the workspaces of MSMs.
 Proofs of one lane are computed one after the other, those of several side by side, with the same
-bases. Where a proof is small, several witnesses are computed together (`quod.groth16.gpu.batches`).
+bases. Where a proof is small, several witnesses are computed together
+(`quod.groth16.gpu.batch_prover`).
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ import itertools
 import threading
 
 from quod.curve.group import Group
-from quod.device.background import Background
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.timeline import Timeline
+from quod.device.runtime.background import Background
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.field.calibration import calibrate
 from quod.formats import Zkey
+from quod.groth16.context import ProofContext, Tasks
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory
-from quod.groth16.gpu.batches import GpuBatches, batch_size
-from quod.groth16.gpu.lanes import Lane, SumRecordings
+from quod.groth16.gpu.batch_prover import GpuBatches, batch_size
 from quod.groth16.gpu.quotient import Quotient
+from quod.groth16.gpu.streams import Lane, SumRecordings
 from quod.groth16.gpu.sums import GpuSums, UnderWay
+from quod.groth16.gpu.upload import Copiers, UploadBuffer
 from quod.groth16.resident import KeyBases, bases_of
-from quod.proving.context import ProofContext, Tasks
-from quod.proving.slots import Slots
-from quod.proving.upload import Copiers, UploadBuffer
+from quod.groth16.slots import Slots
 
 # Proofs in progress in a lane: one computed, and one that is copied, or finished by the host.
 _PROOFS = 2

@@ -1,11 +1,12 @@
 """A·w and B·w on a GPU: a sparse matrix laid out so that a warp reads memory in one piece.
 
-The entries are those of `quod.groth16.sparse`, and one product an entry suffices here for the same
-reason. A row of more than `PIECE` entries is cut into pieces, whose sums a second kernel adds up, a
-workgroup a row. Pieces are sorted by length and taken in bundles of `BUNDLE`, one lane a piece:
-entry j of a bundle's pieces is stored side by side, so that neighbouring lanes read neighbouring
-values (sliced ELLPACK with a sorting window over all rows: Kreutzer, Hager, Wellein, Fehske,
-Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are pieces of none, which store zero.
+The entries are those of `quod.groth16.host.sparse_matrix`, and one product an entry suffices here
+for the same reason. A row of more than `PIECE` entries is cut into pieces, whose sums a second
+kernel adds up, a workgroup a row. Pieces are sorted by length and taken in bundles of `BUNDLE`, one
+lane a piece: entry j of a bundle's pieces is stored side by side, so that neighbouring lanes read
+neighbouring values (sliced ELLPACK with a sorting window over all rows: Kreutzer, Hager, Wellein,
+Fehske, Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are pieces of none, which store
+zero.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
-from quod.device.written import UNWRITTEN, check_written
+from quod.device.runtime.sentinel import UNWRITTEN, check_written
+from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.array import Words
 from quod.field.cost import product_cost
@@ -27,9 +28,16 @@ from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.groth16.sparse import HEAD_WORDS, Coefficients, RowEntries, SparseMatrix, taken
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
-from quod.kernel.value import Value
+from quod.groth16.host.sparse_matrix import (
+    HEAD_WORDS,
+    Coefficients,
+    RowEntries,
+    SparseMatrix,
+    taken,
+)
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 
 BUNDLE = 32
 """Pieces whose entries alternate in memory: the lanes of a warp."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Protocol
 
-from quod.device.buffer import Buffer
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
+from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.cost import product_cost
 from quod.field.kernels import field_multiply

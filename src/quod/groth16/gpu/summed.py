@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from quod.curve.affine import affine_group
 from quod.curve.array import Point
 from quod.curve.group import Group
+from quod.curve.weierstrass.affine import affine_group
 from quod.groth16.gpu.bases import RecordedPoints
-from quod.msm.run.recorded import RecordedMsm
+from quod.msm.gpu.run.record_buckets import RecordedMsm
 
 
 class SummedPoints:

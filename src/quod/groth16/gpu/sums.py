@@ -9,17 +9,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from quod.device.background import Background
-from quod.device.buffer import Buffer
-from quod.device.outcome import Outcome
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.stream import SubmittedStream
-from quod.device.timeline import Timeline
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import SubmittedStream
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError
 from quod.field.array import Words
-from quod.proving.context import ProofContext, Tasks
-from quod.proving.slots import Slots
+from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.slots import Slots
 
 
 class FinishedPoints(Protocol):

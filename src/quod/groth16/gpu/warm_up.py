@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from quod.curve.group import Group
-from quod.device.background import Background
+from quod.device.runtime.background import Background
 from quod.errors import QuodError
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
-from quod.msm.reduce.finish import compile_for
+from quod.msm.gpu.reduce.finish import compile_for
 
 if TYPE_CHECKING:
     from quod.groth16.keys import ProvingKey

@@ -8,9 +8,9 @@ import numpy as np
 
 from quod.frozen import frozen
 from quod.kernel.analysis.lanes import WARP, Lanes
-from quod.kernel.ir import Location
-from quod.kernel.op_definition import AccessKind
-from quod.kernel.semantics import Array
+from quod.kernel.ir.nodes import Location
+from quod.kernel.ops.definition import AccessKind
+from quod.kernel.ops.semantics import Array
 
 SECTOR = 32
 """Bytes that device memory moves at a time."""

@@ -20,9 +20,9 @@ from quod.kernel.analysis.lanes import (
     shared_unknown,
     varying,
 )
-from quod.kernel.ir import Op
-from quod.kernel.ops import NUMPY_TYPES
-from quod.kernel.semantics import Array
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ops.scalar import NUMPY_TYPES
+from quod.kernel.ops.semantics import Array
 
 
 @frozen

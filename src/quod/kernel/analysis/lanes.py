@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from quod.frozen import frozen
-from quod.kernel.ir import Location
-from quod.kernel.semantics import Array
+from quod.kernel.ir.nodes import Location
+from quod.kernel.ops.semantics import Array
 
 Kind = Literal["data", "stride", "boundary", "other lane", "control", "arithmetic"]
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from quod.kernel import types
-from quod.kernel.ir import Block, Location, Op
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Block, Location, Op
 
 
 @dataclass(eq=False)

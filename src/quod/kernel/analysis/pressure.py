@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from quod.frozen import frozen
-from quod.kernel.ir import Block, Function, Kernel, Location, Op
-from quod.kernel.types import PointerType
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
 
 
 @frozen

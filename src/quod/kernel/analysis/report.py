@@ -13,7 +13,7 @@ from quod.kernel.analysis.lanes import Reason
 from quod.kernel.analysis.mix import Mix
 from quod.kernel.analysis.pressure import Pressure, pressure
 from quod.kernel.analysis.walk import Divergence, follow
-from quod.kernel.ir import Kernel, Location
+from quod.kernel.ir.nodes import Kernel, Location
 
 Topic = Literal["memory", "banks", "divergence"]
 

@@ -17,11 +17,11 @@ from quod.kernel.analysis.access import SECTOR, Access, traffic
 from quod.kernel.analysis.lane_rules import combine
 from quod.kernel.analysis.lanes import WARP, Lanes, Reason, known, shared_unknown, varying
 from quod.kernel.analysis.mix import Mix, computing
-from quod.kernel.ir import Block, Function, Kernel, Location, Op, walk
-from quod.kernel.op_definition import AccessKind
-from quod.kernel.semantics import Array
-from quod.kernel.types import PointerType, is_private
-from quod.kernel.value import Value
+from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op, walk
+from quod.kernel.ir.types import PointerType, is_private
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.definition import AccessKind
+from quod.kernel.ops.semantics import Array
 
 _BUFFER_ALIGNMENT = 256
 """Bytes that device memory begins at a multiple of."""

@@ -14,8 +14,9 @@ from typing import Protocol
 
 from quod.field.element import Element
 from quod.field.prime import PrimeField
-from quod.kernel import Builder, types
-from quod.kernel.value import Value
+from quod.kernel import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.ntt.gpu.layout import Tile, padded
 from quod.ntt.rows import RowForm
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
+from quod.device.runtime.stream import RecordingStream
 from quod.field.cost import product_cost
 from quod.field.moduli import Modulus
 from quod.ntt.gpu.factors import Transform

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
 from quod.ntt.ordering import bit_reversal
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import RUN

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from quod.frozen import frozen
-from quod.kernel.builder import Builder
-from quod.kernel.value import Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir.value import Value
 
 
 @frozen

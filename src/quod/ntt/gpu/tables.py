@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen
 from quod.ntt.gpu.factors import (

@@ -18,9 +18,10 @@ from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel import U32, U64, Builder, Pointer, kernel, types
+from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.errors import TraceError
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 from quod.ntt.gpu.butterflies import Butterflies
 from quod.ntt.gpu.exchange import exchange
 from quod.ntt.gpu.layout import (

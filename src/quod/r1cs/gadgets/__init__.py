@@ -1,7 +1,7 @@
 """Parts of circuits: logic, orders, lookups, hashes, points of curves, signatures, paths.
 
 Each is a function of a system and of signals, and has the constraints that docs/r1cs-gadgets.md
-lists; `quod.r1cs.native` has what they compute, of plain integers. The names below load on first
+lists; `quod.r1cs.reference` has what they compute, of plain integers. The names below load on first
 use (PEP 562).
 """
 

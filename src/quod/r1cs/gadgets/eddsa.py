@@ -21,7 +21,7 @@ def assert_eddsa(
     """(R8, S) signs the message: S * Base8 = R8 + 8 * Poseidon(R8, A, message) * A.
 
     Shows also that both points are on the curve, that the key is not of small order, and that S is
-    below the order of the subgroup. `quod.r1cs.native.eddsa_verify` natively.
+    below the order of the subgroup. `quod.r1cs.reference.eddsa_verify` natively.
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
     edwards, order = points.edwards, BABY_JUBJUB.fr

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quod.curve.edwards_affine import EdwardsPair, edwards_group, edwards_pair
-from quod.curve.edwards_curve import EdwardsCurve
+from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
+from quod.curve.edwards.curve import EdwardsCurve
 from quod.errors import InputError
 from quod.r1cs.gadgets.lookup import look_up
 from quod.r1cs.gadgets.signals import bit_signals, signals, system_over

@@ -34,7 +34,7 @@ def merkle_root(
     """The root above a leaf, of the siblings on the way up and the bits of the leaf's position.
 
     Both begin at the leaf; a bit of 1 says that the node is the right one of two. Shows that bits
-    are bits. 2 constraints a level besides the hash. `quod.r1cs.native.merkle_root` natively.
+    are bits. 2 constraints a level besides the hash. `quod.r1cs.reference.merkle_root` natively.
     """
     node = signal_of(system_over(system), leaf)
     check_function("the hash of a tree", compress)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.curve.edwards_affine import edwards_group
+from quod.curve.edwards.affine import edwards_group
 from quod.curve.named.baby_jubjub import BABY_JUBJUB
 from quod.r1cs.gadgets.edwards import CurvePoint
 from quod.r1cs.gadgets.lookup import look_up
 from quod.r1cs.gadgets.montgomery import MontgomeryPoint, MontgomeryPoints
 from quod.r1cs.gadgets.signals import bit_signals
-from quod.r1cs.native.pedersen import SEGMENT, SHIFT, WINDOW, pedersen_generator
+from quod.r1cs.reference.pedersen import SEGMENT, SHIFT, WINDOW, pedersen_generator
 from quod.r1cs.signal import hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -22,7 +22,7 @@ hide_frames_of(__file__)
 
 
 def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePoint:
-    """The point that is the hash of bits; `quod.r1cs.native.pedersen_point` natively.
+    """The point that is the hash of bits; `quod.r1cs.reference.pedersen_point` natively.
 
     InputError for a signal that is not shown to be a bit.
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quod.errors import InputError
 from quod.field.moduli import BN254_FR
 from quod.r1cs.gadgets.signals import signals, system_over
-from quod.r1cs.native.poseidon import MOST_INPUTS, poseidon_parameters
+from quod.r1cs.reference.poseidon import MOST_INPUTS, poseidon_parameters
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number
@@ -18,7 +18,7 @@ hide_frames_of(__file__)
 def poseidon_hash(
     system: ConstraintSystem, inputs: Sequence[Operand], *, initial: Operand = 0
 ) -> Signal:
-    """The hash of 1 to 16 signals over BN254; `quod.r1cs.native.poseidon_hash` natively."""
+    """The hash of 1 to 16 signals over BN254; `quod.r1cs.reference.poseidon_hash` natively."""
     return poseidon_outputs(system, inputs, 1, initial=initial)[0]
 
 

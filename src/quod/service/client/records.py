@@ -7,8 +7,8 @@ from typing import Any
 
 from quod.errors import InputError, ServiceError
 from quod.frozen import frozen
-from quod.service.queue.checks import checked_name, checked_time
 from quod.service.queue.records import HIGHEST_PRIORITY, JobState
+from quod.service.queue.validation import checked_name, checked_time
 from quod.validation import shown_kind, whole_number
 
 Inputs = Mapping[str, Any]

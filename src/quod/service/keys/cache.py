@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic
 
-from quod.device.cancellation import Cancellation, current
+from quod.device.runtime.cancellation import Cancellation, current
 from quod.errors import InputError
 from quod.service.errors import KeyInUseError, KeysBusyError, UnavailableError
 from quod.service.keys.leases import CacheStatus, Held, KeyUse, Lease, Loader, Ready

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from quod.errors import InputError, QuodError
 from quod.service.keys.record import WASM
 from quod.service.keys.repository import KeyRepository
-from quod.service.queue.checks import checked_list, checked_name
+from quod.service.queue.validation import checked_list, checked_name
 from quod.validation import instance, whole_number
 from quod.witness.limits import WitnessLimits
 

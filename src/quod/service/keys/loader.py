@@ -8,9 +8,9 @@ from functools import partial
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.formats import Zkey
 from quod.formats.iden3 import Iden3File
-from quod.formats.zkey import KIND, VERSION
+from quod.formats.zkey.file import KIND, VERSION
 from quod.groth16 import ProvingKey
-from quod.groth16.reckoning import KeyCounts, device_parts, host_parts
+from quod.groth16.memory_estimate import KeyCounts, device_parts, host_parts
 from quod.service.keys.needs import Needs, Tier
 from quod.service.keys.record import ZKEY
 from quod.service.keys.repository import KeyRepository

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
 from quod.frozen import frozen
 from quod.service.errors import KeyTooLargeError
 

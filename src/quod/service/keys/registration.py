@@ -11,7 +11,7 @@ from quod.formats import Zkey
 from quod.formats.iden3 import Iden3File
 from quod.formats.snarkjs_json import read_verification_key
 from quod.formats.source import Path, map_file, opened_file
-from quod.formats.zkey import KIND, VERSION
+from quod.formats.zkey.file import KIND, VERSION
 from quod.groth16 import VerifyingKey
 from quod.groth16.soundness import weakness_of
 from quod.service.keys.folder import Folder, pieces, write_all

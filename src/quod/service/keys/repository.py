@@ -34,7 +34,7 @@ from quod.service.keys.record import (
     KeyRecord,
     parse_record,
 )
-from quod.service.queue.checks import checked_list
+from quod.service.queue.validation import checked_list
 from quod.validation import file_path, flag, shown
 
 _KEYS, _NAMES, _INCOMING = "keys", "names", "incoming"

@@ -17,7 +17,7 @@ from quod.service.keys.loader import Groth16Loader
 from quod.service.keys.names import is_identity
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import KeyRepository
-from quod.service.queue.checks import checked_list
+from quod.service.queue.validation import checked_list
 from quod.validation import instance, whole_number, whole_number_or_none
 
 # Of the machine's memory; proofs and witnesses need the rest.

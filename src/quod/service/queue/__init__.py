@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.service.queue.blob_store import Spool as Spool
     from quod.service.queue.clock import Clock as Clock
     from quod.service.queue.job_queue import JobQueue as JobQueue
     from quod.service.queue.limits import Limits as Limits
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from quod.service.queue.records import Outcome as Outcome
     from quod.service.queue.records import QueueStatus as QueueStatus
     from quod.service.queue.records import Submission as Submission
-    from quod.service.queue.spool import Spool as Spool
 
 __all__ = [
     "open_queue",
@@ -67,7 +67,7 @@ _HOME = {
     "KeyStatus": "quod.service.queue.records",
     "Limits": "quod.service.queue.limits",
     "Quota": "quod.service.queue.limits",
-    "Spool": "quod.service.queue.spool",
+    "Spool": "quod.service.queue.blob_store",
     "Clock": "quod.service.queue.clock",
 }
 

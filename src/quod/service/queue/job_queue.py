@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Self, TypeVar, cast
 
 from quod.errors import InputError, QuodError, ServiceError
 from quod.service.errors import StorageFullError
-from quod.service.queue.checks import checked_line, checked_list, checked_name, checked_seconds
+from quod.service.queue.blob_store import Spool
 from quod.service.queue.clock import Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
@@ -29,6 +29,8 @@ from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import Renewal, Report
 from quod.service.queue.operations.submit import Sized
 from quod.service.queue.operations.table import OPERATIONS
+from quod.service.queue.reaper import OPERATIONS as SWEEPING
+from quod.service.queue.reaper import Sweeper
 from quod.service.queue.records import (
     Attempt,
     Event,
@@ -40,10 +42,8 @@ from quod.service.queue.records import (
     Submission,
 )
 from quod.service.queue.signals import WORK, Callback, end_of
-from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store
-from quod.service.queue.sweeper import OPERATIONS as SWEEPING
-from quod.service.queue.sweeper import Sweeper
+from quod.service.queue.validation import checked_line, checked_list, checked_name, checked_seconds
 from quod.service.queue.writer import Call, Operation, Writer
 from quod.validation import exact_bytes, flag, instance, shown_kind, whole_number
 

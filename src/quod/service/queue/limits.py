@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from quod.service.queue.checks import checked_name, checked_seconds
+from quod.service.queue.validation import checked_name, checked_seconds
 from quod.validation import instance, whole_number
 
 _MOST = (1 << 62) - 1

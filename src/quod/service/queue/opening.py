@@ -8,14 +8,14 @@ import stat
 from pathlib import Path
 
 from quod.errors import InputError, OutputError
-from quod.service.queue.ballast import Ballast
-from quod.service.queue.checks import checked_seconds
+from quod.service.queue.blob_store import Spool
 from quod.service.queue.clock import Clock
 from quod.service.queue.job_queue import JobQueue
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations.rules import Rules
-from quod.service.queue.spool import Spool
+from quod.service.queue.reserved_space import Ballast
 from quod.service.queue.stores.store import Store
+from quod.service.queue.validation import checked_seconds
 from quod.validation import file_path, instance
 
 _URL = re.compile(r"postgres(ql)?://\S*")

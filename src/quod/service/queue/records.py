@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from quod.errors import InputError
-from quod.service.queue.checks import checked_name, checked_time
+from quod.service.queue.validation import checked_name, checked_time
 from quod.validation import exact_bytes, shown_kind, whole_number
 
 MOST_PARTITIONS = 1024

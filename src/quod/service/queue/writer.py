@@ -21,10 +21,10 @@ from typing import Any
 
 from quod.errors import QuodError
 from quod.service.errors import StorageFullError, UnavailableError
+from quod.service.queue.blob_store import Spool
 from quod.service.queue.operations.claim import Claimed
 from quod.service.queue.operations.payloads import erase, row_of
 from quod.service.queue.signals import WORK
-from quod.service.queue.spool import Spool
 from quod.service.queue.stores.store import Store, UndoneError
 from quod.service.queue.transaction import Transaction
 

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from quod.errors import InputError
 from quod.service.keys.names import is_identity, parse_name
 from quod.service.queue import Limits, Quota
-from quod.service.queue.checks import checked_name
 from quod.service.queue.opening import checked_database
 from quod.service.queue.records import HIGHEST_PRIORITY
+from quod.service.queue.validation import checked_name
 from quod.service.server.clients import ANONYMOUS, LOCAL, Client, Clients, Role, is_hashed
 
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]

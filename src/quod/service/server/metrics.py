@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from quod.device.backends import backend_of
 from quod.errors import QuodError
 from quod.service.queue import Job, JobQueue
-from quod.service.worker.pool import StageRecord, WorkerPool, WorkerState, WorkerStatus
+from quod.service.worker.pools.pool import StageRecord, WorkerPool, WorkerState, WorkerStatus
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from quod.service.queue import Job
 from quod.service.server.clients import Client
 from quod.service.server.metrics import Metrics
-from quod.service.worker.pool import StageRecord
+from quod.service.worker.pools.pool import StageRecord
 
 TRACEPARENT = ContextVar("traceparent", default="")
 """The header of the request that is being answered, by which its trace goes on."""

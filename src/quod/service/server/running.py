@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 
-from quod.device.compilations import compilations
+from quod.device.cache.compilations import compilations
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue, open_queue
 from quod.service.server.checking import risks
@@ -18,7 +18,7 @@ from quod.service.server.metrics import Metrics
 from quod.service.server.observing import Observer
 from quod.service.server.service import ProvingService
 from quod.service.server.tracing import tracer
-from quod.service.worker.pool import WorkerPool
+from quod.service.worker.pools.pool import WorkerPool
 
 PoolMaker = Callable[[Config, JobQueue, KeyRepository], WorkerPool]
 

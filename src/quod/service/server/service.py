@@ -35,7 +35,7 @@ from quod.service.status import (
     job_document,
     status_document,
 )
-from quod.service.worker.pool import WorkerPool
+from quod.service.worker.pools.pool import WorkerPool
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from quod.service.keys import KeyRepository
 from quod.service.keys.names import is_identity, parse_name
 from quod.service.payload import PayloadKind, path_body, payload_header
 from quod.service.queue import Job, JobQueue, Submission
-from quod.service.queue.spool import SpoolWriter
+from quod.service.queue.blob_store import SpoolWriter
 from quod.service.server.clients import Client, Role
 from quod.service.server.config import RequestLimits
 from quod.service.server.pending_bytes import PendingBytes

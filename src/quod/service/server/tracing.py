@@ -10,7 +10,7 @@ from quod.errors import ServiceError
 from quod.extras import installation
 from quod.service.queue import Job
 from quod.service.server.config import Tracing
-from quod.service.worker.pool import Stage, StageRecord
+from quod.service.worker.pools.pool import Stage, StageRecord
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.service.worker.local import LocalPool as LocalPool
-    from quod.service.worker.pool import Stage as Stage
-    from quod.service.worker.pool import StageRecord as StageRecord
-    from quod.service.worker.pool import WorkerPool as WorkerPool
-    from quod.service.worker.pool import WorkerState as WorkerState
-    from quod.service.worker.pool import WorkerStatus as WorkerStatus
-    from quod.service.worker.processes import ProcessPool as ProcessPool
+    from quod.service.worker.pools.local import LocalPool as LocalPool
+    from quod.service.worker.pools.pool import Stage as Stage
+    from quod.service.worker.pools.pool import StageRecord as StageRecord
+    from quod.service.worker.pools.pool import WorkerPool as WorkerPool
+    from quod.service.worker.pools.pool import WorkerState as WorkerState
+    from quod.service.worker.pools.pool import WorkerStatus as WorkerStatus
+    from quod.service.worker.pools.processes import ProcessPool as ProcessPool
     from quod.service.worker.result import read_result as read_result
     from quod.service.worker.settings import WorkerSettings as WorkerSettings
 
@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 _HOME = {
-    "WorkerPool": "quod.service.worker.pool",
-    "LocalPool": "quod.service.worker.local",
-    "ProcessPool": "quod.service.worker.processes",
+    "WorkerPool": "quod.service.worker.pools.pool",
+    "LocalPool": "quod.service.worker.pools.local",
+    "ProcessPool": "quod.service.worker.pools.processes",
     "WorkerSettings": "quod.service.worker.settings",
-    "WorkerStatus": "quod.service.worker.pool",
-    "WorkerState": "quod.service.worker.pool",
-    "Stage": "quod.service.worker.pool",
-    "StageRecord": "quod.service.worker.pool",
+    "WorkerStatus": "quod.service.worker.pools.pool",
+    "WorkerState": "quod.service.worker.pools.pool",
+    "Stage": "quod.service.worker.pools.pool",
+    "StageRecord": "quod.service.worker.pools.pool",
     "read_result": "quod.service.worker.result",
 }
 

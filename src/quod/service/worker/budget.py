@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from quod.device.memory import bytes_text
+from quod.device.memory.budget import bytes_text
 from quod.service.errors import KeyTooLargeError
 from quod.validation import whole_number
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from quod.device.memory import ran_out_of_memory
+from quod.device.memory.budget import ran_out_of_memory
 from quod.errors import (
     DeviceError,
     InputError,
@@ -15,7 +15,7 @@ from quod.errors import (
 )
 from quod.frozen import frozen
 from quod.service.errors import LeaseLostError
-from quod.service.worker.pool import Stage
+from quod.service.worker.pools.pool import Stage
 from quod.service.worker.work import GoneError
 
 

@@ -7,7 +7,7 @@ from typing import BinaryIO, Protocol
 
 from quod.errors import QuodError, ServiceError
 from quod.service.queue import JobQueue, Lease
-from quod.service.worker.placement import Placement
+from quod.service.worker.pools.placement import Placement
 
 
 class Jobs(Protocol):

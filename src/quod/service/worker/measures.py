@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from quod.device.intervals import union
-from quod.device.timeline import Stage as Timed
-from quod.device.timeline import Timeline
+from quod.device.runtime.intervals import union
+from quod.device.runtime.timeline import Stage as Timed
+from quod.device.runtime.timeline import Timeline
 from quod.frozen import frozen
-from quod.service.worker.pool import Stage, StageRecord
+from quod.service.worker.pools.pool import Stage, StageRecord
 
 # What the host does beside the sums of a proof.
 _OF_THE_HOST = frozenset(

@@ -11,7 +11,7 @@ from quod.errors import InputError
 from quod.groth16.keys import MOST_LANES
 from quod.groth16.resident import MOST
 from quod.service.keys.loader import DEFAULT_LANES
-from quod.service.queue.checks import checked_list, checked_name, checked_seconds
+from quod.service.queue.validation import checked_list, checked_name, checked_seconds
 from quod.validation import instance, whole_number, whole_number_or_none
 
 _MEMORY_SHARE = 0.25

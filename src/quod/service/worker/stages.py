@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from quod.device.runtime.busy import BusyMeter
 from quod.errors import InputError, TryAgainError, VerificationError
 from quod.formats import Witness
 from quod.frozen import frozen
 from quod.groth16 import Proof
-from quod.groth16.together import Begun
-from quod.proving.busy import BusyMeter
+from quod.groth16.batch_prover import Begun
 from quod.service.errors import NotFoundError
 from quod.service.keys import ResidentKeys
-from quod.service.worker.arbiter import proved_again
 from quod.service.worker.jobs import Jobs
-from quod.service.worker.line import Step
-from quod.service.worker.pool import Stage, StageRecord
+from quod.service.worker.pipeline import Step
+from quod.service.worker.pools.pool import Stage, StageRecord
 from quod.service.worker.result import result_bytes
+from quod.service.worker.reverification import proved_again
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.waiting import Group
 from quod.service.worker.witnesses import NAME, Calculate, witness_of

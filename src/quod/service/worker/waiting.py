@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from quod.service.worker.permits import WHOLE
+from quod.service.worker.concurrency_limit import WHOLE
 from quod.service.worker.work import Work
 
 Group = Sequence[Work]

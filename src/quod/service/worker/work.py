@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import BinaryIO
 
-from quod.device.cancellation import Cancellation
+from quod.device.runtime.cancellation import Cancellation
 from quod.formats import Witness
 from quod.frozen import replace
 from quod.groth16 import Proof, ProvingKey
-from quod.groth16.together import AnyPending
+from quod.groth16.batch_prover import AnyPending
 from quod.service.keys import Lease as KeyLease
 from quod.service.queue import Lease
 from quod.service.worker.buffers import Bytes, WitnessBuffers
+from quod.service.worker.concurrency_limit import WHOLE
 from quod.service.worker.jobs import Jobs
-from quod.service.worker.permits import WHOLE
-from quod.service.worker.pool import Stage
+from quod.service.worker.pools.pool import Stage
 
 
 class GoneError(Exception):

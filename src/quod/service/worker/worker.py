@@ -8,22 +8,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from quod.curve.named import CURVES
-from quod.device.compilations import compilations
+from quod.device.cache.compilations import compilations
+from quod.device.runtime.busy import BusyMeter
 from quod.errors import QuodError, TryAgainError
-from quod.proving.busy import BusyMeter
 from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.keys import CacheStatus, ResidentKeys, Tier
 from quod.service.worker.budget import MemoryBudget
 from quod.service.worker.buffers import WitnessBuffers
+from quod.service.worker.concurrency_limit import WHOLE, Permits
 from quod.service.worker.failures import Failure, Fault, failure_of
 from quod.service.worker.jobs import Jobs
-from quod.service.worker.keeper import Keeper
-from quod.service.worker.line import Line
-from quod.service.worker.permits import WHOLE, Permits
-from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
-from quod.service.worker.rehearsal import rehearse
+from quod.service.worker.lease_heartbeat import Keeper
+from quod.service.worker.pipeline import Line
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
+from quod.service.worker.warm_up import rehearse
 from quod.service.worker.witnesses import Calculate, witness_bytes
 from quod.service.worker.work import Work
 

@@ -7,15 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quod.device.buffer import Buffer, overlap
+from quod.device.memory.buffer import Buffer, overlap
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
+from quod.kernel.ir.types import HALVES, Type
 from quod.kernel.machine import Capability
-from quod.kernel.types import HALVES, Type
 from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, shaped, tensor
-from quod.tensor.gemm_call import product_launch
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.plan import WIDEST
+from quod.tensor.matmul.call import product_launch
+from quod.tensor.matmul.form import GemmForm
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
 from quod.tensor.quantised.bytes_cores import LANES as CORE_LANES
 from quod.tensor.quantised.bytes_cores import MULTIPLY_BYTES_ON_CORES
@@ -23,6 +22,7 @@ from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_
 from quod.tensor.quantised.dequantising import dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import BYTES
+from quod.tensor.rows.plan import WIDEST
 
 EXACT, INT8 = "exact", "int8"
 """What activations are multiplied as."""

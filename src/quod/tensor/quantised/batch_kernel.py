@@ -12,16 +12,16 @@ from functools import partial
 from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import Builder, Value, f32, pointer, u32
+from quod.kernel.ir.types import HALVES, Type, u8
 from quod.kernel.machine import Capability
-from quod.kernel.types import HALVES, Type, u8
 from quod.tensor.definitions import definition
-from quod.tensor.gemm_form import GemmForm
-from quod.tensor.gemm_kernel import TYPES, Result, Tiles, corner, multiply_tile
-from quod.tensor.gemm_plan import CorePlan, GemmPlan, largest, plan_of_tiles
-from quod.tensor.gemm_tiles import Edges
-from quod.tensor.plan import widest
+from quod.tensor.matmul.form import GemmForm
+from quod.tensor.matmul.kernel import TYPES, Result, Tiles, corner, multiply_tile
+from quod.tensor.matmul.plan import CorePlan, GemmPlan, largest, plan_of_tiles
+from quod.tensor.matmul.tiles import Edges
 from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.tiles import BlockRing, CachedBlocks, SharedBlocks, order_of
+from quod.tensor.rows.plan import widest
 
 BatchPlan = GemmPlan | CorePlan
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, f32, i8, i32, u32
-from quod.tensor.gemm_tiles import log2
-from quod.tensor.quads import lane_of
+from quod.tensor.matmul.mma_fragments import lane_of
+from quod.tensor.matmul.tiles import log2
 from quod.tensor.quantised.bytes_kernels import LANES as CLASSES
 from quod.tensor.quantised.bytes_kernels import products_of_bytes
 from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quod.kernel import Builder, KernelDefinition, Value, f32, i32, pointer, u32
-from quod.kernel.types import Type, u8
+from quod.kernel.ir.types import Type, u8
 from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
-from quod.tensor.gemm_kernel import TYPES
-from quod.tensor.gemm_tiles import log2
+from quod.tensor.matmul.kernel import TYPES
+from quod.tensor.matmul.tiles import log2
 from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun
 from quod.tensor.quantised.product import room_for_sums, sums_of_workgroup
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, f32, i8, i32, pointer, u8, u32
 from quod.tensor.definitions import definition
-from quod.tensor.gemm_kernel import TYPES
-from quod.tensor.gemm_tiles import log2
-from quod.tensor.quads import lane_of
+from quod.tensor.matmul.kernel import TYPES
+from quod.tensor.matmul.mma_fragments import lane_of
+from quod.tensor.matmul.tiles import log2
 from quod.tensor.quantised.core_layout import PITCH, ROWS, CoreLayout
 from quod.tensor.quantised.core_vector import VectorBytes
 from quod.tensor.quantised.decoders import each_byte

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 from quod.kernel import Builder, Value, f32, i32, u32
 from quod.tensor.accesses import Accesses
-from quod.tensor.gemm_tiles import log2
-from quod.tensor.plan import WIDEST
-from quod.tensor.quads import lane_of
+from quod.tensor.matmul.mma_fragments import lane_of
+from quod.tensor.matmul.tiles import log2
 from quod.tensor.quantised.core_layout import SUBGROUP, UNIT, CoreLayout
 from quod.tensor.quantised.decoders import each_byte
 from quod.tensor.quantised.packed import BYTES
 from quod.tensor.quantised.product import element_of, sum_of
+from quod.tensor.rows.plan import WIDEST
 
 _CHUNK = 16
 """Elements that an instance has of two groups."""

@@ -6,14 +6,14 @@ from typing import Any
 
 from quod.device.protocol import AnyDevice
 from quod.kernel import Builder, Value, f32, pointer, u32
+from quod.kernel.ir.types import Type, u8
 from quod.kernel.machine import Capability
-from quod.kernel.types import Type, u8
 from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
-from quod.tensor.gemm_kernel import TYPES
-from quod.tensor.gemm_tiles import log2
-from quod.tensor.plan import WIDEST
+from quod.tensor.matmul.kernel import TYPES
+from quod.tensor.matmul.tiles import log2
 from quod.tensor.quantised.decoders import DECODERS, MAGIC, Place
+from quod.tensor.rows.plan import WIDEST
 
 _AT_ONCE = 2
 """Units of an instance of a GPU, whose loads are on the way together: with 4 registers leave room

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.formats.gguf_types import GGUF_TYPES
+from quod.formats.gguf.types import GGUF_TYPES
 from quod.frozen import frozen
 
 

@@ -6,13 +6,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from quod.device.buffer import Buffer, overlap
 from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Buffer, overlap
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
+from quod.kernel.ir.types import Type, f32
 from quod.kernel.machine import Capability
-from quod.kernel.types import Type, f32
 from quod.tensor.arrays import Given
 from quod.tensor.quantised.batch import (
     DEQUANTISED,

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from quod.kernel import Builder, Value, f32, pointer, u32
+from quod.kernel.ir.types import PointerType, Type, u8
 from quod.kernel.machine import Capability
-from quod.kernel.types import PointerType, Type, u8
 from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
-from quod.tensor.gemm_kernel import TYPES
-from quod.tensor.gemm_tiles import log2
-from quod.tensor.plan import WIDEST
+from quod.tensor.matmul.kernel import TYPES
+from quod.tensor.matmul.tiles import log2
 from quod.tensor.quantised.decoders import DECODERS, MAGIC, BlockDecoder, Place, Run
+from quod.tensor.rows.plan import WIDEST
 
 
 def _multiply(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.errors import InputError
-from quod.formats.gguf_types import GGUF_TYPES
+from quod.formats.gguf.types import GGUF_TYPES
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.nf4 import of_nf4, to_nf4
 from quod.validation import choice, plain_array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.kernel import bf16, f32
 from quod.kernel.registry import register
-from quod.tensor.gemm_plan import GemmPlan
+from quod.tensor.matmul.plan import GemmPlan
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS
 from quod.tensor.quantised.bytes_kernels import MULTIPLY_BYTES, QUANTISE_ROWS
 from quod.tensor.quantised.decoders import DECODERS

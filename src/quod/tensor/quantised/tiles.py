@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from quod.kernel import Builder, Value, bf16
-from quod.kernel.types import Type
-from quod.tensor.gemm_cores import Ring
-from quod.tensor.gemm_tiles import (
+from quod.kernel.ir.types import Type
+from quod.tensor.matmul.tensor_cores import Ring
+from quod.tensor.matmul.tiles import (
     CachedTile,
     DepthOrder,
     Edges,

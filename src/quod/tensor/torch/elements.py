@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from quod import tensor
-from quod.tensor.activations import Approximate
+from quod.tensor.elementwise.activations import Approximate
 from quod.tensor.torch.library import Operator
 from quod.tensor.torch.memory import empty_like, one_like
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from quod.device.torch_tensors import disguise
+from quod.device.memory.torch_tensors import disguise
 from quod.errors import InputError
 from quod.tensor.scalars import LARGEST
 from quod.tensor.torch.memory import call

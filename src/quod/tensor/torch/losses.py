@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from quod import tensor
-from quod.tensor.loss import Reduction
+from quod.tensor.rows.cross_entropy import Reduction
 from quod.tensor.torch.library import Operator
 from quod.tensor.torch.memory import (
     call,

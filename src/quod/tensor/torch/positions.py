@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from quod import tensor
-from quod.tensor.rotary import Pairs
+from quod.tensor.embeddings.rotary import Pairs
 from quod.tensor.torch.library import Operator
 from quod.tensor.torch.memory import check_alike, check_beside, empty_like
 

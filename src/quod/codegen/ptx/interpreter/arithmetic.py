@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.kernel.semantics import fused_multiply_add
+from quod.kernel.ops.semantics import fused_multiply_add
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[..., Any]

@@ -22,8 +22,8 @@ from quod.codegen.ptx.interpreter.registers import Registers
 from quod.codegen.ptx.interpreter.tiles import Tiles
 from quod.codegen.ptx.interpreter.together import NamedBarrier
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_clocks import Clocks
-from quod.kernel.interpreter_memory import Buffer
+from quod.kernel.interpreter.clocks import Clocks
+from quod.kernel.interpreter.memory import Buffer
 
 Argument = Array | int | float | bool | np.generic
 

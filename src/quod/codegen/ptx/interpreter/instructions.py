@@ -19,8 +19,9 @@ from quod.codegen.ptx.interpreter.decode import (
     where,
 )
 from quod.codegen.ptx.interpreter.parse import Instruction
-from quod.kernel import float8, types
-from quod.kernel.semantics import (
+from quod.kernel.ir import types
+from quod.kernel.ops import float8
+from quod.kernel.ops.semantics import (
     dot_of_bytes,
     inverse_square_root,
     normal_power_of_two,

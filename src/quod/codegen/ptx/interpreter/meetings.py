@@ -12,7 +12,7 @@ from quod.codegen.ptx.interpreter.arithmetic import Array
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.codegen.ptx.interpreter.together import NamedBarrier
-from quod.kernel.interpreter_clocks import Clocks
+from quod.kernel.interpreter.clocks import Clocks
 
 
 class Place(Protocol):

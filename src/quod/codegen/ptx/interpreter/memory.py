@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from quod.codegen.ptx.interpreter.parse import Instruction, SharedArray
-from quod.kernel import types
-from quod.kernel.interpreter_clocks import Clocks
-from quod.kernel.interpreter_copies import PendingCopies
-from quod.kernel.interpreter_memory import Buffer, Place, PrivateBuffer, SharedBuffer
-from quod.kernel.ir import Location
-from quod.kernel.semantics import Array
-from quod.kernel.types import Type
+from quod.kernel.interpreter.clocks import Clocks
+from quod.kernel.interpreter.copies import PendingCopies
+from quod.kernel.interpreter.memory import Buffer, Place, PrivateBuffer, SharedBuffer
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Location
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.semantics import Array
 
 _ELEMENTS: dict[int, Type] = {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}
 _REACH = np.uint64(40)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from quod.kernel.errors import InterpreterError
-from quod.kernel.ir import Location
+from quod.kernel.ir.nodes import Location
 
 
 @dataclass(frozen=True, slots=True)

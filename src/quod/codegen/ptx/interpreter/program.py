@@ -29,7 +29,7 @@ from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, global_address, sha
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
 from quod.codegen.ptx.interpreter.tiles import Poll, copy_tile, mbarrier, products
 from quod.codegen.ptx.interpreter.together import TOGETHER, NamedBarrier
-from quod.kernel.interpreter_memory import Buffer
+from quod.kernel.interpreter.memory import Buffer
 
 END = -1
 """The place of lanes that have left a routine."""

@@ -7,8 +7,8 @@ import numpy as np
 from quod.codegen.ptx.interpreter.arithmetic import Array
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction, Routine
-from quod.kernel.registers import at_entry
-from quod.kernel.tile_ops import WARPGROUP
+from quod.kernel.ops.tile import WARPGROUP
+from quod.kernel.verifier.registers import at_entry
 
 
 class Registers:

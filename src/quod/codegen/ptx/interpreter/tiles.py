@@ -19,11 +19,11 @@ from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, w
 from quod.codegen.ptx.interpreter.effects import Run, address_in, parts_of
 from quod.codegen.ptx.interpreter.memory import SHARED_START, Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
+from quod.kernel.builder.matrices import added, numbers_of_halves
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter_clocks import Clocks
-from quod.kernel.interpreter_pending import Copy, Mbarrier, Reading
-from quod.kernel.matrices import added, numbers_of_halves
-from quod.kernel.tile_ops import COLUMNS, LINE, PATTERN, WARPGROUP
+from quod.kernel.interpreter.clocks import Clocks
+from quod.kernel.interpreter.pending import Copy, Mbarrier, Reading
+from quod.kernel.ops.tile import COLUMNS, LINE, PATTERN, WARPGROUP
 
 _MAP_WORDS = 5
 

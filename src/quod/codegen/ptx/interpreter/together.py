@@ -11,8 +11,8 @@ from quod.codegen.ptx.interpreter.arithmetic import Array, seen_as
 from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, where
 from quod.codegen.ptx.interpreter.effects import Decoder, Run, address_in, parts_of
 from quod.codegen.ptx.interpreter.parse import Instruction
-from quod.kernel import matrices
-from quod.kernel.tile_ops import REGISTER_COUNTS
+from quod.kernel.builder import matrices
+from quod.kernel.ops.tile import REGISTER_COUNTS
 
 _FLOATS8 = ("e4m3", "e5m2")
 

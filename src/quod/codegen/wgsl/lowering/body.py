@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from quod.codegen.int64_pairs.arithmetic import WideArithmetic
-from quod.codegen.int64_pairs.forms import Wide
-from quod.codegen.int64_pairs.rules import compute
+from quod.codegen.int64.arithmetic import WideArithmetic
+from quod.codegen.int64.forms import Wide
+from quod.codegen.int64.rules import compute
 from quod.errors import KernelError
 from quod.frozen import frozen
-from quod.kernel import types
-from quod.kernel.builder import Builder, tracer_of
-from quod.kernel.ir import Block, Function, Kernel, Op
+from quod.kernel.builder.builder import Builder, tracer_of
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability, Machine
-from quod.kernel.types import PointerType, Type
-from quod.kernel.value import Value
 
 WORD_BYTES = 4
 WORD_BITS = 32

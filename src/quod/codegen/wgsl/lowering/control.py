@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from quod.codegen.int64_pairs.forms import Wide
+from quod.codegen.int64.forms import Wide
 from quod.codegen.wgsl.lowering.body import Lowering, Rule
-from quod.kernel import types
-from quod.kernel.ir import Op
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
 
 
 def _if(lowering: Lowering, op: Op) -> None:

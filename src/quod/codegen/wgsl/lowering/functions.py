@@ -8,11 +8,11 @@ from quod.codegen.wgsl import rules, subgroups
 from quod.codegen.wgsl.lowering.body import Lowered, Lowering, Place, Rule, begins
 from quod.codegen.wgsl.lowering.subgroups import exchanges
 from quod.errors import KernelError
-from quod.kernel import types
-from quod.kernel.builder import Builder
-from quod.kernel.ir import Function, Op, walk
-from quod.kernel.types import PointerType
-from quod.kernel.value import Value
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Function, Op, walk
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
 
 _PLAIN_TYPES = frozenset({types.bool_, types.u32, types.i32, types.f32})
 _WRITTEN = rules.RULES.keys() | subgroups.PLACES.keys()

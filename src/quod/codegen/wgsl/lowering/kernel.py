@@ -8,12 +8,12 @@ from quod.codegen.wgsl.lowering import control, functions, memory, subgroups
 from quod.codegen.wgsl.lowering.body import Lowering, Place
 from quod.codegen.wgsl.lowering.subgroups import declare_exchange
 from quod.frozen import frozen
-from quod.kernel import types
-from quod.kernel.ir import Kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.passes import eliminate_dead_code
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
-from quod.kernel.passes import eliminate_dead_code
-from quod.kernel.types import PointerType
-from quod.kernel.value import Value
 
 RULES = control.RULES | functions.RULES | memory.RULES | subgroups.RULES
 """How ops are lowered that do more than compute values from values."""

@@ -6,11 +6,11 @@ import numpy as np
 
 from quod.codegen.wgsl.lowering.body import WORD_BITS, WORD_BYTES, Lowered, Lowering, Place, Rule
 from quod.errors import KernelError
-from quod.kernel import types
-from quod.kernel.ir import Op
-from quod.kernel.ops import ATOMICS
-from quod.kernel.types import PointerType
-from quod.kernel.value import Value
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.scalar import ATOMICS
 
 
 def _declared(lowering: Lowering, op: Op) -> None:

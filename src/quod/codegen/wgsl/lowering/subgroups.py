@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from quod.codegen.int64_pairs.forms import Number
-from quod.codegen.int64_pairs.rules import compute
+from quod.codegen.int64.forms import Number
+from quod.codegen.int64.rules import compute
 from quod.codegen.wgsl.lowering.body import Lowered, Lowering, Rule
-from quod.kernel import types
-from quod.kernel.ir import Function, Op, walk
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Function, Op, walk
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
-from quod.kernel.ops import COMBINING, SUBGROUP, distances
-from quod.kernel.types import Type
-from quod.kernel.value import Value
+from quod.kernel.ops.scalar import COMBINING, SUBGROUP, distances
 
 
 def declare_exchange(lowering: Lowering) -> None:

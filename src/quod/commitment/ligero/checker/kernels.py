@@ -16,7 +16,7 @@ from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
 from quod.kernel import U32, Builder, Pointer, kernel, u32
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import STATE_WORDS, RunHash

@@ -25,14 +25,14 @@ from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.commitment.scheme import Claim
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.recording import Recording
-from quod.device.stream import RecordingStream
-from quod.device.timeline import Timeline
-from quod.device.written import UNWRITTEN, not_written
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, VerificationError
 from quod.field.array import Words, canonical, from_integers
 from quod.field.plain_extension import product
-from quod.sumcheck.corners import equality
+from quod.sumcheck.eq_reference import equality
 from quod.sumcheck.run import elements_to_words
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript.chain import STATE_WORDS

@@ -15,7 +15,7 @@ from quod.field.spec import FieldSpec
 from quod.gkr.checker.gates import Gates, SumForm
 from quod.gkr.checker.sent import of_integer
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 

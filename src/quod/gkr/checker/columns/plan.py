@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from quod.circuit.layered import LayeredCircuit
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
+from quod.device.runtime.stream import RecordingStream
 from quod.gkr.checker.columns.kernels import add_gates, add_values
 from quod.gkr.checker.columns.messages import ColumnsMessages
 from quod.gkr.checker.columns.schedule import ColumnsSchedule
@@ -13,6 +12,7 @@ from quod.gkr.checker.plan import CheckPlan
 from quod.gkr.checker.records import FIRST_CHECK
 from quod.gkr.checker.schedule import Sum
 from quod.gkr.key import VerifyingKey
+from quod.layered.circuit import LayeredCircuit
 
 _VALUES = "values"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.circuit.layered import KINDS, POWERS
 from quod.gkr.checker.columns.messages import ColumnsMessages, LayerMessages, Values
 from quod.gkr.checker.factors import tiles
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.messages import NONE, Point
 from quod.gkr.checker.schedule import Schedule, Sum, Words
+from quod.layered.circuit import KINDS, POWERS
 
 _LOG_LOW = 9
 _LEAST_LOG_FACTOR = 4

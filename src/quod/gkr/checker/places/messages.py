@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quod.circuit.layered import POWERS
 from quod.frozen import frozen
 from quod.gkr.checker.messages import Check, InputClaims, Messages, Point, Row
+from quod.layered.circuit import POWERS
 from quod.transcript.labels import Label
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from quod.circuit.layered import LayeredCircuit
 from quod.device.protocol import AnyDevice
-from quod.device.stream import RecordingStream
+from quod.device.runtime.stream import RecordingStream
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.places.kernels import add_gates
 from quod.gkr.checker.places.messages import PlacesMessages
@@ -13,6 +12,7 @@ from quod.gkr.checker.places.verdicts import check_layers
 from quod.gkr.checker.plan import CheckPlan
 from quod.gkr.checker.records import FIRST_CHECK
 from quod.gkr.key import VerifyingKey
+from quod.layered.circuit import LayeredCircuit
 
 _TABLE_ENTRIES_OF_PROCESSOR, _TABLE_ENTRIES = 1 << 15, 1 << 22
 

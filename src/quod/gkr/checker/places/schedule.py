@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quod.circuit.layered import KINDS
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.messages import Point, Row
 from quod.gkr.checker.places.messages import LayerMessages, PlacesMessages
 from quod.gkr.checker.schedule import Schedule, Words
+from quod.layered.circuit import KINDS
 
 
 class Chunk:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from quod.circuit.layered import KINDS, POWERS
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.records import FAILED, PASSED, READ
 from quod.gkr.checker.sent import Parts, Sent
 from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.layered.circuit import KINDS, POWERS
 
 LAYER_ROW = 14 + len(KINDS) + 1
 """Numbers of the row of a layer."""

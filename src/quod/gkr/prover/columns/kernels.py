@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from quod.circuit.layered import POWERS
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.prover.columns.lanes import Lanes
@@ -18,8 +17,9 @@ from quod.gkr.prover.kernels import Coefficients, GateForm, added_gates, carried
 from quod.gkr.prover.standing import StandingMemory
 from quod.gkr.reduction import degree_by_columns
 from quod.kernel import U32, Builder, Pointer, kernel, u32
-from quod.kernel.value import Value
-from quod.sumcheck.equality import Equality, at_corners
+from quod.kernel.ir.value import Value
+from quod.layered.circuit import POWERS
+from quod.sumcheck.eq_tables import Equality, at_corners
 from quod.sumcheck.interpolation import INFINITY
 from quod.sumcheck.memory import Progress, Weights
 from quod.sumcheck.mixed import MixedField

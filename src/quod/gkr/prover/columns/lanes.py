@@ -9,7 +9,7 @@ takes several columns side by side.
 from __future__ import annotations
 
 from quod.kernel import Builder, u32
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 
 
 class Lanes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from quod.device.buffer import Buffer
-from quod.device.stream import RecordingStream
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.stream import RecordingStream
 from quod.gkr.prover.batch import BatchPlan
 from quod.gkr.prover.columns.kernels import (
     Challenge,

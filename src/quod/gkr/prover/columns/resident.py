@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.circuit.layered import KINDS
-from quod.device.buffer import Buffer
+from quod.device.memory.buffer import Buffer
 from quod.frozen import frozen
 from quod.gkr.prover.kernels import GateForm
 from quod.gkr.prover.resident import Constants, ResidentGates, Runs
 from quod.gkr.reduction import claimed_places, degree_by_columns, taken_places
+from quod.layered.circuit import KINDS
 
 Words = NDArray[np.uint32]
 

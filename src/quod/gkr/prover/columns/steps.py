@@ -13,7 +13,7 @@ from quod.field.spec import FieldSpec
 from quod.gkr.prover.standing import CLAIM, FIRST, VALUES, StandingMemory
 from quod.gkr.prover.steps import next_state
 from quod.kernel import U32, Builder, Pointer, kernel, u32
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import STATE_WORDS, Chain, challenge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from quod.kernel.value import Value
+from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 
 Source = Literal["base", "extended", "planes"]

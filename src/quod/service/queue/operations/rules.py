@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from quod.service.queue.blob_store import Spool
 from quod.service.queue.clock import MICROSECONDS, Clock
 from quod.service.queue.limits import Limits
-from quod.service.queue.spool import Spool
 from quod.service.queue.transaction import Transaction
 
 _WINDOW = 60

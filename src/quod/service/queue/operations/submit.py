@@ -14,6 +14,7 @@ from quod.service.errors import (
     QueueFullError,
     StorageFullError,
 )
+from quod.service.queue.blob_store import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.clock import MICROSECONDS
 from quod.service.queue.operations.forget import MOST_AT_ONCE, make_room
 from quod.service.queue.operations.payloads import payload_of
@@ -29,7 +30,6 @@ from quod.service.queue.operations.rows import (
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.records import Job, JobState, Submission
 from quod.service.queue.signals import WORK
-from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.transaction import Transaction, in_chunks, placeholders
 
 Outcome = Job | ServiceError

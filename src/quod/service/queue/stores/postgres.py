@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from quod.errors import InputError, ServiceError
 from quod.extras import installation
 from quod.service.errors import StorageFullError, UnavailableError
+from quod.service.queue.blob_store import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
 from quod.service.queue.signals import Signals
-from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.stores.pool import Pool
 from quod.service.queue.stores.store import UndoneError
 from quod.service.queue.transaction import Changes, Parameters, Row

@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from quod.errors import InputError
 from quod.service.errors import StorageFullError, StoreInUseError, UnavailableError
-from quod.service.queue.ballast import Ballast
+from quod.service.queue.blob_store import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.operations.payloads import MOST_BODY_BYTES
+from quod.service.queue.reserved_space import Ballast
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
 from quod.service.queue.signals import Signals
-from quod.service.queue.spool import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.stores.boots import ended_well, machine_went_down
 from quod.service.queue.stores.pool import Pool
 from quod.service.queue.transaction import Changes, Parameters, Row

@@ -13,7 +13,7 @@ from quod.service.logs import write_log
 from quod.service.queue import JobQueue, Limits, open_queue
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.opening import opener
-from quod.service.worker.pool import StageRecord
+from quod.service.worker.pools.pool import StageRecord
 from quod.service.worker.process.codec import encode, encode_error
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.worker import Worker

@@ -17,7 +17,7 @@ from quod.frozen import replace
 from quod.service.errors import UnavailableError
 from quod.service.keys import CacheStatus
 from quod.service.worker.cluster.actor import ClusterWorker, Place
-from quod.service.worker.pool import StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.pools.pool import StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.process.codec import decode_error, stage_record_of, status_of
 from quod.service.worker.settings import WorkerSettings
 

@@ -10,7 +10,7 @@ from quod.errors import InputError, ServiceError
 from quod.extras import installation
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue
-from quod.service.worker.members import Members
+from quod.service.worker.pools.members import Members
 from quod.service.worker.settings import WorkerSettings
 
 try:

@@ -25,7 +25,7 @@ from quod.service.logs import write_log
 from quod.service.queue import Lease, Spool
 from quod.service.queue.operations.payloads import row_of
 from quod.service.worker.opening import opener
-from quod.service.worker.pool import Stage, StageRecord
+from quod.service.worker.pools.pool import Stage, StageRecord
 from quod.service.worker.process.channel import Answer, Channel, parts_of
 from quod.service.worker.process.codec import HUNG, decode_error, lease_of, settings_of
 from quod.service.worker.settings import WorkerSettings

@@ -15,7 +15,7 @@ from quod.frozen import field_names, fields_of
 from quod.service import errors as service_errors
 from quod.service.keys import CacheStatus, KeyUse, Tier
 from quod.service.queue import Lease
-from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.settings import WorkerSettings
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from quod.service.keys import CacheStatus, KeyRepository
 from quod.service.logs import log_line
 from quod.service.queue import JobQueue, Lease
 from quod.service.worker.jobs import OwnJobs
-from quod.service.worker.placement import Placement
-from quod.service.worker.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.pools.placement import Placement
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.process.channel import Answer, Channel, parts_of
 from quod.service.worker.process.codec import (
     HUNG,

@@ -1,0 +1,1 @@
+"""Benchmarks of fields, MSM, NTT and sumcheck."""

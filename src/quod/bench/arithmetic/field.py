@@ -1,0 +1,229 @@
+"""Products: how many a core, and how many all of them, make in a second.
+
+Each instance multiplies several independent elements over and over by a factor, so that what is
+measured is throughput: in real work there is always an independent product at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, TypedDict
+
+from quod.bench.arithmetic import short_field
+from quod.bench.measure.harness import Case
+from quod.device.discovery import open_device, open_processor
+from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.field.array import Words, random_elements, words_to_integers
+from quod.field.calibration import calibrate
+from quod.field.cost import product_cost, square_cost
+from quod.field.moduli import MODULI, NAMED, Modulus
+from quod.field.strategies.limb_choice import LimbChoice
+from quod.field.strategy import prime_field
+from quod.kernel import U64, Builder, Pointer, kernel
+
+USUAL = [name for name, modulus in NAMED.items() if name in MODULI or modulus.bits <= 64]
+"""The fields that are measured unless others are named."""
+
+CHAINS = 4
+STEPS = 2000
+GROUPS = 8
+
+# Other instances are the independent work on a GPU.
+_GPU_CHAINS = 1
+_GPU_ROUNDS = 2
+
+# Where a driver ends loops after 65,535 turns in all: those of a product may be loops, too.
+_FEW_STEPS = 40
+
+
+@kernel
+def field_products(
+    k: Builder, x: Pointer[U64], steps: U64, *, modulus: Modulus, chains: int, square: bool
+) -> None:
+    """Multiplies `chains` elements an instance, `steps` times, by the element in front of them.
+
+    With `square` each is squared instead.
+    """
+    field = prime_field(k, modulus)
+    first = k.global_id() * (chains + 1)
+    factor = field.load(x, first)
+    elements = [field.load(x, first + (1 + chain)) for chain in range(chains)]
+    carried = tuple(field.carried(element) for element in elements)
+    with k.range(0, steps, carry=carried) as loop:
+        if square:
+            products = field.square_many(loop.carried)
+        else:
+            products = field.multiply_many([(element, factor) for element in loop.carried])
+        loop.next(tuple(field.carried(product) for product in products))
+    for chain, element in enumerate(loop.results):
+        field.store(x, first + (1 + chain), element)
+
+
+def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
+    """A case for each field and each number of threads; those of `USUAL` if `names` is empty.
+
+    On WebGPU elements are held in these `limbs`, or in what the device has chosen.
+    """
+    unknown = [name for name in names if name not in NAMED]
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(NAMED)}")
+    opened = open_device(device)
+    choices = _limbs_of(opened, limbs)
+    for modulus in (NAMED[name] for name in names or USUAL):
+        if modulus.bits <= 64:
+            yield from short_field.cases(modulus, opened)
+            continue
+        if not in_host_memory(opened):
+            for choice in choices:
+                yield from _gpu_cases(modulus, opened, choice)
+            continue
+        for threads in sorted({1, opened.threads}):
+            yield _case(modulus, open_processor(strategy=opened.strategy, threads=threads))
+
+
+def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
+    """In what limbs a GPU is to hold elements; one empty name where there is no choice.
+
+    InputError for what is no choice, or none of this device.
+    """
+    from quod.device.webgpu.device import WebGpuDevice
+
+    if not isinstance(device, WebGpuDevice):
+        if given:
+            raise InputError(f"{device.name} leaves no choice of limbs; devices of WebGPU do")
+        return [""]
+    for name in given:
+        try:
+            needs_u64 = LimbChoice.parse(name).wide
+        except ValueError as error:
+            raise InputError(f"--limbs: {error}") from error
+        if needs_u64 and not device.target.u64:
+            raise InputError(f"limbs {name} take 64-bit integers, which {device.name} has not")
+    if not given:
+        calibrate(device)
+    return given or [device.limbs]
+
+
+def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Case]:
+    """Products and squares a second, of a chain an instance, on all of a GPU."""
+    limbs: dict[str, Any] = {"limbs": choice} if choice else {}
+    steps = _FEW_STEPS if getattr(device, "drops_long_loops", False) else STEPS
+    groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
+    count = groups * device.lanes
+    elements = device.upload(random_elements(modulus, count * (_GPU_CHAINS + 1), seed=1))
+    for what, square in (("product", False), ("square", True)):
+        compiled = device.compile(
+            field_products, modulus=modulus, chains=_GPU_CHAINS, square=square, **limbs
+        )  # fmt: skip
+        _check(
+            modulus, device.lanes, _GPU_CHAINS, partial(device.launch, compiled, 1), square=square
+        )
+        recording = device.stream("field").record()
+        recording.launch(
+            compiled, groups, elements, steps, label=f"{modulus.name} {what}",
+            **_counts(modulus, count, _GPU_CHAINS, steps, square=square),
+        )  # fmt: skip
+        replay = partial(_rate, device, recording.finish().recording, count * _GPU_CHAINS * steps)
+        replay()
+        yield Case(
+            {"field": modulus.name, "what": what, **limbs},
+            replay,
+            unit="G/s",
+            reads=True,
+            traced=replay,
+        )
+
+
+def _rate(
+    device: AnyDevice, recording: Recording, operations: int, timeline: Timeline | None = None
+) -> float:
+    """Thousand millions of operations a second."""
+    begin = perf_counter()
+    device.stream("field").replay(recording).run(timeline)
+    return operations / (perf_counter() - begin) / 1e9
+
+
+class Counts(TypedDict):
+    """Work as a timeline is told of it."""
+
+    bytes: int
+    modmuls: int
+    multiply_adds: int
+
+
+def _counts(
+    modulus: Modulus, instances: int, chains: int, steps: int, *, square: bool = False
+) -> Counts:
+    """What a timeline is told of a launch: elements are read once and all but one written."""
+    products = instances * chains * steps
+    cost = square_cost(modulus) if square else product_cost(modulus)
+    return {
+        "bytes": instances * (2 * chains + 1) * modulus.bytes,
+        "modmuls": products,
+        "multiply_adds": products * cost,
+    }
+
+
+def _check(
+    modulus: Modulus,
+    instances: int,
+    chains: int,
+    launch: Callable[[Words, int], None],
+    *,
+    square: bool = False,
+) -> None:
+    """Compares three steps with integers."""
+    stored = random_elements(modulus, instances * (chains + 1), seed=2)
+    before = words_to_integers(modulus, stored)
+    launch(stored, 3)
+    found = words_to_integers(modulus, stored)
+    back = pow(modulus.montgomery_radix, -1, modulus.value)
+    for at in range(0, len(found), chains + 1):
+        for chain in range(1, chains + 1):
+            expected = before[at + chain]
+            for _ in range(3):
+                factor = expected if square else before[at]
+                expected = expected * factor * back % modulus.value
+            if found[at + chain] != expected:
+                raise QuodError(f"the product in {modulus.name} is wrong; please report it")
+
+
+@dataclass(frozen=True)
+class CpuProducts:
+    """A launch of products on all threads of a processor, and what a timeline is told of it."""
+
+    run: Callable[[], object]
+    counts: Counts
+
+
+def cpu_products(modulus: Modulus, device: HostDevice) -> CpuProducts:
+    """Products that keep all threads busy, checked; QuodError if they are wrong."""
+    compiled = device.compile(field_products, modulus=modulus, chains=CHAINS, square=False)
+    groups = GROUPS * device.threads
+    count = groups * device.lanes
+    launch = partial(device.launch, compiled, groups)
+    _check(modulus, count, CHAINS, launch)
+    memory = random_elements(modulus, count * (CHAINS + 1), seed=1)
+    return CpuProducts(partial(launch, memory, STEPS), _counts(modulus, count, CHAINS, STEPS))
+
+
+def _case(modulus: Modulus, device: HostDevice) -> Case:
+    products = cpu_products(modulus, device)
+
+    def traced(timeline: Timeline) -> None:
+        with timeline.stage(f"{modulus.name} product", **products.counts):
+            products.run()
+
+    return Case(
+        {"field": modulus.name, "limbs": device.strategy, "threads": device.threads},
+        products.run,
+        unit="ns/product",
+        operations=products.counts["modmuls"],
+        traced=traced,
+    )

@@ -1,0 +1,180 @@
+"""Field arithmetic in small limbs on WebGPU: sizes of limbs, forms of products, reductions.
+
+Each figure is of chains of products, one an instance, several times as many as fill the adapter.
+Everything is checked against integers first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Literal
+
+from quod.device.discovery import open_device
+from quod.device.webgpu.device import WebGpuDevice
+from quod.errors import InputError, KernelError, QuodError
+from quod.field.array import random_elements, words_to_integers
+from quod.field.calibration import Chain
+from quod.field.element import Element
+from quod.field.moduli import MODULI, Modulus
+from quod.field.strategies.lazy_limbs.barrett import BarrettProducts
+from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
+from quod.field.strategies.limb_choice import LimbChoice
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+
+What = Literal["product", "square", "two products", "conversion", "Barrett"]
+
+FIELDS = ("bls12_381.fq", "bls12_381.fr")
+"""What is studied unless told otherwise: coordinates and scalars."""
+
+_FORMS = ("columns", "rows", "apart", "rolled")
+_BEYOND: tuple[What, ...] = ("square", "two products", "conversion", "Barrett")
+"""What else than products is studied, in the best form of each size."""
+
+_CHECKED_STEPS = 3
+_BUDGET = 0.1
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """One figure: `rate` in thousand millions a second, `nanoseconds` from one to the next.
+
+    `compile_seconds` are those of tracing and of the driver, `text_bytes` the size of the WGSL.
+    Where something does not compile or computes wrongly, `failure` says so and there is no rate.
+    """
+
+    field: str
+    what: What
+    limbs: str
+    form: str
+    rate: float
+    compile_seconds: float
+    text_bytes: int
+    failure: str = ""
+
+    @property
+    def nanoseconds(self) -> float:
+        return 1 / self.rate if self.rate else 0.0
+
+
+@kernel
+def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, what: What) -> None:
+    """Does one thing to element 2i + 1 of each instance i, `steps` times, with element 2i."""
+    field = LazyLimbs(k, modulus)
+    linear = what == "Barrett"
+    first = k.global_id() * 2
+    factor = field.carried(field.load(x, first, linear=linear))
+    start = field.carried(field.load(x, first + 1, linear=linear))
+    convert = field.constant(modulus.montgomery_radix)
+    barrett = BarrettProducts(k, modulus, field.shape)
+
+    def step(element: Element) -> Element:
+        if what == "square":
+            return field.square(element)
+        if what == "two products":
+            return field.sum_of_products([(element, factor), (element, element)])
+        if what == "conversion":
+            return element * convert
+        if what == "product":
+            return element * factor
+        limbs = k.call(f"barrett.{modulus.name}", _barrett(barrett), element.limbs, factor.limbs)
+        bound = barrett.FACTOR_BOUND * modulus.value
+        return Element(field, limbs, bound, factor.maxima, element.exponent)
+
+    with k.range(0, steps, carry=start) as loop:
+        loop.next(field.carried(step(loop.carried)))
+    field.store(x, first + 1, loop.results)
+
+
+def _barrett(products: BarrettProducts) -> Callable[..., object]:
+    return lambda _, a, b: products.product(a, b)
+
+
+def choices(*, u64: bool, software: bool) -> list[str]:
+    """The choices of limbs that an adapter is studied with; drivers in software get loops only."""
+    found = []
+    for name in [*map(str, range(12, 17)), *([f"{n}/64" for n in (28, 29, 30)] if u64 else [])]:
+        for form in ("rolled",) if software else _FORMS:
+            try:
+                LimbChoice.parse(f"{name}:{form}")
+            except ValueError:
+                continue
+            found.append(f"{name}:{form}")
+    return found
+
+
+def study(device: str, names: Sequence[str], follow: Callable[[str], None]) -> Iterator[StudyRow]:
+    """The figures of an adapter, for two fields if `names` is empty; `follow` hears what comes.
+
+    InputError for a field that is none, or a device that has one way of holding elements.
+    """
+    unknown = [name for name in names if name not in MODULI]
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is not a field; there are {', '.join(MODULI)}")
+    opened = _opened(device)
+    software = opened.properties.is_software
+    every = choices(u64=opened.target.u64, software=software)
+    for name in names or FIELDS:
+        modulus = MODULI[name]
+        for limbs in every:
+            follow(f"{name} product {limbs}")
+            yield _row(opened, modulus, limbs, "product")
+        if software:
+            continue
+        for limbs in dict.fromkeys(limbs.partition(":")[0] for limbs in every):
+            best = LimbChoice.parse(limbs)
+            for what in _BEYOND:
+                follow(f"{name} {what} {limbs}")
+                yield _row(opened, modulus, f"{limbs}:{best.form}", what)
+
+
+def _opened(name: str) -> WebGpuDevice:
+    device = open_device(name)
+    if not isinstance(device, WebGpuDevice):
+        raise InputError(f"{name} does not run WGSL, which the study of limbs is about")
+    return device
+
+
+def adapter_name(device: str) -> str:
+    """What an adapter calls itself."""
+    return _opened(device).properties.name
+
+
+def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> StudyRow:
+    bits, _, form = limbs.partition(":")
+    begin = perf_counter()
+    try:
+        compiled = device.compile(
+            study_chain, limbs=limbs, modulus=modulus, what=what,
+        )  # fmt: skip
+        compiled.wait_until_compiled()
+        seconds = perf_counter() - begin
+        _check(device, compiled, modulus, what)
+        chain = Chain(device, compiled, modulus)
+        rate = 1e-9 / chain.seconds(budget=_BUDGET)
+    except KernelError as error:
+        return StudyRow(modulus.name, what, bits, form, 0.0, 0.0, 0, str(error))
+    return StudyRow(modulus.name, what, bits, form, rate, seconds, len(compiled.text))
+
+
+def expected(what: What, modulus: Modulus, factor: int, element: int) -> int:
+    """What one step makes of stored integers."""
+    back = 1 if what == "Barrett" else pow(modulus.montgomery_radix, -1, modulus.value)
+    others = {
+        "product": factor, "Barrett": factor, "square": element, "two products": factor + element,
+        "conversion": modulus.montgomery_radix**2,
+    }  # fmt: skip
+    return element * others[what] * back % modulus.value
+
+
+def _check(device: WebGpuDevice, compiled: object, modulus: Modulus, what: What) -> None:
+    """QuodError unless three steps give what integers do."""
+    stored = random_elements(modulus, 2 * device.lanes, seed=2)
+    wanted = words_to_integers(modulus, stored)
+    device.launch(compiled, 1, stored, _CHECKED_STEPS)  # type: ignore[arg-type]
+    for at in range(1, len(wanted), 2):
+        for _ in range(_CHECKED_STEPS):
+            wanted[at] = expected(what, modulus, wanted[at - 1], wanted[at])
+    if words_to_integers(modulus, stored) != wanted:
+        raise QuodError(f"{what} modulo {modulus.name} is wrong on {device.name}; please report it")

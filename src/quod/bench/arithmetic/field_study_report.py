@@ -1,0 +1,168 @@
+"""What the study of limbs found: a table, JSON, rows of a results file, a figure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from quod.bench.arithmetic.field_study import StudyRow, adapter_name, study
+from quod.bench.measure.gate import read_gate
+from quod.bench.measure.harness import Measurement, command_line, current_commit
+from quod.bench.measure.plot import check_plot
+from quod.bench.measure.report import shown_number
+from quod.bench.measure.results import record
+from quod.bench.measure.settings import StagedSettings
+from quod.cli.display.terminal import note, show_json, show_table
+from quod.errors import QuodError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, which all kinds of sight tell apart.
+_COLOURS = {"columns": "#0072B2", "rows": "#56B4E9", "apart": "#009E73", "rolled": "#E69F00"}
+_INK = "#222222"
+
+
+# What the study has no use for.
+_OTHER_OPTIONS = ("against", "stages", "trace", "only_stale")
+
+
+def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
+    """Studies the limbs of some fields on a device of WebGPU, shows the figures, writes the files.
+
+    `RegressionError` where the gate does not let them pass, `typer.BadParameter` for options that
+    the study does not have.
+    """
+    for name in _OTHER_OPTIONS:
+        if getattr(settings, name):
+            option = name.replace("_", "-")
+            raise typer.BadParameter(f"--{option} is nothing that the study of limbs on WebGPU has")
+    settings.known_rows()
+    gate = read_gate(settings.gate, settings.device, settings.gate_tolerance)
+    if settings.plot is not None:
+        check_plot(settings.plot)
+    device = settings.device
+    rows = list(
+        study(device, names, lambda what: note(f"measuring {what} ...", quiet=settings.quiet))
+    )
+    if settings.record is not None:
+        record(settings.record, measurements(rows, device))
+    show(rows, as_json=settings.as_json)
+    if settings.plot is not None:
+        draw(rows, settings.plot, f"quod bench field: {adapter_name(device)}")
+    if gate is not None:
+        gate.check(measurements(rows, device))
+
+
+def show(rows: Sequence[StudyRow], *, as_json: bool) -> None:
+    """Prints the figures on standard output."""
+    if as_json:
+        show_json([asdict(row) | {"nanoseconds": row.nanoseconds} for row in rows])
+        return
+    factor, unit, _ = _scale(rows)
+    show_table(
+        ("field", "what", "limbs", "form", unit, "ns", "compile", "text"),
+        [
+            (
+                row.field, row.what, row.limbs, row.form,
+                *(
+                    (row.failure, "", "", "")
+                    if row.failure
+                    else (
+                        shown_number(factor * row.rate), shown_number(row.nanoseconds),
+                        f"{row.compile_seconds:.2f} s", f"{row.text_bytes / 1000:.1f} kB",
+                    )
+                ),
+            )
+            for row in rows
+        ],
+        right=(unit, "ns", "compile", "text"),
+    )  # fmt: skip
+
+
+def _scale(rows: Sequence[StudyRow]) -> tuple[float, str, str]:
+    """What rates are multiplied by to be read easily; the unit, short and in words."""
+    if max((row.rate for row in rows), default=0.0) < 0.1:
+        return 1e3, "M/s", "millions a second"
+    return 1.0, "G/s", "thousand millions a second"
+
+
+def measurements(rows: Sequence[StudyRow], device: str) -> list[Measurement]:
+    """The figures as rows of a results file: of each a rate, a time to compile and a size."""
+    commit, command = current_commit(), command_line()
+    return [
+        Measurement(
+            subject="field-study",
+            parameters={
+                "field": row.field, "what": row.what, "limbs": row.limbs, "form": row.form,
+                "figure": figure,
+            },
+            device=device, median=value, unit=unit, spread=0.0, repeats=1, peer=None,
+            peer_median=None, ratio=None, commit=commit, command=command,
+        )
+        for row in rows
+        if not row.failure
+        for figure, value, unit in (
+            ("rate", row.rate, "G/s"), ("compile", row.compile_seconds, "s"),
+            ("text", float(row.text_bytes), "bytes"),
+        )
+    ]  # fmt: skip
+
+
+def draw(rows: Sequence[StudyRow], path: Path, title: str) -> None:
+    """Writes the figure: for each field products a second, beside what their kernels cost.
+
+    QuodError if nothing was measured.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    from quod.formats import write_atomically
+
+    shown = [row for row in rows if not row.failure]
+    fields = list(dict.fromkeys(row.field for row in shown))
+    if not fields:
+        raise QuodError(f"{title}: nothing was measured; there is nothing to plot")
+    most = max(sum(row.field == field for row in shown) for field in fields)
+    factor, _, unit = _scale(shown)
+    figure = Figure(figsize=(12, 0.5 + (0.7 + 0.19 * most) * len(fields)), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK)
+    grid = figure.subplots(len(fields), 3, squeeze=False, width_ratios=(2, 1, 1))
+    for field, (rate, seconds, size) in zip(fields, grid, strict=True):
+        own = [row for row in shown if row.field == field][::-1]
+        _bars(rate, own, [factor * row.rate for row in own], f"{field}, by bits of limbs: {unit}")
+        _bars(seconds, own, [row.compile_seconds for row in own], "seconds to compile")
+        _bars(size, own, [row.text_bytes / 1000 for row in own], "kilobytes of WGSL")
+        rate.set_yticks(range(len(own)), [_name(row) for row in own])
+    forms = dict.fromkeys(row.form for row in shown)
+    figure.legend(
+        handles=[Patch(color=_COLOURS[form], label=form) for form in forms],
+        loc="upper right", ncols=len(forms), fontsize=9, frameon=False,
+    )  # fmt: skip
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix[1:].lower(), dpi=160)
+    write_atomically(path, content.getvalue())
+
+
+def _name(row: StudyRow) -> str:
+    """The limbs, and what is done with them unless it is a product."""
+    return row.limbs if row.what == "product" else f"{row.limbs} {row.what}"
+
+
+def _bars(axes: Axes, rows: Sequence[StudyRow], values: Sequence[float], title: str) -> None:
+    axes.barh(range(len(rows)), values, color=[_COLOURS[row.form] for row in rows], height=0.72)
+    axes.set_title(title, fontsize=9, loc="left", color=_INK)
+    axes.set_yticks([])
+    axes.tick_params(colors=_INK, labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlim(0, max(values) * 1.14)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    for place, value in enumerate(values):
+        axes.text(value, place, f" {value:.3g}", va="center", fontsize=7, color=_INK)

@@ -1,0 +1,194 @@
+"""Multi-scalar multiplications over distinct points, by the kind of their scalars.
+
+The points have known random logarithms, so every result is checked before it is measured. The peer
+arkworks (py-arkworks-bls12381) computes the same MSM on one thread. On a GPU the bases are resident
+and the scalars come from page-locked host memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.curve.array import Point, to_points
+from quod.curve.edwards.weierstrass_model import model_of
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
+from quod.curve.weierstrass.affine import affine_group
+from quod.device.discovery import open_device, open_processor
+from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.field.array import Words, random_elements, words_to_integers
+from quod.field.kernels import field_multiply, field_sum
+from quod.field.moduli import BLS12_381_FQ
+from quod.msm import MsmBases, affine_ints, msm, msm_words
+from quod.msm.fixed_base import multiply_generator
+
+KINDS = ("uniform", "bits", "equal", "giant")
+"""Uniform; zeros and ones; all the same; mostly the same, so that a bucket holds nearly all."""
+
+
+class _Run(Protocol):
+    def __call__(self, timeline: Timeline | None = None) -> object: ...
+
+
+def cases(
+    device: str, curve: str, group: str, sizes: Sequence[int], scalars: str = "uniform"
+) -> Iterator[Case]:
+    """Cases for each size 2**k on one thread, with the peers there are, and on all threads."""
+    points = _group(curve, group)
+    if scalars not in KINDS:
+        raise InputError(f"{scalars!r} is not a kind of scalars; there are {', '.join(KINDS)}")
+    every = open_device(device)
+    if not in_host_memory(every):
+        for log2_size in sizes:
+            yield _resident_case(points, log2_size, scalars, every)
+        return
+    one = open_processor(strategy=every.strategy, threads=1)
+    for log2_size in sizes:
+        yield from _cases(points, log2_size, scalars, one, every)
+
+
+def _group(curve: str, name: str) -> Group:
+    """The group of a curve, of which those with a pairing have two; Edwards ones in their model."""
+    if curve in WEIERSTRASS:
+        return WEIERSTRASS[curve]
+    if curve in EDWARDS:
+        return model_of(EDWARDS[curve])
+    if curve not in CURVES:
+        every = ", ".join((*CURVES, *WEIERSTRASS, *EDWARDS))
+        raise InputError(f"{curve!r} is not a curve; there are {every}")
+    if f"{curve}.{name}" not in GROUPS:
+        raise InputError(f"{name!r} is not a group of {curve}; there are g1 and g2")
+    return GROUPS[f"{curve}.{name}"]
+
+
+def _cases(
+    group: Group, log2_size: int, kind: str, one: HostDevice, every: HostDevice
+) -> Iterator[Case]:
+    logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
+    points = multiply_generator(every, group, logarithms)
+    scalars = _scalars(group, kind, len(points))
+    expected = _expected(every, group, scalars, logarithms)
+    for device in (one, every) if every.threads > 1 else (one,):
+        bases = MsmBases(device, group, points)
+        if msm(device, group, bases, scalars) != expected:
+            raise QuodError(f"an MSM over {group.name} is wrong; please report it")
+        parameters: dict[str, Parameter] = {
+            "group": group.name,
+            "log2": log2_size,
+            "scalars": kind,
+            "threads": device.threads,
+        }
+        peers = _peers(group, points, scalars, expected) if device is one else {}
+        run = _run(device, bases, scalars)
+        yield Case(parameters, run, unit="ms", peers=peers, absent=_absent(group), traced=run)
+
+
+def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -> Case:
+    """An MSM whose bases stay on a GPU."""
+    logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
+    points = multiply_generator(device, group, logarithms)
+    scalars = _scalars(group, kind, len(points))
+    expected = _expected(device, group, scalars, logarithms)
+    bases = MsmBases(device, group, points)
+    # From where they are no scalars are copied.
+    own = bases.scalar_memory(len(points))
+    own[:] = scalars
+    if affine_ints(group, msm_words(bases, own)) != expected:
+        raise QuodError(f"an MSM over {group.name} is wrong; please report it")
+    parameters: dict[str, Parameter] = {
+        "group": group.name, "log2": log2_size, "scalars": kind,
+    }  # fmt: skip
+
+    def run(timeline: Timeline | None = None) -> object:
+        return msm_words(bases, own, timeline=timeline)
+
+    return Case(parameters, run, unit="ms", traced=run)
+
+
+def _run(device: HostDevice, bases: MsmBases, scalars: Words) -> _Run:
+    return lambda timeline=None: msm(device, bases.group, bases, scalars, timeline=timeline)
+
+
+def _scalars(group: Group, kind: str, count: int) -> Words:
+    uniform = random_elements(group.scalars, count, seed=count + 1)
+    if kind == "bits":
+        bits = uniform[:, 0] & 1
+        uniform[:] = 0
+        uniform[:, 0] = bits
+    elif kind == "equal":
+        uniform[:] = uniform[0]
+    elif kind == "giant":
+        most = np.arange(count) % 16 != 0
+        uniform[most] = uniform[0]
+    return uniform
+
+
+def _expected(device: AnyDevice, group: Group, scalars: Words, logarithms: Words) -> Point:
+    """The generator times the sum of scalar times logarithm, which is computed on the device."""
+    modulus, count = group.scalars, len(scalars)
+    spec, columns = modulus, 1 << min(10, (count - 1).bit_length())
+    products, sums = np.empty_like(scalars), np.empty_like(scalars[:columns])
+    multiply = device.compile(field_multiply, spec=spec)
+    device.launch(multiply, -(-count // device.lanes), count, scalars, logarithms, products)
+    add = device.compile(field_sum, spec=spec)
+    device.launch(
+        add, -(-columns // device.lanes), columns, count // columns, products, sums
+    )  # fmt: skip
+    # Each product lacks a factor of the Montgomery radix.
+    total = sum(words_to_integers(modulus, sums)) * modulus.montgomery_radix % modulus.value
+    return affine_group(group).multiply(total, group.parameters.generator)
+
+
+def _peers(
+    group: Group, points: Words, scalars: Words, expected: Point
+) -> dict[str, Callable[[], object]]:
+    """Arkworks for BLS12-381, where it is installed."""
+    if group.coordinates is not BLS12_381_FQ or _absent(group):
+        return {}
+    import py_arkworks_bls12381 as arkworks
+
+    kind = arkworks.G1Point if group.degree == 1 else arkworks.G2Point
+    given: list[Any] = []
+
+    def run() -> None:
+        if not given:  # the harness's first call is not measured
+            given.append(
+                [
+                    kind.from_xy_bytes_unchecked_be(_big_endian(point))
+                    for point in to_points(group, points)
+                ]
+            )
+            given.append(
+                [
+                    arkworks.Scalar.from_le_bytes(scalar.to_bytes(32, "little"))
+                    for scalar in words_to_integers(group.scalars, scalars)
+                ]
+            )
+            if bytes(kind.multiexp_unchecked(*given).to_xy_bytes_be()) != _big_endian(expected):
+                raise QuodError("arkworks and Quod disagree about an MSM; please report it")
+        kind.multiexp_unchecked(*given)
+
+    return {"arkworks": run}
+
+
+def _absent(group: Group) -> dict[str, str]:
+    """Why a peer of this group is not measured."""
+    known = importlib.util.find_spec("py_arkworks_bls12381") is not None
+    if group.coordinates is not BLS12_381_FQ or known:
+        return {}
+    return {"arkworks": "py-arkworks-bls12381 is not installed (pip install py-arkworks-bls12381)"}
+
+
+def _big_endian(point: Point) -> bytes:
+    """Coordinates in the order in which arkworks has them, 48 bytes each."""
+    assert point is not None
+    flat = point if isinstance(point[0], int) else (*point[0], *point[1])
+    return b"".join(coordinate.to_bytes(48, "big") for coordinate in flat)

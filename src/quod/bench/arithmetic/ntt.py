@@ -1,0 +1,177 @@
+"""Number-theoretic transforms: forward in natural order, and the pair that a prover makes.
+
+The prover's pair goes from natural order to bit-reversed coefficients and from there to natural
+order on a coset, so that it never permutes. On a GPU the data stay in its memory, and several
+transforms are submitted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.curve.named import CURVES
+from quod.device.discovery import open_device, open_processor
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.field.array import Words, random_elements
+from quod.field.cost import product_cost
+from quod.field.moduli import NAMED, Modulus
+from quod.ntt import NttPlan, Ordering
+from quod.ntt.gpu.schedule import Tuning
+
+_COSET = 7
+_PAIR = "inverse NR, forward RN on a coset"
+
+
+class _Run(Protocol):
+    def __call__(self, timeline: Timeline | None = None) -> None: ...
+
+
+_BLOCK = 1 << 20
+
+_AT_ONCE = 8
+"""Transforms a submission, so that what it costs to submit does not count."""
+
+_MOST_AT_ONCE = 1 << 29
+"""Elements of those together: each has memory of its own."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The field of transforms, and the parameters that name it in a row."""
+
+    modulus: Modulus
+    parameters: dict[str, Parameter]
+
+
+def subject_of(curve: str, field: str | None = None) -> Subject:
+    """The scalar field of a curve, or the field of a name; InputError for a name of none."""
+    if field is not None:
+        if field not in NAMED:
+            raise InputError(f"{field!r} is not a field; there are {', '.join(NAMED)}")
+        return Subject(NAMED[field], {"field": field})
+    if curve not in CURVES:
+        raise InputError(f"{curve!r} is not a curve; there are {', '.join(CURVES)}")
+    return Subject(CURVES[curve].fr, {"curve": curve})
+
+
+def cases(device: str, subject: Subject, sizes: Sequence[int]) -> Iterator[Case]:
+    """Cases for each size 2**k: the forward transform on one core and on all, and the pair."""
+    every = open_device(device)
+    if not in_host_memory(every):
+        for log2_size in sizes:
+            yield from resident_cases(every, subject, log2_size)
+        return
+    one = open_processor(strategy=every.strategy, threads=1)
+    for log2_size in sizes:
+        modulus = subject.modulus
+        plans = [NttPlan(found, modulus, log2_size) for found in (every, one)]
+        values = random_elements(modulus, plans[0].size, seed=log2_size)
+        parameters = {**subject.parameters, "log2": log2_size}
+        for plan in plans if every.threads > 1 else plans[:1]:
+            threads = every.threads if plan is plans[0] else 1
+            forward = _checked(plan, values)
+            yield Case(
+                {**parameters, "what": "forward NN", "threads": threads},
+                forward,
+                unit="ms",
+                traced=_traced("forward NN", plan, forward, 1),
+            )
+        pair = _pair(plans[0], values.copy())
+        yield Case(
+            {**parameters, "what": _PAIR, "threads": every.threads},
+            pair,
+            unit="ms",
+            traced=_traced(_PAIR, plans[0], pair, 2),
+        )
+
+
+def resident_cases(
+    device: AnyDevice, subject: Subject, log2_size: int, tuning: Tuning | None = None
+) -> Iterator[Case]:
+    """Transforms of data in a GPU's memory: each ordering, and the pair; the first is checked."""
+    modulus = subject.modulus
+    plan = NttPlan(device, modulus, log2_size, tuning=tuning)
+    # The host makes no more than a block: other sizes are filled with copies of it.
+    values = random_elements(modulus, min(plan.size, _BLOCK), seed=log2_size)
+    block = device.upload(values)
+    data = device.allocate(plan.size * modulus.bytes, zero=False)
+    parts = [data.slice(at, at + block.nbytes) for at in range(0, data.nbytes, block.nbytes)]
+    filling = device.stream("NTT").record()
+    for part in parts:
+        filling.copy(block, part)
+    filling.finish().run()
+    plan.forward(data)
+    plan.inverse(data)
+    found = np.empty_like(values)
+    for part in (parts[0], parts[-1]):
+        device.download(part, found)
+        if not np.array_equal(found, values):
+            raise QuodError("a transform and its inverse do not agree; please report it")
+    parameters = {**subject.parameters, "log2": log2_size}
+    orderings: tuple[Ordering, ...] = ("NN", "NR", "RN")
+    at_once = max(1, min(_AT_ONCE, _MOST_AT_ONCE >> log2_size))
+    for ordering in orderings:
+        recording = device.stream("NTT").record()
+        for _ in range(at_once):
+            plan.record(recording, "forward", data, ordering=ordering)
+        run = _replayed(device, recording.finish().recording)
+        yield Case({**parameters, "what": f"forward {ordering}"}, run, "ms", at_once, traced=run)
+    recording = device.stream("NTT").record()
+    for _ in range(at_once):
+        plan.record(recording, "inverse", data, ordering="NR", scaled=False)
+        plan.record(recording, "forward", data, ordering="RN", coset=_COSET)
+    run = _replayed(device, recording.finish().recording)
+    yield Case({**parameters, "what": _PAIR}, run, "ms", at_once, traced=run)
+
+
+def _replayed(device: AnyDevice, recording: Recording) -> _Run:
+    def run(timeline: Timeline | None = None) -> None:
+        device.stream("NTT").replay(recording).run(timeline)
+
+    run()
+    return run
+
+
+def _checked(plan: NttPlan, values: Words) -> Callable[[], None]:
+    """Forward transforms of data that is transformed over and over; the first one is undone."""
+    data = values.copy()
+    plan.forward(data)
+    # Where nothing is done, nothing has to be undone.
+    changed = not np.array_equal(data, values)
+    plan.inverse(data)
+    if not changed or not np.array_equal(data, values):
+        raise QuodError("a transform and its inverse do not agree; please report it")
+    return lambda: plan.forward(data)
+
+
+def _traced(
+    name: str, plan: NttPlan, run: Callable[[], None], transforms: int
+) -> Callable[[Timeline], None]:
+    """A run as one stage: data read and written once, a product for every two elements a step."""
+    count = transforms * plan.size
+
+    def traced(timeline: Timeline) -> None:
+        products = count * plan.log2_size // 2
+        with timeline.stage(
+            name, bytes=2 * count * plan.modulus.bytes, modmuls=products,
+            multiply_adds=products * product_cost(plan.modulus),
+        ):  # fmt: skip
+            run()
+
+    return traced
+
+
+def _pair(plan: NttPlan, data: Words) -> Callable[[], None]:
+    def run() -> None:
+        plan.inverse(data, ordering="NR", scaled=False)
+        plan.forward(data, ordering="RN", coset=_COSET)
+
+    return run

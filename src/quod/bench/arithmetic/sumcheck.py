@@ -1,0 +1,155 @@
+"""Sumchecks of products, from tables in memory to the last message, transcript included."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.peers.provers import IN_PROCESS
+from quod.bench.peers.zorch import Zorch, why_not
+from quod.device.discovery import open_device
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.field.array import Words, random_elements
+from quod.field.moduli import NAMED, Modulus
+from quod.field.named_extensions import EXTENSIONS
+from quod.field.plain_extension import add
+from quod.field.spec import FieldSpec
+from quod.sumcheck.plan import Inputs, SumcheckPlan
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.run import elements_to_words, words_to_elements
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.verifier import evaluate, read_rounds
+from quod.transcript.elements import Plain
+from quod.transcript.messages import ProofReader
+from quod.transcript.transcript import START, Transcript
+
+_BLOCK = 1 << 18
+"""The host makes no more entries of a table: larger ones are filled with copies."""
+
+
+def field_of(name: str) -> FieldSpec:
+    """The field of a name; InputError for a name of none."""
+    found = NAMED.get(name) or EXTENSIONS.get(name)
+    if found is None:
+        raise InputError(f"{name!r} is not a field; there are {', '.join((*NAMED, *EXTENSIONS))}")
+    return found
+
+
+def cases(
+    device: str, field: FieldSpec, sizes: Sequence[int], *, factors: int, batch: int,
+    in_base: int, weighted: bool,
+) -> Iterator[Case]:  # fmt: skip
+    """Cases for each size 2**k: `batch` products of `factors` tables, proven side by side.
+
+    The first `in_base` tables are of the prime field; the sums are `weighted` by eq of a point.
+    """
+    found = open_device(device)
+    if in_base and isinstance(field, Modulus):
+        raise InputError(f"{field.name} is a prime field itself; leave --in-base out")
+    if in_base > factors:
+        raise InputError(f"there are {factors} tables, and not {in_base}, to be in the prime field")
+    for log2_size in sizes:
+        shape = Shape(field, SumOfProducts.product(factors), in_base, weighted)
+        plan = SumcheckPlan(found, shape, log2_size, batch=batch)
+        parameters: dict[str, Parameter] = {
+            "field": field.name, "log2": log2_size, "factors": factors, "batch": batch,
+        }  # fmt: skip
+        if in_base:
+            parameters["in base"] = in_base
+        if weighted:
+            parameters["eq"] = True
+        run = prepared(found, plan)
+        why = why_not(field, factors, batch, weighted=weighted)
+        if why is not None or not in_host_memory(found):
+            absent = {"pyzorch": why or "it is compared on the processor"}
+            yield Case(parameters, run, "ms", absent=absent, traced=run)
+            continue
+        peer = Zorch(field, log2_size)
+        try:
+            yield Case(
+                parameters, run, "ms", peers={"pyzorch": peer}, way=IN_PROCESS, traced=run
+            )  # fmt: skip
+        finally:
+            peer.close()
+
+
+def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
+    """The sumchecks of a plan over random tables; the first proof is checked here."""
+    field, shape, batch, n = plan.field, plan.shape, plan.batch, plan.log2_size
+    in_prime = _filled(device, field.modulus, shape.in_base * batch << n)
+    extended = _filled(device, field, (shape.tables - shape.in_base) * batch << n)
+    inputs = Inputs(in_prime, extended)
+    equality, partial, folded = (
+        device.allocate(size)
+        for size in (plan.equality_bytes, plan.partial_bytes, plan.folded_bytes)
+    )
+    recording = device.stream("sum").record()
+    point = None
+    if shape.has_point:
+        drawn = random_elements(field, batch * n, seed=n)
+        point, points = words_to_elements(field, drawn[:n]), device.upload(drawn)
+        plan.record_point(recording, points, equality)
+    plan.record_sum(recording, inputs, equality, partial)
+    recording.finish().run()
+    words = np.empty((batch, plan.sum_groups, field.words), np.uint32)
+    device.download(partial.slice(0, words.nbytes), words)
+    zero = (0,) * field.degree
+    claims = [
+        functools.reduce(functools.partial(add, field), words_to_elements(field, parts), zero)
+        for parts in words
+    ]
+    stored = elements_to_words(field, claims).reshape(-1)
+    start = np.zeros(plan.progress_bytes // 4, np.uint32)
+    start[: stored.size] = stored
+    begun, progress = device.upload(start), device.upload(np.zeros_like(start))
+    proof = device.allocate(plan.proof_bytes)
+    sent = np.zeros(plan.proof_bytes // 4, np.uint32)
+    recording = device.stream("sumcheck").record()
+    recording.copy(begun, progress)
+    if shape.has_point:
+        plan.record_point(recording, points, equality)
+    plan.record(
+        recording, inputs, equality=equality, progress=progress, proof=proof, folded=folded,
+        partial=partial,
+    )  # fmt: skip
+    recording.download(proof, sent)
+    recorded = recording.finish().recording
+
+    def run(timeline: Timeline | None = None) -> None:
+        device.stream("sumcheck").replay(recorded).run(timeline)
+
+    run()
+    _check(plan, claims[0], point, sent)
+    return run
+
+
+def _filled(device: AnyDevice, field: FieldSpec, entries: int) -> Buffer | None:
+    """So many random elements in device memory, those of one block over and over."""
+    if not entries:
+        return None
+    block = random_elements(field, min(entries, _BLOCK), seed=entries)
+    data = device.allocate(entries * 4 * field.words, zero=False)
+    for at in range(0, data.nbytes, block.nbytes):
+        device.upload(block, into=data.slice(at, at + block.nbytes))
+    return data
+
+
+def _check(
+    plan: SumcheckPlan, claim: Plain, point: list[Plain] | None, sent: Words
+) -> None:  # fmt: skip
+    """The first proof of a batch, as a verifier checks it."""
+    field, shape, n = plan.field, plan.shape, plan.log2_size
+    each = n * shape.degree * field.words
+    reader = ProofReader(sent[:each].astype("<u4").tobytes(), Transcript(START))
+    left, _ = read_rounds(
+        reader, field, degree=shape.degree, variables=n, claim=claim, point=point
+    )  # fmt: skip
+    values = words_to_elements(field, sent[plan.batch * each :])[:: plan.batch]
+    if evaluate(field, shape.polynomial, values) != left:
+        raise QuodError("a sumcheck does not verify; please report it")

@@ -1,0 +1,153 @@
+"""Circuits of any size for benchmarks: chains of products, with their witnesses, as arrays.
+
+Chain j begins with x_0, the public input that all share, and x_1, a number of its own, and goes on
+with x_(i+2) = x_(i+1) * (x_(i+1) + x_i): a constraint a product. Witness values are as good as
+random and every variable is in B, so that nothing about a proof is easier than it could be.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from quod.curve.named import CURVES
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.runtime.sentinel import check_written, unwritten
+from quod.errors import InputError
+from quod.field.array import Words, from_integers, random_elements
+from quod.field.moduli import Modulus
+from quod.field.strategy import prime_field
+from quod.formats import SparseMatrix, Witness
+from quod.formats.curves import curve_named
+from quod.frozen import frozen
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+
+# Chains are computed beside one another.
+_CHAINS = 4096
+
+# Wires before those of the chains: the constant and the public input.
+_FIRST = 2
+
+
+@kernel
+def chain_products(
+    k: Builder,
+    chains: U32,
+    length: U32,
+    last_length: U32,
+    starts: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """The values x_1 to x_(length + 1) of every chain, one after the other, as integers below p.
+
+    `starts` has x_0 and then the x_1 of all chains, in Montgomery form. The last chain has
+    `last_length` products.
+    """
+    f = prime_field(k, modulus)
+    chain = k.global_id()
+    with k.if_(chain < chains):
+        products = k.select(chain == chains - 1, last_length, length)
+        leave = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
+        first = chain.cast(types.u64) * (length + 1).cast(types.u64)
+        start = (f.carried(f.load(starts, 0)), f.carried(f.load(starts, chain + 1)))
+        f.store(out, first, start[1] * leave)
+        with k.range(0, products, carry=start) as loop:
+            before, value = loop.carried
+            following = f.carried(value * (value + before))
+            f.store(out, first + 1 + loop.index.cast(types.u64), following * leave)
+            loop.next((value, following))
+
+
+@frozen
+class ChainCircuit:
+    """A circuit of `constraints` products over a curve's scalar field, with one public input.
+
+    It is what `quod.groth16.setup.make_key` takes.
+    """
+
+    curve: str
+    constraints: int
+
+    def __post_init__(self) -> None:
+        curve_named(self.curve)
+        if not 1 <= self.constraints < 1 << 31:
+            raise InputError(f"a chain has 1 to 2**31 - 1 constraints, not {self.constraints}")
+
+    @property
+    def path(self) -> str:
+        """What errors call the circuit."""
+        return f"a chain of {self.constraints} products over {self.curve}"
+
+    @property
+    def public(self) -> int:
+        return 1
+
+    @property
+    def wires(self) -> int:
+        return _FIRST + self.constraints + self._chains
+
+    @cached_property
+    def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
+        """A, B and C; their values are all 1."""
+        count = self.constraints
+        number = np.arange(count, dtype=np.uint32)
+        chain, place = np.divmod(number, np.uint32(self._length))
+        wire = number + chain + np.uint32(_FIRST)
+        before = np.where(place == 0, np.uint32(1), wire - np.uint32(1))
+        return (
+            self._matrix(wire[:, None]),
+            self._matrix(np.stack([before, wire], axis=1)),
+            self._matrix(wire[:, None] + np.uint32(1)),
+        )
+
+    def witness(self, *, seed: int = 1, device: DeviceChoice = "cpu") -> Witness:
+        """A witness, with starts drawn from `seed`; computed by `device`."""
+        chosen, fr = resolve_device(device), CURVES[self.curve].fr
+        starts = random_elements(fr, self._chains + 1, seed)
+        values = unwritten(self.wires, fr.words)
+        values[0] = 0
+        values[0, 0] = 1
+        values[1] = _integers(fr, starts[:1])
+        chosen.launch(
+            chosen.compile(chain_products, modulus=fr),
+            -(-self._chains // chosen.lanes),
+            self._chains,
+            self._length,
+            self.constraints - (self._chains - 1) * self._length,
+            starts,
+            values[_FIRST:],
+        )
+        check_written(chosen, "the witness of a chain", values)
+        return Witness(f"the witness of {self.path}", self.curve, values, values.nbytes)
+
+    @property
+    def _length(self) -> int:
+        """Products of every chain but the last."""
+        return -(-self.constraints // _CHAINS)
+
+    @property
+    def _chains(self) -> int:
+        return -(-self.constraints // self._length)
+
+    def _matrix(self, columns: Words) -> SparseMatrix:
+        rows, width = columns.shape
+        words = CURVES[self.curve].fr.words
+        one = np.zeros(words, np.uint32)
+        one[0] = 1
+        return SparseMatrix(
+            np.arange(0, rows * width + 1, width, dtype=np.int64),
+            np.ascontiguousarray(columns).reshape(-1),
+            np.broadcast_to(one, (rows * width, words)),
+        )
+
+
+def _integers(modulus: Modulus, elements: Words) -> Words:
+    """The integers that a few elements in Montgomery form stand for, as words."""
+    back = pow(modulus.montgomery_radix, -1, modulus.value)
+    plain = [int.from_bytes(row.tobytes(), "little") * back for row in elements]
+    # `from_integers` multiplies by the radix.
+    return from_integers(modulus, [value * back for value in plain])

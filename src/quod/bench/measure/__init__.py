@@ -1,0 +1,1 @@
+"""Measurement: repetition, peers, results files, gates, rooflines and reports."""

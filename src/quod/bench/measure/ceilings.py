@@ -1,0 +1,63 @@
+"""The limits of a device by its name: a GPU's from a table, a CPU's measured on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+
+import numpy as np
+
+from quod.bench.arithmetic.field import cpu_products
+from quod.device.discovery import resolve_device
+from quod.device.limits import Limits
+from quod.device.protocol import HostDevice, in_host_memory
+from quod.field.moduli import MODULI
+
+_COPIED_BYTES = 1 << 27
+_RUNS = 3
+
+# The widest field and the narrowest form: whichever is faster per multiply-add is the ceiling.
+_FIELDS = ("bls12_381.fq", "bn254.fr")
+
+
+def described_limits(name: str) -> tuple[str, Limits | None]:
+    """What to call a device, and its limits; None where they are not known."""
+    from quod.bench.measure.results import machine
+
+    device = resolve_device(name)
+    if in_host_memory(device):
+        processor = str(machine()["processor"])
+        return f"{processor}, {device.threads} threads", cpu_limits(device)
+    return str(machine(name).get("gpu", name)), device.throughput_limits()
+
+
+def cpu_limits(device: HostDevice) -> Limits:
+    """Limits of a processor: copies by all threads, and products of elements in registers.
+
+    Multiply-adds are counted in 32-bit words as on a GPU, whatever limbs the processor computes
+    with.
+    """
+    source = np.zeros((device.threads, _COPIED_BYTES // device.threads // 8), np.uint64)
+    target = np.ones_like(source)
+    with ThreadPoolExecutor(device.threads) as pool:
+
+        def copy() -> None:
+            list(pool.map(np.copyto, target, source))
+
+        bandwidth = 2 * source.nbytes / _least_seconds(copy)
+    rates = []
+    for name in _FIELDS:
+        products = cpu_products(MODULI[name], device)
+        rates.append(products.counts["multiply_adds"] / _least_seconds(products.run))
+    return Limits(bandwidth, max(rates), "copies and products in registers, measured now")
+
+
+def _least_seconds(run: Callable[[], object]) -> float:
+    run()
+    times = []
+    for _ in range(_RUNS):
+        begin = perf_counter()
+        run()
+        times.append(perf_counter() - begin)
+    return min(times)

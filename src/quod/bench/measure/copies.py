@@ -1,0 +1,34 @@
+"""Copies within a device's memory, which move as many bytes as what is measured beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from quod.bench.measure.harness import Seconds
+from quod.device.protocol import AnyDevice, in_host_memory
+
+
+def copied(device: AnyDevice, moved: int) -> Callable[[], object]:
+    """What copies half of `moved` bytes, each read and written; on a processor by all threads."""
+    words = np.zeros(moved // 8, np.uint32)
+    if not in_host_memory(device):
+        source, target = device.upload(words), device.allocate(words.nbytes)
+        recording = device.stream("copy").record()
+        recording.copy(source, target)
+        recorded = recording.finish().recording
+        return lambda: device.stream("copy").replay(recorded).run()
+    pool = ThreadPoolExecutor(device.threads)
+    pairs = [np.array_split(array, device.threads) for array in (np.ones_like(words), words)]
+    return partial(_copied, pool, *pairs)
+
+
+def _copied(pool: ThreadPoolExecutor, targets: list[Any], sources: list[Any]) -> Seconds:
+    begin = perf_counter()
+    list(pool.map(np.copyto, targets, sources))
+    return Seconds(perf_counter() - begin)

@@ -1,0 +1,215 @@
+"""A gate: what is measured now against a baseline, the rows of a results file or of `--json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from quod import shallow_json
+from quod.bench.measure.harness import Identity, Measurement, command_line, identity
+from quod.bench.measure.report import shown_number, shown_parameters
+from quod.bench.measure.results import machine
+from quod.cli.display.terminal import show_table
+from quod.errors import InputError, MismatchError, RegressionError
+
+USUAL_TOLERANCE = 5.0
+"""Percent by which a figure may be worse."""
+
+_MOST_BYTES = 64 << 20
+_WHAT = "a baseline"
+
+# What units count, before the slash: of some less is better, of others more.
+_LESS = {"s", "ms", "us", "ns", "clocks", "bytes", "MB", "gas", "refusals"}
+_MORE = {"G", "GB", "1", "%", "proofs"}
+
+_COLUMNS = ("subject", "parameters", "device", "baseline", "median", "unit", "change", "verdict")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a baseline, as far as it is compared."""
+
+    number: int
+    figure: float
+    unit: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The rows of a baseline by what tells them apart, and by how many percent a figure may be
+    worse than its row."""
+
+    path: Path
+    rows: dict[Identity, Row]
+    tolerance: float
+
+    @classmethod
+    def read(cls, path: Path, device: str, tolerance: float = USUAL_TOLERANCE) -> Gate:
+        """The gate that a file is for figures of a device.
+
+        The file is a results file, or the list that `--json` prints. Raises `InputError`, which
+        names the row and its key, for what is neither, and `MismatchError` for the results of
+        another processor or GPU.
+        """
+        document = _document(path)
+        if isinstance(document, dict):
+            if not isinstance(document.get("machine"), dict):
+                raise InputError("is no baseline: it does not tell its machine", path=path)
+            _check_machine(path, document["machine"], machine(device))
+            document = document.get("rows")
+        if not isinstance(document, list) or not document:
+            raise InputError("is no baseline: it has no list of rows", path=path)
+        rows: dict[Identity, Row] = {}
+        for number, one in enumerate(document):
+            name, row = _row(path, number, one)
+            if name in rows:
+                raise InputError(
+                    f"is of what row {rows[name].number} is of; keep one",
+                    path=path, section=f"row {number}",
+                )  # fmt: skip
+            rows[name] = row
+        return cls(path, rows, tolerance)
+
+    def check(self, measured: Sequence[Measurement]) -> None:
+        """Shows each figure beside its row, on standard error.
+
+        Raises `RegressionError` where a figure is worse by more than the tolerance or has no row,
+        where a row of this very command was not measured, and where nothing was; `InputError` where
+        a row is in another unit than its figure.
+        """
+        found = {
+            identity(row.subject, row.parameters, row.device, row.peer): row for row in measured
+        }
+        lines: list[tuple[str, ...]] = []
+        failed: list[str] = []
+        for name, row in found.items():
+            before = self.rows.get(name)
+            verdict, change = self._verdict(before, row)
+            lines.append(
+                (
+                    row.subject, shown_parameters(row.parameters), row.device,
+                    "" if before is None else shown_number(before.figure),
+                    shown_number(row.median), row.unit, change, verdict,
+                )
+            )  # fmt: skip
+            if verdict != "ok":
+                failed.append(verdict)
+        command = command_line()
+        for name, before in self.rows.items():
+            if before.command == command and name not in found:
+                subject, parameters, device, _ = name
+                lines.append(
+                    (
+                        subject, shown_parameters(json.loads(parameters)), device,
+                        shown_number(before.figure), "", before.unit, "", "not measured",
+                    )
+                )  # fmt: skip
+                failed.append("not measured")
+        if lines:
+            show_table(_COLUMNS, lines, right=("baseline", "median", "change"), stderr=True)
+        if not found:
+            failed.append("nothing measured")
+        if failed:
+            counts = ", ".join(f"{failed.count(kind)} {kind}" for kind in dict.fromkeys(failed))
+            raise RegressionError(
+                f"of {len(lines)} figures beside {self.path}: {counts} "
+                f"(at most {self.tolerance:g} % worse passes); the table tells which"
+            )
+
+    def _verdict(self, before: Row | None, row: Measurement) -> tuple[str, str]:
+        """What is to be said of a figure, and by how much it has changed."""
+        if before is None:
+            return "no baseline", ""
+        if before.unit != row.unit:
+            raise InputError(
+                f"is in {before.unit}, and the figure in {row.unit}; record it again",
+                path=self.path, section=f"row {before.number}, key unit",
+            )  # fmt: skip
+        rise = row.median - before.figure
+        # A rate that is worse by 100 % is half, as the same work takes so much longer then: of what
+        # it was it could lose no more than all.
+        more = _more_is_better(row.unit)
+        worse, of = (-rise, max(row.median, 0.0)) if more else (rise, before.figure)
+        change = f"{100 * rise / abs(before.figure):+.1f}%" if before.figure else ""
+        # Written so that a figure that is no number fails.
+        passes = worse <= abs(of) * self.tolerance / 100
+        return "ok" if passes else "worse", change
+
+
+def read_gate(path: Path | None, device: str, tolerance: float | None) -> Gate | None:
+    """The gate of the options `--gate` and `--gate-tolerance`; None without the first.
+
+    `typer.BadParameter` for the second without the first.
+    """
+    if path is None:
+        if tolerance is not None:
+            raise typer.BadParameter("--gate-tolerance is about the rows of --gate FILE")
+        return None
+    return Gate.read(path, device, USUAL_TOLERANCE if tolerance is None else tolerance)
+
+
+def _more_is_better(unit: str) -> bool:
+    counted = unit.partition("/")[0]
+    if counted not in _LESS | _MORE:
+        raise InputError(f"a gate does not know whether more {unit} are better")
+    return counted in _MORE
+
+
+def _document(path: Path) -> Any:
+    from quod.formats.source import read_small
+
+    try:
+        return shallow_json.load(read_small(path, limit=_MOST_BYTES, what=_WHAT))
+    except ValueError as error:
+        raise InputError(f"is no baseline: no JSON ({error})", path=path) from error
+
+
+def _check_machine(path: Path, theirs: dict[str, Any], here: dict[str, str | int]) -> None:
+    # A GPU is one and the same beside any processor.
+    part = "gpu" if "gpu" in here else "processor"
+    if theirs.get(part) != here[part]:
+        raise MismatchError(
+            f"is of {theirs.get(part) or f'no {part}'}, and this is {here[part]}: figures of "
+            "different machines do not compare",
+            path=path,
+        )
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "subject": (str,), "parameters": (dict,), "device": (str,), "median": (int, float),
+    "unit": (str,), "peer": (str, type(None)), "command": (str,),
+}  # fmt: skip
+
+
+def _row(path: Path, number: int, row: Any) -> tuple[Identity, Row]:
+    def refuse(message: str, key: str = "") -> InputError:
+        place = f"row {number}" + (f", key {key}" if key else "")
+        return InputError(message, path=path, section=place)
+
+    if not isinstance(row, dict):
+        raise refuse("is no object")
+    for key, types in _TYPES.items():
+        if key not in row:
+            raise refuse("is missing", key)
+        if not isinstance(row[key], types) or isinstance(row[key], bool):
+            raise refuse(f"is {json.dumps(row[key])[:60]}, which is none", key)
+    if unknown := row.keys() - {one.name for one in fields(Measurement)}:
+        raise refuse("is nothing that this Quod records", min(unknown))
+    for name, value in row["parameters"].items():
+        if not isinstance(value, str | int | float):
+            raise refuse("is no parameter of a figure", f"parameters.{name}")
+    try:
+        figure = float(row["median"])
+    except OverflowError:
+        figure = math.inf
+    if not math.isfinite(figure):
+        raise refuse("is no finite number", "median")
+    name = identity(row["subject"], row["parameters"], row["device"], row["peer"])
+    return name, Row(number, figure, row["unit"], row["command"])

@@ -1,0 +1,277 @@
+"""A roofline as a figure: stages under the two limits, and how long each took against the least."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quod.bench.measure.roofline import Roofline, StageFigures
+from quod.device.limits import Limits
+from quod.errors import OutputError, QuodError
+from quod.extras import installation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+
+# Okabe and Ito's colours, which all kinds of sight tell apart.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_INK, _FAINT = "#222222", "#b8b8b8"
+
+# Only so many points have names in the plot, those of the longest stages.
+_MOST_NAMES = 16
+# Stages of less of the time than this have no bar, and neither have more than so many.
+_LEAST_BAR = 0.005
+_MOST_BARS = 30
+
+
+def check_plot(path: Path) -> None:
+    """Raises, before any work, what would keep a plot from being drawn to `path`."""
+    if path.suffix.lower() not in FORMATS:
+        raise OutputError(f"{path}: plots are {', '.join(FORMATS)} files; name one of them")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise QuodError(
+            f"plots are drawn by matplotlib, which is not installed: {installation('plot')}"
+        ) from error
+
+
+def draw(figures: Roofline, path: Path, title: str) -> None:
+    """Writes the figure, in the format that the name of `path` ends with.
+
+    QuodError if no stage makes products and moves bytes, so that there is nothing to place.
+    """
+    from quod.formats import write_atomically
+
+    if not figures.points:
+        raise QuodError(
+            f"{title}: no stage counts both products and bytes on {figures.device}; "
+            "there is nothing to plot"
+        )
+    content = io.BytesIO()
+    _figure(figures, title).savefig(content, format=path.suffix[1:].lower(), dpi=160)
+    write_atomically(path, content.getvalue())
+
+
+def _figure(figures: Roofline, title: str) -> Figure:
+    # Not pyplot: it would look for a display.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    bars = _bars(figures)
+    figure = Figure(figsize=(12, max(5.4, 1.8 + 0.24 * len(bars))), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(1.7, 1))
+    colours = dict(zip(figures.series, _COLOURS * len(figures.series)))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK)
+    _draw_stages(right, bars, colours)
+    _draw_roof(left, figures, colours)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=_INK, labelsize=9)
+    figure.draw_without_rendering()  # what follows is placed by where the axes are now
+    figure.set_layout_engine("none")
+    if figures.limits is not None:
+        _name_slope(left, figures.limits)
+    _name_points(left, figures.points, colours)
+    return figure
+
+
+# --- the plane
+
+
+def _draw_roof(axes: Axes, figures: Roofline, colours: dict[str, str]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    points, limits = figures.points, figures.limits
+    rates = [point.rate for point in points]
+    places = [point.intensity for point in points]
+    if limits is not None:
+        rates.append(limits.multiply_adds_per_second)
+        places.append(limits.ridge)
+    low, high = min(places) / 4, max(places) * 4
+    axes.set(
+        xscale="log", yscale="log", xlim=(low, high), ylim=(min(rates) / 4, max(rates) * 2.2),
+        xlabel=f"multiply-adds {figures.counted} per byte moved",
+        ylabel=f"multiply-adds {figures.counted} per second",
+    )  # fmt: skip
+    for axis in (axes.xaxis, axes.yaxis):
+        begin, end = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if end < 1000 * begin else (1,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _quantity(value).strip()))
+        axis.set_minor_formatter(NullFormatter())
+    axes.grid(which="major", color="#e6e6e6", linewidth=0.6)
+    axes.set_axisbelow(True)
+    if limits is not None:
+        top, bandwidth, ridge = (
+            limits.multiply_adds_per_second, limits.bytes_per_second, limits.ridge,
+        )  # fmt: skip
+        axes.plot([low, ridge], [low * bandwidth, top], color=_INK, linewidth=1.6)
+        axes.plot([ridge, high], [top, top], color=_INK, linewidth=1.6)
+        axes.annotate(
+            f"multiplier, {_quantity(top)}/s", (ridge, top), (4, 5), textcoords="offset points",
+            fontsize=9, color=_INK,
+        )  # fmt: skip
+    for series in figures.series:
+        own = [point for point in points if point.series == series]
+        axes.scatter(
+            [point.intensity for point in own], [point.rate for point in own],
+            s=[_area(point) for point in own], color=colours[series], alpha=0.75,
+            linewidths=0.8, edgecolors="white", label=series, zorder=3,
+        )  # fmt: skip
+    source = "limits not known" if limits is None else f"limits: {limits.source}"
+    axes.set_title(
+        f"{figures.device}; {source}\narea: share of the time", fontsize=9, loc="left", color=_INK
+    )
+    if len(figures.series) > 1:
+        legend = axes.legend(loc="lower right", fontsize=8, frameon=False)
+        for handle in legend.legend_handles:
+            if handle is not None and hasattr(handle, "set_sizes"):
+                handle.set_sizes([40])
+
+
+def _name_slope(axes: Axes, limits: Limits) -> None:
+    """The memory limit's name, along its line."""
+    bandwidth, ridge = limits.bytes_per_second, limits.ridge
+    low = max(axes.get_xlim()[0], axes.get_ylim()[0] / bandwidth)
+    ends = axes.transData.transform([(low, low * bandwidth), (ridge, ridge * bandwidth)])
+    angle = math.degrees(math.atan2(*(ends[1] - ends[0])[::-1]))
+    at = math.sqrt(low * ridge)
+    axes.text(
+        at, at * bandwidth * 1.06, f"memory, {_quantity(bandwidth)}B/s", ha="center", va="bottom",
+        fontsize=9, color=_INK, rotation=angle, rotation_mode="anchor",
+    )  # fmt: skip
+
+
+def _name_points(axes: Axes, points: Sequence[StageFigures], colours: dict[str, str]) -> None:
+    """Names beside the points, moved away from one another, the longest stages first."""
+    from matplotlib.text import Text
+
+    figure: Any = axes.figure
+    renderer = figure.canvas.get_renderer()
+    taken = [text.get_window_extent(renderer) for text in axes.texts]
+    legend = axes.get_legend()
+    if legend is not None:
+        taken.append(legend.get_window_extent(renderer))
+    scale = figure.dpi / 72
+    marks = [_box_of(axes, point, scale) for point in points]
+    marks += [box for line in axes.lines for box in _boxes_along(axes, line)]
+    inside = axes.get_window_extent(renderer)
+    for point in sorted(points, key=lambda point: -point.share)[:_MOST_NAMES]:
+        texts = []
+        radius = _radius(point)
+        for offset, horizontal, vertical in _offsets(radius):
+            text = axes.annotate(
+                point.name, (point.intensity, point.rate), offset, textcoords="offset points",
+                ha=horizontal, va=vertical, fontsize=8.5, zorder=4,
+                color=colours[point.series] if len(colours) > 1 else _INK,
+                arrowprops={
+                    "arrowstyle": "-", "color": _FAINT, "linewidth": 0.7, "shrinkB": radius,
+                },
+            )  # fmt: skip
+            if text.arrow_patch is not None:
+                text.arrow_patch.set_zorder(2)
+            text.update_positions(renderer)
+            box = Text.get_window_extent(text, renderer)  # without the line to the point
+            clear = not any(box.overlaps(other) for other in (*taken, *marks))
+            if clear and inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1):
+                taken.append(box)
+                break
+            texts.append(text)
+        for text in texts:
+            text.remove()
+
+
+def _box_of(axes: Axes, point: StageFigures, scale: float) -> Any:
+    from matplotlib.transforms import Bbox
+
+    x, y = axes.transData.transform((point.intensity, point.rate))
+    radius = scale * _radius(point)
+    return Bbox.from_extents(x - radius, y - radius, x + radius, y + radius)
+
+
+def _area(point: StageFigures) -> float:
+    return 30 + 700 * point.share
+
+
+def _radius(point: StageFigures) -> float:
+    """In points of the page, as areas are in their squares."""
+    return math.sqrt(_area(point)) / 2
+
+
+def _boxes_along(axes: Axes, line: Any) -> Iterator[Any]:
+    """Small boxes from end to end of a line."""
+    from matplotlib.transforms import Bbox
+
+    begin, end = axes.transData.transform(line.get_xydata())
+    for step in range(101):
+        x, y = begin + (end - begin) * step / 100
+        yield Bbox.from_extents(x - 2, y - 2, x + 2, y + 2)
+
+
+def _offsets(radius: float) -> Iterator[tuple[tuple[float, float], str, str]]:
+    """Places of a name around its point, in points of the page, the nearest first."""
+    for distance in (radius + 4, radius + 16, radius + 32, radius + 52, radius + 76, radius + 104):
+        for angle in (0, 180, -30, 30, 210, 150, -60, -120, 60, 120, -90, 90):
+            x, y = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+            horizontal = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
+            vertical = "center" if abs(y) < 0.1 else "bottom" if y > 0 else "top"
+            yield (distance * x, distance * y), horizontal, vertical
+
+
+# --- the stages
+
+
+def _bars(figures: Roofline) -> list[StageFigures]:
+    """The stages that have a bar, in order."""
+    chosen = [stage for stage in figures.stages if stage.share >= _LEAST_BAR]
+    longest = sorted(chosen, key=lambda stage: -stage.seconds)[:_MOST_BARS]
+    return [stage for stage in chosen if stage in longest]
+
+
+def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, str]) -> None:
+    # A gap before each series.
+    order = {series: 0.8 * number for number, series in enumerate(colours)}
+    places = [number + order[stage.series] for number, stage in enumerate(bars)]
+    taken = [1e3 * stage.seconds for stage in bars]
+    axes.barh(
+        places, taken, height=0.72, color=[colours[stage.series] for stage in bars], alpha=0.3
+    )
+    known = [
+        (place, stage) for place, stage in zip(places, bars) if stage.least_seconds is not None
+    ]
+    axes.barh(
+        [place for place, _ in known], [1e3 * (stage.least_seconds or 0) for _, stage in known],
+        height=0.72, color=[colours[stage.series] for _, stage in known],
+    )  # fmt: skip
+    for place, stage, milliseconds in zip(places, bars, taken):
+        of_limit, end = "", milliseconds
+        if stage.least_seconds is not None:
+            of_limit = f", {stage.least_seconds / stage.seconds:.0%}"
+            end = max(end, 1e3 * stage.least_seconds)
+        axes.annotate(
+            f"{milliseconds:.3g} ms{of_limit}", (end, place), (3, 0),
+            textcoords="offset points", va="center", fontsize=8, color=_INK,
+        )  # fmt: skip
+    axes.set_yticks(places, [stage.name for stage in bars])
+    axes.invert_yaxis()
+    axes.set(xlabel="milliseconds", xlim=(0, 1.3 * max(taken)))
+    axes.margins(y=0.01)
+    title = "time of each stage"
+    if known:
+        title += "\ndark: what its bytes or products take at the limit"
+    axes.set_title(title, fontsize=9, loc="left", color=_INK)
+
+
+def _quantity(value: float) -> str:
+    """A number with a prefix: 8.36 T."""
+    for prefix, unit in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= unit:
+            return f"{value / unit:.3g} {prefix}"
+    return f"{value:.3g} "

@@ -1,0 +1,197 @@
+"""The options that the subjects of `quod bench` share, and what they ask for."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from quod.cli.options import AsJson, Device, Quiet, Trace, check_outputs
+
+if TYPE_CHECKING:
+    from quod.bench.measure.harness import Case, Identity, Measurement
+
+
+Constraints = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="A chain of N products in place of files; may be given several times.",
+    ),
+]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Of the processor, and of the peer; all if absent.")
+]
+ChainCurve = Annotated[str, typer.Option(help="Of the chains: bn254, ...")]
+
+
+def _finite_seconds(value: float) -> float:
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter(f"{value} is no number of seconds from 0 on")
+    return value
+
+
+def _finite_percent(value: float | None) -> float | None:
+    if value is not None and not 0 <= value < math.inf:
+        raise typer.BadParameter(f"{value} is no percentage from 0 on")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where and how long to measure, and what to make of the figures; each field is an option."""
+
+    device: Device = "cpu"
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Measure this other program beside Quod, and the ratio."),
+    ] = None
+    repeats: Annotated[int, typer.Option(min=1, help="Measure each side at least this often.")] = 5
+    seconds: Annotated[
+        float,
+        typer.Option(help="Measure each side at least this long.", callback=_finite_seconds),
+    ] = 0.5
+    as_json: AsJson = False
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the rows in this results file.")
+    ] = None
+    only_stale: Annotated[
+        bool,
+        typer.Option(
+            "--only-stale",
+            help="Keep rows of --record whose kernels are emitted as they were; "
+            "measure the others.",
+        ),
+    ] = False
+    gate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Fail where a figure is worse than in this results file, or not in it.",
+        ),
+    ] = None
+    gate_tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="What --gate lets a figure be worse; 5 if absent.",
+            callback=_finite_percent,
+        ),
+    ] = None
+    quiet: Quiet = False
+
+    # Options of `StagedSettings` only.
+    plot: Path | None = field(default=None, init=False)
+    stages: bool = field(default=False, init=False)
+    trace: Path | None = field(default=None, init=False)
+
+    def known_rows(self) -> dict[Identity, Measurement]:
+        """The rows that need not be measured again if their code is the same.
+
+        Raises what would keep the files from being written, before anything is measured.
+        """
+        from quod.bench.measure.results import known_rows
+
+        if self.only_stale and self.record is None:
+            raise typer.BadParameter("--only-stale is about the rows of --record FILE")
+        if self.only_stale and self.gate is not None:
+            raise typer.BadParameter("--gate compares what is measured now: leave out --only-stale")
+        outputs = [path for path in (self.record, self.plot, self.trace) if path]
+        check_outputs(outputs, [self.gate] if self.gate else [])
+        known = {} if self.record is None else known_rows(self.record, self.device)
+        return known if self.only_stale else {}
+
+    def measure(
+        self, subject: str, cases: Iterable[Case], *, warm_up: float | None = None,
+        floats: str | None = None,
+    ) -> None:  # fmt: skip
+        """Measures the cases of a subject, shows the rows and writes the files; `RegressionError`
+        where the gate does not let them pass.
+
+        The device is warmed up for `warm_up` seconds, as long as it takes if that is None. With
+        `floats` the multiply-adds of stages are of floats of this type.
+        """
+        from quod.bench.measure import harness, results
+        from quod.bench.measure.gate import read_gate
+        from quod.bench.measure.report import report, shown_parameters
+        from quod.bench.measure.traced import Traced
+        from quod.cli.display.terminal import note
+
+        known = self.known_rows()
+        gate = read_gate(self.gate, self.device, self.gate_tolerance)
+        traced = Traced(self.plot, self.trace, stages=self.stages, floats=floats)
+        rows = harness.measure(
+            subject,
+            cases,
+            device=self.device,
+            against=self.against,
+            plan=harness.Plan(
+                repeats=self.repeats,
+                seconds=self.seconds,
+                warm_up=harness.warm_up_of(self.device) if warm_up is None else warm_up,
+            ),
+            command=harness.command_line(),
+            follow=lambda case: note(
+                f"measuring {subject} {shown_parameters(case.parameters)} ...", quiet=self.quiet
+            ),
+            measured=lambda row: note(f"{row.median:.4g} {row.unit}", quiet=self.quiet),
+            after=traced.run,
+            unchanged=lambda case: note(
+                "the same code as recorded: not measured", quiet=self.quiet
+            ),
+            known=known,
+        )
+        # First, so that whoever does not read the table does not lose the figures.
+        if self.record is not None:
+            results.record(self.record, rows)
+        report(rows, as_json=self.as_json)
+        traced.show(subject, self.device)
+        if gate is not None:
+            gate.check(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedSettings(Settings):
+    """The settings of a subject whose cases tell their stages."""
+
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the stages under the device's limits (a roofline)."
+        ),
+    ] = None
+    stages: Annotated[
+        bool, typer.Option("--stages", help="Print the stages of each on standard error.")
+    ] = False
+    trace: Trace = None
+
+
+def subject_command(subject: Callable[..., None]) -> Callable[..., None]:
+    """A subject as a command: its own options, then those of its first parameter, `settings`."""
+    hints = get_type_hints(subject, include_extras=True)
+    kind: type[Settings] = hints["settings"]
+    shared_hints = get_type_hints(kind, include_extras=True)
+    shared = {one.name: one.default for one in fields(kind) if one.init}
+
+    def command(**values: Any) -> None:
+        given = {name: values.pop(name) for name in shared}
+        subject(kind(**given), **values)
+
+    own = list(inspect.signature(subject).parameters.values())[1:]
+    parameters = [one.replace(annotation=hints[one.name]) for one in own]
+    parameters += [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shared_hints[name]
+        )
+        for name, default in shared.items()
+    ]
+    command.__name__, command.__doc__ = subject.__name__, subject.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command

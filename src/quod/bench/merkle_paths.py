@@ -1,0 +1,57 @@
+"""Many leaves of one Merkle tree of Poseidon2 over M31: a circuit of one path, and its inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.layered.gadgets import POSEIDON2, merkle_root
+from quod.layered.layout import Layout
+from quod.layered.program import Program
+
+HASH = POSEIDON2["m31"]
+DIGEST = HASH.width // 2
+
+Numbers = NDArray[np.int64]
+
+
+def path_circuit(depth: int) -> Layout:
+    """One path: a leaf, its position and its siblings, all private, and the root, public."""
+    program = Program(HASH.field)
+    leaf, position = program.inputs("leaf", DIGEST), program.inputs("position", depth)
+    flat = program.inputs("siblings", depth * DIGEST)
+    siblings = [flat[start : start + DIGEST] for start in range(0, len(flat), DIGEST)]
+    root = merkle_root(program, HASH.compress, leaf, siblings, position)
+    program.assert_equal(root, program.public_inputs("root", DIGEST), "root")
+    return program.finished()
+
+
+def tree_of(leaves: Numbers) -> list[Numbers]:
+    """The levels of a tree, arrays of digests, the leaves first."""
+    levels = [leaves]
+    while len(levels[-1]) > 1:
+        pairs = levels[-1].reshape(-1, 2, DIGEST)
+        columns = [[pairs[:, side, at] for at in range(DIGEST)] for side in (0, 1)]
+        levels.append(np.stack(HASH.compress_numbers(*columns), axis=1))
+    return levels
+
+
+def paths_in(levels: list[Numbers], positions: Numbers) -> dict[str, Any]:
+    """The inputs of the circuit by their names, of all paths."""
+    depth = len(levels) - 1
+    siblings = [levels[level][positions >> level ^ 1] for level in range(depth)]
+    return {
+        "leaf": levels[0][positions],
+        "position": np.stack([positions >> level & 1 for level in range(depth)], axis=1),
+        "siblings": np.concatenate(siblings, axis=1),
+        "root": np.repeat(levels[-1], len(positions), axis=0),
+    }
+
+
+def random_paths(paths: int, depth: int) -> dict[str, Any]:
+    """Those inputs for so many leaves at random of a tree of random leaves."""
+    random = np.random.default_rng(1)
+    leaves = random.integers(0, HASH.field.value, (1 << depth, DIGEST))
+    return paths_in(tree_of(leaves), random.integers(0, len(leaves), paths))

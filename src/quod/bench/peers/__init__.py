@@ -1,0 +1,1 @@
+"""Programs and libraries that Quod is measured against."""

@@ -1,0 +1,152 @@
+"""What functions of tensors are measured against, with the same data and as many calls.
+
+PyTorch's calls are a CUDA graph on a GPU, f32 without TF32, and plain calls on a processor. NumPy's
+are on as many threads as Quod's. A copy moves as many bytes within the device's memory, and the
+limit is what the chip's memory or its units would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.bench.measure.ceilings import cpu_limits
+from quod.bench.measure.copies import copied
+from quod.bench.measure.harness import Seconds
+from quod.bench.tensors.operations import Operation
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.extras import installation
+
+Array = NDArray[Any]
+
+_FURTHER = 64
+"""How many times our bound a peer's result may be off, which rounds as it likes."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Runs of it by name, what its figures are of, and why there are none."""
+
+    runs: dict[str, Callable[[], object]] = field(default_factory=dict)
+    way: str = ""
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+def peer_of(
+    name: str | None, device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int,
+    dtype: str, work: tuple[int, int], check: Callable[[str, Array, float], None],
+) -> Peer:  # fmt: skip
+    """The peer of that name; without one where no name is known."""
+    if name == "torch":
+        return _torch(device, operation, data, calls, dtype, check)
+    if name == "numpy":
+        return _numpy(device, operation, data, calls, dtype, check)
+    if name == "copy":
+        return Peer({"copy": copied(device, work[0] * calls)}, "moves as many bytes")
+    return _limit(device, calls, dtype, work) if name == "limit" else Peer()
+
+
+def _torch(
+    device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int, dtype: str,
+    check: Callable[[str, Array, float], None],
+) -> Peer:  # fmt: skip
+    if operation.f32_alone and dtype != "f32":
+        return Peer(absent={"torch": operation.f32_alone})
+    try:
+        torch: Any = import_module("torch")
+    except ImportError:
+        return Peer(absent={"torch": "PyTorch is not installed (https://pytorch.org)"})
+    on_processor = in_host_memory(device)
+    if not on_processor and not torch.cuda.is_available():
+        return Peer(absent={"torch": "PyTorch sees no GPU"})
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+    def tensor(array: Array) -> Any:
+        found = torch.from_numpy(array).to("cpu" if on_processor else "cuda")
+        if array.dtype == np.int32:
+            return found.long()
+        if array.dtype == np.uint8:
+            return found.view(torch.float8_e4m3fn)
+        return found.view(torch.bfloat16) if array.dtype == np.uint16 else found
+
+    tensors = [[tensor(array) for array in arrays] for arrays in data]
+    try:
+        found = operation.torch(torch, *tensors[0]).cpu()
+    except (AttributeError, RuntimeError, TypeError) as error:
+        return Peer(absent={"torch": f"it refuses these tensors ({error})"})
+    bits = found.view(torch.uint16) if dtype in ("bf16", "e4m3") else found
+    check("PyTorch's result", bits.numpy(), _FURTHER)
+
+    def all_calls() -> list[Any]:
+        # All are kept, lest each result be written where the cache has the one before.
+        kept = [operation.torch(torch, *given) for given in tensors]
+        for given in islice(cycle(tensors), calls - len(tensors)):
+            operation.torch(torch, *given)
+        return kept
+
+    version = f"PyTorch {torch.__version__}"
+    if on_processor:
+        assert in_host_memory(device)
+        torch.set_num_threads(device.threads)
+        return Peer({"torch": all_calls}, f"{version} on {device.threads} threads")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = all_calls()
+
+    def replay(_kept: object = kept) -> None:
+        graph.replay()
+        torch.cuda.synchronize()
+
+    return Peer({"torch": replay}, f"{version}, one CUDA graph")
+
+
+def _numpy(
+    device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int, dtype: str,
+    check: Callable[[str, Array, float], None],
+) -> Peer:  # fmt: skip
+    if dtype != "f32" or not operation.numpy or not in_host_memory(device):
+        return Peer(absent={"numpy": "it is a peer on a processor, in f32, of what it has"})
+    try:
+        threadpoolctl: Any = import_module("threadpoolctl")
+    except ImportError:
+        return Peer(absent={"numpy": f"threadpoolctl is not installed: {installation('bench')}"})
+    threads = device.threads
+    whole = slice(None)
+    check("NumPy's result", operation.exact(whole, *data[0]), _FURTHER)
+
+    def run() -> None:
+        with threadpoolctl.threadpool_limits(threads):
+            for given in islice(cycle(data), calls):
+                operation.exact(whole, *given)
+
+    return Peer({"numpy": run}, _numpy_says(threadpoolctl, operation, threads))
+
+
+def _numpy_says(threadpoolctl: Any, operation: Operation, threads: int) -> str:
+    """What multiplies matrices, with its kernel; all else NumPy does on one thread."""
+    if not operation.flop((1,) * operation.axes):
+        return f"{np.__version__} on 1 thread"
+    blas = next(one for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas")
+    kernel = f"{blas['internal_api']} {blas['version']} {blas.get('architecture', '')}".strip()
+    return f"{kernel} on {threads} thread{'s' * (threads > 1)}"
+
+
+def _limit(device: AnyDevice, calls: int, dtype: str, work: tuple[int, int]) -> Peer:
+    limits = cpu_limits(device) if in_host_memory(device) else device.throughput_limits()
+    if limits is None:
+        return Peer(absent={"limit": f"the limits of {device.name} are not known"})
+    moved, operations = work
+    seconds = moved / limits.bytes_per_second
+    if operations:
+        rate = limits.flop_per_second.get(dtype)
+        if rate is None:
+            why = f"what {device.name} multiplies in {dtype} a second is not known"
+            return Peer(absent={"limit": why})
+        seconds = max(seconds, operations / rate)
+    return Peer({"limit": lambda: Seconds(seconds * calls)}, limits.source)

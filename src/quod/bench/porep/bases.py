@@ -1,0 +1,152 @@
+"""The bases of a key of a `PartitionCircuit`, computed into a device's memory from a secret.
+
+The key is laid out as `quod.groth16.setup` has it, and equal to what that makes: but the scalars of
+a wire's points come from a formula, a lane a wire, and nothing of them leaves the device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.bench.porep.kernels import partition_columns
+from quod.curve.array import Point, to_points
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.timeline import Timeline
+from quod.field.array import from_integers, integers_to_words
+from quod.field.roots import quotient_coset_shift, root_of_unity
+from quod.frozen import frozen
+from quod.groth16.lagrange import lagrange_into
+from quod.groth16.setup import Secret
+from quod.msm.fixed_base import FixedBase
+
+# Wires whose scalars are computed at a time.
+_CHUNK = 1 << 22
+
+
+def counts(circuit: PartitionCircuit) -> dict[str, tuple[int, int]]:
+    """Of each MSM the degree of its group and its number of bases."""
+    return {
+        "A": (1, circuit.used),
+        "B1": (1, circuit.used_in_b),
+        "C": (1, circuit.wires - FIRST),
+        "H": (1, 1 << circuit.log2_domain),
+        "B2": (2, circuit.used_in_b),
+    }
+
+
+def base_bytes(circuit: PartitionCircuit) -> dict[str, int]:
+    """Device memory of the bases of each MSM."""
+    return {
+        name: count * 8 * group_of(circuit, degree).point_words
+        for name, (degree, count) in counts(circuit).items()
+    }
+
+
+def group_of(circuit: PartitionCircuit, degree: int) -> Group:
+    """G1 or G2."""
+    return GROUPS[f"{circuit.curve}.g{degree}"]
+
+
+@frozen(eq=False)
+class PartitionPoints:
+    """A key: `bases` by MSM in device memory, single points by name, and those of `ic`."""
+
+    bases: dict[str, Buffer]
+    single: dict[str, Point]
+    ic: list[Point]
+
+
+class _Maker:
+    """Scalars of bases, and their points."""
+
+    def __init__(self, device: AnyDevice, circuit: PartitionCircuit, secret: Secret) -> None:
+        self._device, self._circuit, self._secret = device, circuit, secret
+        self._size = circuit.fr.bytes
+        self.values = device.allocate(self._size << circuit.log2_domain, zero=False)
+        room = min(_CHUNK, circuit.wires)
+        self._scalars = device.allocate(room * self._size, zero=False)
+        self._room = room
+
+    def lagrange(self, shift: int, scale: int) -> None:
+        """`values` become scale times the Lagrange polynomials of a coset, at tau."""
+        fr, log2 = self._circuit.fr, self._circuit.log2_domain
+        n = 1 << log2
+        factor = self._secret.lagrange_scale(fr, n, shift) * scale
+        lagrange_into(
+            self._device, fr, self.values, count=n, root=root_of_unity(fr, "snarkjs", log2),
+            shift=shift, point=self._secret.tau, scale=factor % fr.value,
+        )  # fmt: skip
+
+    def quotient(self) -> None:
+        """`values` become the scalars of H."""
+        fr, log2 = self._circuit.fr, self._circuit.log2_domain
+        shift = quotient_coset_shift(fr, "snarkjs", log2)
+        self.lagrange(shift, self._secret.quotient_scale(fr, 1 << log2, shift))
+
+    def points(
+        self, table: FixedBase, out: Buffer, weights: tuple[int, int, int], first: int, stride: int
+    ) -> None:
+        """The points of wires first, first + stride, ...; weights are of their a, b and c."""
+        device, circuit = self._device, self._circuit
+        point = 8 * table.group.point_words
+        count = out.nbytes // point
+        kernel = device.compile(partition_columns, circuit=circuit)
+        words = device.upload(from_integers(circuit.fr, weights))
+        for start in range(0, count, self._room):
+            stop = min(start + self._room, count)
+            scalars = self._scalars.slice(0, (stop - start) * self._size)
+            device.launch(
+                kernel, -(-(stop - start) // device.lanes), stop - start, first + start * stride,
+                stride, words, self.values, scalars,
+            )  # fmt: skip
+            table.multiply_into(scalars, out.slice(start * point, stop * point))
+
+
+def make_points(
+    device: AnyDevice, circuit: PartitionCircuit, seed: int, timeline: Timeline
+) -> PartitionPoints:
+    """The key of a seed, INSECURE as all are. DeviceError if there is too little memory."""
+    fr = circuit.fr
+    secret = Secret.from_seed(seed, fr, 1 << circuit.log2_domain)
+    maker = _Maker(device, circuit, secret)
+    bases = {
+        name: device.allocate(nbytes, zero=False) for name, nbytes in base_bytes(circuit).items()
+    }
+    late = secret.combination(fr, secret.delta)
+    single: dict[str, Point] = {}
+    names = {
+        1: {"alpha_g1": secret.alpha, "beta_g1": secret.beta, "delta_g1": secret.delta},
+        2: {"beta_g2": secret.beta, "gamma_g2": secret.gamma, "delta_g2": secret.delta},
+    }
+    tables = {}
+    with timeline.stage("tables of the generators"):
+        for degree, own in names.items():
+            group = group_of(circuit, degree)
+            table = FixedBase(device, group, group.parameters.generator, circuit.wires)
+            found = table.multiply(integers_to_words(fr, own.values()))
+            single |= zip(own, to_points(group, found))
+            tables[degree] = table
+    with timeline.stage("Lagrange polynomials"):
+        maker.lagrange(1, 1)
+    for name, weights, first, stride in (
+        ("A", (1, 0, 0), 0, 1),
+        ("B1", (0, 1, 0), FIRST, B_STRIDE),
+        ("C", late, FIRST, 1),
+        ("B2", (0, 1, 0), FIRST, B_STRIDE),
+    ):
+        with timeline.stage(f"bases {name}"):
+            degree = counts(circuit)[name][0]
+            maker.points(tables[degree], bases[name], weights, first, stride)
+    group = group_of(circuit, 1)
+    public = device.allocate(FIRST * 8 * group.point_words)
+    maker.points(tables[1], public, secret.combination(fr, secret.gamma), 0, 1)
+    words = np.zeros((FIRST, *group.shape), np.uint32)
+    device.download(public, words)
+    with timeline.stage("bases H"):
+        maker.quotient()
+        tables[1].multiply_into(maker.values, bases["H"])
+    return PartitionPoints(bases, single, to_points(group, words))

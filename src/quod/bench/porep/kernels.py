@@ -1,0 +1,220 @@
+"""Witness, matrices and column sums of a `PartitionCircuit`, entry by entry from its formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit, Places
+from quod.field.moduli import Modulus
+from quod.field.prime import PrimeField
+from quod.field.strategy import prime_field
+from quod.groth16.gpu.matrix import BUNDLE, entry_place
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+
+
+class _Kind:
+    """Which range a place of a block is in, and the numbers that go with it."""
+
+    def __init__(self, k: Builder, circuit: PartitionCircuit, place: Value) -> None:
+        self._k, self._circuit, self._place = k, circuit, place
+        _, quiet, bits = circuit.ranges
+        self.full, self.is_quiet = (
+            place < quiet.start,
+            (place >= quiet.start) & (place < bits.start),
+        )
+        self.start = self.of(*(own.start for own in circuit.ranges))
+        self.own = place - self.start
+
+    def of(self, full: int, quiet: int, bits: int) -> Value:
+        """The number of the range."""
+        k = self._k
+        other = k.select(self.is_quiet, k.constant(quiet, types.u32), bits)
+        found: Value = k.select(self.full, full, other)
+        return found
+
+    def forward(self, which: str) -> Value:
+        """Where the permutation `which` brings the place, within its range."""
+        own = [getattr(one, which) for one in self._circuit.ranges]
+        size, factor, shift = self._columns(own)
+        return (self.own * factor + shift) % size
+
+    def back(self, which: str, place: Value) -> tuple[Value, Value]:
+        """What the permutation brings to `place` of the range, and its size."""
+        own = [getattr(one, which) for one in self._circuit.ranges]
+        size, _, shift = self._columns(own)
+        inverse = self.of(*(one.inverse for one in own))
+        return _times(place + (size - shift), inverse, size), size
+
+    def _columns(self, own: list[Places]) -> tuple[Value, Value, Value]:
+        return (
+            self.of(*(one.size for one in own)),
+            self.of(*(one.factor for one in own)),
+            self.of(*(one.shift for one in own)),
+        )
+
+
+def _times(a: Value, b: Value | int, size: Value | int) -> Value:
+    """a * b modulo `size`, of numbers whose product has more than 32 bits."""
+    wide = b.cast(types.u64) if isinstance(b, Value) else b
+    modulus = size.cast(types.u64) if isinstance(size, Value) else size
+    return (a.cast(types.u64) * wide % modulus).cast(types.u32)
+
+
+def _inputs(circuit: PartitionCircuit, row: Value, kind: _Kind) -> tuple[Value, Value, Value]:
+    """The first wire of a row's block, and its wires x and y."""
+    first = row - row % circuit.width + FIRST
+    own = first + kind.start
+    return first, own + kind.forward("x"), own + kind.forward("y") * B_STRIDE
+
+
+@kernel
+def partition_wires(
+    k: Builder, first: U32, count: U32, wires: Pointer[U32], *, circuit: PartitionCircuit
+) -> None:
+    """The wires that `count` rows from row `first` on make, canonical; those before are there."""
+    f, i = prime_field(k, circuit.fr), k.global_id()
+    words = circuit.fr.words
+    with k.if_(i < count):
+        row = first + i
+        kind = _Kind(k, circuit, row % circuit.width)
+        _, x, y = _inputs(circuit, row, kind)
+        out = row + (FIRST + circuit.width)
+        with k.if_(kind.full):
+            enter = f.constant(circuit.fr.montgomery_radix)
+            leave = f.constant(pow(circuit.fr.montgomery_radix, -1, circuit.fr.value))
+            # Words of a canonical value are those of it over the radix in Montgomery form.
+            product = (f.load(wires, x) * enter) * (f.load(wires, y) * enter)
+            f.store(wires, out, product * leave)
+        with k.if_(~kind.full):
+            sides = (k.load(wires, at.cast(types.u64) * words, words) for at in (x, y))
+            k.store(wires, out.cast(types.u64) * words, *(a ^ b for a, b in zip(*sides)))
+
+
+@kernel
+def partition_rows(
+    k: Builder,
+    offset: U32,
+    targets: Pointer[U32],
+    lengths: Pointer[U32],
+    bundles: Pointer[U64],
+    indices: Pointer[U32],
+    values: Pointer[U32],
+    *,
+    circuit: PartitionCircuit,
+    is_a: bool,
+) -> None:
+    """The rows of A, or of B, as `multiply_pieces` takes them; row i is element `offset` + i."""
+    fr, row = circuit.fr, k.global_id()
+    terms = circuit.terms if is_a else 1
+    with k.if_(row < circuit.constraints):
+        place = row % circuit.width
+        kind = _Kind(k, circuit, place)
+        first, x, y = _inputs(circuit, row, kind)
+        wires = [x if is_a else y]
+        words = _stored(k, fr, 1)
+        if is_a:
+            words = [k.select(kind.full, one, two) for one, two in zip(words, _stored(k, fr, 2))]
+        coefficients = [words]
+        for own, coefficient in circuit.extras if is_a else ():
+            wires.append(first + circuit.quiet.start + (place * own.factor + own.shift) % own.size)
+            coefficients.append(_stored(k, fr, coefficient))
+        targets[row] = offset + row
+        lengths[row] = k.constant(terms, types.u32)
+        start = (row // BUNDLE).cast(types.u64) * (BUNDLE * terms)
+        with k.if_(row % BUNDLE == 0):
+            bundles[row // BUNDLE] = start
+        for j, (wire, own_words) in enumerate(zip(wires, coefficients, strict=True)):
+            at = entry_place(k, row, start, k.constant(j, types.u32))
+            indices[at] = wire
+            k.store(values, at * fr.words, *own_words)
+
+
+def _stored(k: Builder, modulus: Modulus, value: int) -> list[Value]:
+    """The words of a coefficient: times the radix squared."""
+    stored = value * modulus.montgomery_radix**2 % modulus.value
+    words = (stored >> 32 * place & 0xFFFFFFFF for place in range(modulus.words))
+    return [k.constant(word, types.u32) for word in words]
+
+
+@kernel
+def partition_columns(
+    k: Builder,
+    count: U32,
+    first: U32,
+    stride: U32,
+    weights: Pointer[U64],
+    lagrange: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    circuit: PartitionCircuit,
+) -> None:
+    """out[i] = weights of (a, b, c) of wire first + i * stride: sums over its entries by column.
+
+    `lagrange` has a canonical value a row, those of the constant and the public input at the end;
+    `weights` are in Montgomery form, the results canonical.
+    """
+    f, i = prime_field(k, circuit.fr), k.global_id()
+    rows = circuit.constraints
+    zero = f.carried(f.raw_constant(0, f.memory_exponent))
+
+    def term(row: Value, exists: Value) -> Any:
+        """The value of a row, or nothing."""
+        within = exists & (row < rows)
+        value = f.carried(f.load(lagrange, k.select(within, row, 0), linear=True))
+        return f.select(within, value, zero)
+
+    with k.if_(i < count):
+        wire = first + i * stride
+        tied = wire < FIRST
+        own = k.select(tied, 0, wire - FIRST)
+        place = own % circuit.width
+        # The row of the block's place 0.
+        block = own - place
+        kind = _Kind(k, circuit, place)
+        always = ~tied
+        u, _ = kind.back("x", kind.own)
+        x = term(block + kind.start + u, always)
+        of_x = _sum_of_y(k, f, circuit, kind, block, term, always)
+        extra = _sum_of_extras(k, f, circuit, kind, block, term, always & kind.is_quiet, zero)
+        made = term(own - circuit.width, always & (own >= circuit.width))
+        doubled = f.carried(x + x)
+        a = f.carried(f.select(kind.full, x, doubled) + extra)
+        b = of_x
+        inputs = f.carried(f.select(kind.full, zero, f.carried(x + b)))
+        c = f.carried(f.select(kind.full, made, f.carried(inputs - made)))
+        tie = f.carried(f.load(lagrange, k.select(tied, wire, 0) + rows, linear=True))
+        a, b, c = f.select(tied, tie, a), f.select(tied, zero, b), f.select(tied, zero, c)
+        factors = [f.load(weights, place) for place in range(3)]
+        products = [factor * sum_ for factor, sum_ in zip(factors, (a, b, c))]
+        f.store(out, i, products[0] + products[1] + products[2])
+
+
+def _sum_of_y(
+    k: Builder, f: PrimeField, circuit: PartitionCircuit, kind: _Kind, block: Value, term: Any,
+    exists: Value,
+) -> Any:  # fmt: skip
+    """Over the rows that have the wire in B."""
+    u, size = kind.back("y", kind.own // B_STRIDE)
+    there = exists & (kind.own % B_STRIDE == 0)
+    row = block + kind.start + u
+    total = term(row, there)
+    for number in range(1, B_STRIDE):
+        total = f.carried(total + term(row + size * number, there))
+    return total
+
+
+def _sum_of_extras(
+    k: Builder, f: PrimeField, circuit: PartitionCircuit, kind: _Kind, block: Value, term: Any,
+    exists: Value, zero: Any,
+) -> Any:  # fmt: skip
+    """Over the rows that have the wire, a quiet one, behind their first entry of A."""
+    total = zero
+    for own, coefficient in circuit.extras:
+        start = _times(kind.own + (own.size - own.shift), own.inverse, own.size)
+        with k.range(start, circuit.width, own.size, carry=zero) as loop:
+            loop.next(f.carried(loop.carried + term(block + loop.index, exists)))
+        weight = f.constant(coefficient)
+        total = f.carried(total + weight * f.carried(loop.results))
+    return total

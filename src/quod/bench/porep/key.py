@@ -1,0 +1,180 @@
+"""A proving key of a `PartitionCircuit` that is made in a device's memory and stays there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from quod.bench.porep.bases import group_of, make_points
+from quod.bench.porep.circuit import PartitionCircuit
+from quod.bench.porep.kernels import partition_wires
+from quod.bench.porep.memory import PartitionMemory
+from quod.bench.porep.streamed import BLOCK, Mode, StreamedSums, room_for_blocks
+from quod.bench.porep.sums import PartitionSums
+from quod.curve.array import Point, from_points
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.background import Background
+from quod.device.runtime.sentinel import check_written, mark, unwritten
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.errors import InputError
+from quod.field.array import Words, check_seed
+from quod.field.moduli import Modulus
+from quod.formats import Witness
+from quod.frozen import frozen
+from quod.groth16 import proof_stream as many
+from quod.groth16 import prover
+from quod.groth16.proof import Proof
+from quod.groth16.resident import ResidentKey
+from quod.groth16.verifier import VerifyingKey
+from quod.validation import flag
+
+
+@frozen
+class _Source:
+    """See `quod.groth16.prover.KeySource`: the key is in no file."""
+
+    path: str
+    public: int
+    fr: Modulus
+
+    def check_unchanged(self) -> None:
+        """Nobody else writes to it."""
+
+
+class PartitionKey:
+    """An INSECURE key, for measurements: whoever knows `seed` can forge proofs for it.
+
+    It is the key that `quod.groth16.setup.make_key` makes of the same circuit and seed, but is
+    never on the host. Proofs are made as `ProvingKey` makes them, and verified before they are
+    given out. Witnesses go through page-locked memory of the key's; if they are `pinned`, which is
+    to say in page-locked memory themselves (`device.pinned`), they are not copied before.
+    With a `share` only so much of the bases' bytes stays on the device, and blocks of the others
+    pass through it as `mode` says (`StreamedSums`).
+    DeviceError, with the sum, if the device has too little memory; InputError for a device that
+    computes in host memory.
+    """
+
+    def __init__(
+        self,
+        circuit: PartitionCircuit,
+        device: DeviceChoice,
+        seed: int = 1,
+        timeline: Timeline | None = None,
+        *,
+        pinned: bool = False,
+        share: float | None = None,
+        mode: Mode = "deferred",
+        block: int = BLOCK,
+    ) -> None:
+        timeline = or_null(timeline)
+        check_seed(seed)
+        self.device = resolve_device(device)
+        if self.device.host_memory:
+            raise InputError(
+                f"{self.device.name} computes in host memory: make the key with make_key there"
+            )
+        self.memory = PartitionMemory(self.device, circuit)
+        self.memory.check()
+        if share is not None:
+            room_for_blocks(circuit, share, block)
+        self.circuit, self.curve = circuit, circuit.curve
+        self.zkey = _Source(f"the test key of {circuit.path}", circuit.public, circuit.fr)
+        self.variables, self.public = circuit.wires, circuit.public
+        self.groups = group_of(circuit, 1), group_of(circuit, 2)
+        with timeline.stage("bases"):
+            made = make_points(self.device, circuit, seed, timeline)
+        self._single = made.single
+        self.alpha_g1, self.beta_g1, self.delta_g1 = self._points("alpha_g1", "beta_g1", "delta_g1")
+        self.beta_g2, self.delta_g2 = self._points("beta_g2", "delta_g2")
+        self.digest = self._digest(made.ic)
+        self.host: AnyDevice = resolve_device("cpu")
+        self.self_check_key = VerifyingKey(
+            self.curve, alpha_g1=self.alpha_g1, beta_g2=self.beta_g2,
+            gamma_g2=made.single["gamma_g2"], delta_g2=self.delta_g2, ic=made.ic,
+            device=self.host, path=self.zkey.path, allow_insecure=True,
+        )  # fmt: skip
+        self.checks = Background("quod-check", 1)
+        self.resident: ResidentKey
+        if share is None:
+            self.resident = PartitionSums(
+                self.device,
+                circuit,
+                made.bases,
+                self.memory,
+                timeline,
+                pinned=flag("pinned", pinned),
+            )
+        else:
+            self.resident = StreamedSums(
+                self.device, circuit, made.bases, timeline, share=share, mode=mode, block=block
+            )
+
+    @property
+    def peak_bytes(self) -> int:
+        """None: the key holds what its proofs need."""
+        return 0
+
+    def _points(self, *names: str) -> tuple[Point, ...]:
+        return tuple(self._single[name] for name in names)
+
+    def _digest(self, ic: list[Point]) -> bytes:
+        """As `ProvingKey.digest`."""
+        found = hashlib.blake2b(self.curve.encode())
+        for name in ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2"):
+            group = self.groups[name.endswith("g2")]
+            found.update(from_points(group, [self._single[name]]).data)
+        found.update(from_points(self.groups[0], ic).data)
+        return found.digest()
+
+    def prove(
+        self,
+        witness: Witness,
+        *,
+        seed: int | None = None,
+        self_check: bool = True,
+        timeline: Timeline | None = None,
+    ) -> tuple[Proof, list[int]]:
+        """See `ProvingKey.prove`."""
+        return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
+
+    def prove_many(
+        self, witnesses: Iterable[Witness], *, seed: int | None = None, self_check: bool = True
+    ) -> Iterator[tuple[Proof, list[int]]]:
+        """See `ProvingKey.prove_many`."""
+        return many.prove_many(self, witnesses, seed=seed, self_check=self_check)
+
+    def close(self) -> None:
+        """See `ProvingKey.close`."""
+        self.resident.close()
+        self.checks.close()
+
+
+def device_witness(
+    device: AnyDevice, circuit: PartitionCircuit, seed: int = 1, *, pinned: bool = False
+) -> Witness:
+    """What `circuit.witness` gives, computed by a device with memory of its own.
+
+    Its values are in page-locked memory if they are to be `pinned`.
+    """
+    size = circuit.fr.bytes
+    wires = device.allocate(circuit.wires * size, zero=False)
+    given = circuit.inputs(seed)
+    device.upload(given, into=wires.slice(0, given.nbytes))
+    kernel = device.compile(partition_wires, circuit=circuit)
+    recording = device.stream("witness").record()
+    for first in range(0, circuit.constraints, circuit.width):
+        count = min(circuit.width, circuit.constraints - first)
+        recording.launch(kernel, -(-count // device.lanes), first, count, wires)
+    recording.finish().run()
+    shape = circuit.wires, circuit.fr.words
+    if pinned:
+        values: Words = device.pinned(wires.nbytes).view(np.uint32).reshape(shape)
+        mark(values)
+    else:
+        values = unwritten(*shape)
+    device.download(wires, values)
+    check_written(device, "the witness of a partition", values)
+    return Witness(f"the witness of {circuit.path}", circuit.curve, values, values.nbytes)

@@ -1,0 +1,102 @@
+"""The matrices of a `PartitionCircuit` in device memory, made there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.bench.porep.circuit import FIRST, PartitionCircuit
+from quod.bench.porep.kernels import partition_rows
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.frozen import frozen
+from quod.groth16.gpu.matrix import BUNDLE, Pieces
+
+# Of each row: its element and how many entries it has.
+_ROW_BYTES = 8
+# Of a bundle of rows: where it begins.
+_BUNDLE_BYTES = 8
+
+
+@frozen(eq=False)
+class PartitionMatrix:
+    """A above B, and the rows of A that tie the constant and the public input to themselves.
+
+    See `quod.groth16.gpu.quotient.RecordedMatrix`.
+    """
+
+    device: AnyDevice
+    circuit: PartitionCircuit
+    parts: tuple[Pieces, ...]
+
+    @classmethod
+    def made(cls, device: AnyDevice, circuit: PartitionCircuit) -> PartitionMatrix:
+        """Made by the device; DeviceError if there is too little memory."""
+        domain = 1 << circuit.log2_domain
+        return cls(
+            device,
+            circuit,
+            (
+                _rows(device, circuit, 0, is_a=True),
+                _rows(device, circuit, domain, is_a=False),
+                _ties(device, circuit),
+            ),
+        )
+
+    @staticmethod
+    def bytes_of(circuit: PartitionCircuit) -> int:
+        """Device memory that it takes, all but a few words."""
+        rows, entry = circuit.constraints, 4 + circuit.fr.bytes
+        each = 2 * (_ROW_BYTES + _BUNDLE_BYTES // BUNDLE) + (circuit.terms + 1) * entry
+        return rows * each
+
+    @property
+    def elements(self) -> int:
+        return 2 << self.circuit.log2_domain
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def record(self, recording: RecordingStream, vector: Buffer, out: Buffer) -> None:
+        circuit, size = self.circuit, self.circuit.fr.bytes
+        domain = 1 << circuit.log2_domain
+        for first in (0, domain):
+            # Transforms have used up what was there.
+            rest = out.slice((first + circuit.constraints) * size, (first + domain) * size)
+            recording.fill(rest, label="A·w, B·w")
+        for part in self.parts:
+            part.record(recording, self.device, circuit.fr, vector, out)
+
+
+def _rows(device: AnyDevice, circuit: PartitionCircuit, offset: int, *, is_a: bool) -> Pieces:
+    rows, terms = circuit.constraints, circuit.terms if is_a else 1
+    room = -(-rows // BUNDLE) * BUNDLE * terms
+    targets, lengths, bundles, indices, values = (
+        device.allocate(nbytes, zero=False)
+        for nbytes in (
+            4 * rows, 4 * rows, _BUNDLE_BYTES * -(-rows // BUNDLE), 4 * room,
+            circuit.fr.bytes * room,
+        )
+    )  # fmt: skip
+    device.launch(
+        device.compile(partition_rows, circuit=circuit, is_a=is_a),
+        -(-rows // device.lanes),
+        offset, targets, lengths, bundles, indices, values,
+    )  # fmt: skip
+    return Pieces(rows, rows * terms, targets, lengths, bundles, indices, values)
+
+
+def _ties(device: AnyDevice, circuit: PartitionCircuit) -> Pieces:
+    """Rows behind the constraints: 1 times the constant, 1 times the public input."""
+    fr = circuit.fr
+    own = np.arange(FIRST, dtype=np.uint32)
+    indices = np.zeros(BUNDLE, np.uint32)
+    indices[:FIRST] = own
+    one = fr.montgomery_radix**2 % fr.value
+    values = np.zeros((BUNDLE, fr.words), np.uint32)
+    values[:FIRST] = np.frombuffer(one.to_bytes(fr.bytes, "little"), np.uint32)
+    arrays = (own + np.uint32(circuit.constraints), np.ones(FIRST, np.uint32))
+    more = (np.zeros(1, np.uint64), indices, values)
+    targets, lengths, bundles, places, words = (device.upload(own) for own in (*arrays, *more))
+    return Pieces(FIRST, FIRST, targets, lengths, bundles, places, words)

@@ -1,0 +1,96 @@
+"""What a partition takes of a device's memory, part by part, before any of it is taken."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from quod.bench.porep.bases import base_bytes, counts, group_of
+from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.bench.porep.matrix import PartitionMatrix
+from quod.device.memory.budget import bytes_text
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+from quod.frozen import frozen
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run.affine_bases import plain_plan
+from quod.msm.gpu.run.binary_scalars import MostlyBits, ScalarSplit, SplitCounts
+from quod.msm.gpu.run.workspace import workspace_bytes
+from quod.ntt import NttPlan
+
+TAIL = {"B2": "B", "A": "A", "B1": "B", "C": "C"}
+"""The MSMs over the witness, and the split that each goes by."""
+
+# Witnesses on the device: one is copied while another is proved.
+WITNESSES = 2
+
+# Inverse transforms and those to the coset have tables of their own.
+_DIRECTIONS = 2
+
+
+@frozen
+class PartitionMemory:
+    """The parts of a partition's memory on a device; the sizes of its sums."""
+
+    device: AnyDevice
+    circuit: PartitionCircuit
+
+    @cached_property
+    def quotient(self) -> GpuMsmPlan:
+        """The plan of the MSM over H."""
+        group = group_of(self.circuit, 1)
+        return plain_plan(self.device, group, 1 << self.circuit.log2_domain)
+
+    def sums(self, name: str, room: int) -> MostlyBits:
+        """The shape of one of the sums over the witness, with room for so many full scalars."""
+        degree, count = counts(self.circuit)[name]
+        return MostlyBits(self.device, group_of(self.circuit, degree), count, room)
+
+    @cached_property
+    def rooms(self) -> dict[str, int]:
+        """Full scalars of each split that a witness of the circuit has."""
+        circuit = self.circuit
+        blocks = -(-circuit.wires // circuit.width)
+        # The constant is 1, the public input is not.
+        full = {"A": blocks * circuit.full + FIRST, "B": blocks * circuit.full // B_STRIDE}
+        full["C"] = full["A"]
+        return {name: SplitCounts(0, count).room for name, count in full.items()}
+
+    @cached_property
+    def workspace(self) -> int:
+        """The workspace that the sums over the witness share."""
+        rooms = self.rooms
+        return max(self.sums(name, rooms[own]).workspace_bytes for name, own in TAIL.items())
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """Bytes by what they are for."""
+        circuit, device = self.circuit, self.device
+        element, domain = circuit.fr.bytes, 1 << circuit.log2_domain
+        transforms = NttPlan(device, circuit.fr, circuit.log2_domain, family="snarkjs")
+        tables = _DIRECTIONS * transforms.peak_bytes(batch=3, ordering="NR")
+        of_split = {own: counts(circuit)[name][1] for name, own in TAIL.items()}
+        return {
+            **{f"bases {name}": nbytes for name, nbytes in base_bytes(circuit).items()},
+            "matrices A and B": PartitionMatrix.bytes_of(circuit),
+            "A·w, B·w, C·w": 3 * domain * element,
+            "tables of transforms": tables,
+            "witnesses": WITNESSES * circuit.wires * element,
+            "lists of ones and others": WITNESSES * sum(map(ScalarSplit.nbytes, of_split.values())),
+            "workspace of MSM H": workspace_bytes(device, self.quotient),
+            "workspace of the other MSMs": self.workspace,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """All of it."""
+        return sum(self.parts.values())
+
+    def check(self) -> None:
+        """DeviceError, with the sum, unless all of it is within the device's budget."""
+        budget = self.device.memory_budget
+        if self.nbytes > budget:
+            listed = ", ".join(f"{name} {bytes_text(size)}" for name, size in self.parts.items())
+            raise DeviceError(
+                f"{self.circuit.path} takes {bytes_text(self.nbytes)} of {self.device.name}, whose "
+                f"budget is {bytes_text(budget)}: {listed}; take a smaller domain"
+            )

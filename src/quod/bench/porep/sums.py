@@ -1,0 +1,235 @@
+"""The sums of a proof of a partition, in a device's memory: see `ResidentKey`.
+
+    witness ─┬─ A·w, B·w, quotient, MSM over h
+             └─ splits into ones and others ── sums over a, b (G1), b (G2), c
+
+Both ways are recordings that run beside each other. The splits belong to the upload: they are
+submitted once the witness is there, so that those of the next witness run beside the sums of the
+present one. What the splits found decides which recording of the sums over the witness is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import numpy as np
+
+from quod.bench.porep.bases import counts, group_of
+from quod.bench.porep.circuit import FIRST, PartitionCircuit
+from quod.bench.porep.matrix import PartitionMatrix
+from quod.bench.porep.memory import TAIL, WITNESSES, PartitionMemory
+from quod.bench.porep.points import PartitionSum, wires_of_b
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import SubmittedStream
+from quod.device.runtime.timeline import Timeline
+from quod.errors import DeviceError
+from quod.field.array import Words
+from quod.frozen import frozen
+from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.gpu.quotient import Quotient
+from quod.groth16.gpu.sums import GpuSums, end_after, replay
+from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer
+from quod.groth16.resident import SumBatches
+from quod.groth16.slots import Slots
+from quod.msm.gpu.run.affine_bases import record_plain
+from quod.msm.gpu.run.binary_scalars import ScalarSplit
+from quod.msm.gpu.run.record_buckets import RecordedMsm
+from quod.msm.gpu.run.workspace import Workspace
+from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
+
+_EARLY = ("B2", "A", "B1")
+
+
+@frozen(eq=False)
+class _Tail:
+    """The sums over the witness for some numbers of full scalars, recorded."""
+
+    recording: Recording
+    msms: tuple[RecordedMsm, ...]
+    early: PartitionSum
+    late: PartitionSum
+
+
+class PartitionSums:
+    """The matrices, bases and workspaces of a key, and its slots."""
+
+    witness_device: AnyDevice | None = None
+    batches: SumBatches | None = None
+
+    def __init__(
+        self, device: AnyDevice, circuit: PartitionCircuit, bases: Mapping[str, Buffer],
+        memory: PartitionMemory, timeline: Timeline, *, pinned: bool,
+    ) -> None:  # fmt: skip
+        self.device, self.circuit, self.bases, self.memory = device, circuit, bases, memory
+        fr = circuit.fr
+        with timeline.stage("matrices"):
+            matrix = PartitionMatrix.made(device, circuit)
+            self.quotient = Quotient(device, fr, circuit.log2_domain, matrix)
+        with timeline.stage("infinite bases"):
+            self.masks = {own: self._mask(name) for name, own in TAIL.items()}
+        self.indices = wires_of_b(device, circuit)
+        self.workspace = Workspace(device, memory.workspace)
+        self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
+        self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
+        with timeline.stage("recordings"):
+            self._copiers = Copiers()
+            copiers = None if pinned else self._copiers
+            self._slots = Slots(lambda: _Slot(self, copiers), WITNESSES)
+
+    @property
+    def nbytes(self) -> int:
+        return self.memory.nbytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """None: the key holds what its proofs need."""
+        return 0
+
+    @property
+    def in_progress(self) -> int:
+        return self._slots.most
+
+    def prepare(self) -> None:
+        self._slots.fill()
+
+    def _mask(self, name: str) -> Buffer | None:
+        degree, count = counts(self.circuit)[name]
+        words = group_of(self.circuit, degree).point_words
+        return find_infinity_mask(self.device, count, words, self.bases[name])
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
+        return GpuSums.started(self._slots, witness, beside, context)
+
+    def close(self) -> None:
+        self.runner.close()
+        self._copiers.close()
+
+
+class _Slot:
+    """What a proof in progress has to itself; see `SumSlot`."""
+
+    def __init__(self, key: PartitionSums, copiers: Copiers | None) -> None:
+        self.runner = key.runner
+        self._key, device, circuit = key, key.device, key.circuit
+        self._device = device
+        size = circuit.wires * circuit.fr.bytes
+        # Without copiers, witnesses are in page-locked memory already.
+        self._upload = None if copiers is None else UploadBuffer(device, size, copiers)
+        if self._upload is None:
+            self._witness = device.allocate(size, zero=False)
+        else:
+            self._witness = self._upload.buffer
+        words = self._witness
+        self._vectors = {"A": words, "B": words, "C": words.slice(FIRST * 32, words.nbytes)}
+        self._splits = {own: self._split(name) for name, own in TAIL.items() if name != "B2"}
+        recording = device.stream("split").record()
+        for own, split in self._splits.items():
+            split.record(recording, self._vectors[own])
+        self._splitting = recording.finish().recording
+        self._begun: SubmittedStream | None = None
+        self._quotient, self._h = self._record_quotient()
+        self._tails: dict[tuple[int, ...], _Tail] = {}
+        self._tail: _Tail | None = None
+
+    def _split(self, name: str) -> ScalarSplit:
+        key, own = self._key, TAIL[name]
+        degree, count = counts(key.circuit)[name]
+        indices = key.indices if own == "B" else None
+        return ScalarSplit(
+            key.device, group_of(key.circuit, degree), count, indices=indices,
+            infinity_mask=key.masks[own],
+        )  # fmt: skip
+
+    def _record_quotient(self) -> tuple[Recording, RecordedMsm]:
+        key, plan = self._key, self._key.memory.quotient
+        recording = self._device.stream("quotient").record()
+        scalars = key.quotient.record(recording, self._witness)
+        with recording.part("MSM H"):
+            recorded = record_plain(
+                recording, self._device, plan, scalars, key.bases["H"], key.quotient_workspace
+            )
+        return recording.finish().recording, recorded
+
+    def _record_tail(self, rooms: dict[str, int]) -> _Tail:
+        key, recording = self._key, self._device.stream("tail").record()
+        shapes = {name: key.memory.sums(name, rooms[own]) for name, own in TAIL.items()}
+        needed = max(shape.workspace_bytes for shape in shapes.values())
+        if needed > key.workspace.nbytes:
+            # A witness with more full values than the circuit's own.
+            key.workspace = Workspace(self._device, needed)
+        recorded: dict[str, list[RecordedMsm]] = {}
+        for name, own in TAIL.items():
+            with recording.part(f"MSM {name}"):
+                found = shapes[name].record(
+                    recording, self._splits[own], self._vectors[own], key.bases[name],
+                    key.workspace,
+                )  # fmt: skip
+                recorded[name] = list(found)
+        early = {name: recorded[name] for name in _EARLY}
+        late = {"C": recorded["C"], "H": [self._h]}
+        circuit = key.circuit
+        msms = tuple(one for own in recorded.values() for one in own)
+        sums = PartitionSum(circuit, early), PartitionSum(circuit, late)
+        return _Tail(recording.finish().recording, msms, *sums)
+
+    @property
+    def early(self) -> PartitionSum:
+        assert self._tail is not None
+        return self._tail.early
+
+    @property
+    def late(self) -> PartitionSum:
+        assert self._tail is not None
+        return self._tail.late
+
+    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
+        """Brings the witness to the device, and begins its splits."""
+        self._drop_begun()
+        if self._upload is None:
+            self._device.upload(np.ascontiguousarray(witness), into=self._witness)
+        else:
+            self._upload.fill(witness, pinned=pinned)
+        for split in self._splits.values():
+            split.expect()
+        self._begun = replay(self._device, self._splitting)
+
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
+        """See `SumSlot`."""
+        followed = context.timeline if context.is_timed else None
+        self._h.expect()
+        begun, self._begun = self._begun, None
+        running: list[SubmittedStream] = []
+        try:
+            if followed is None:
+                running.append(replay(self._device, self._quotient))
+            assert begun is not None
+            begun.wait()
+            rooms = {own: split.counts().room for own, split in self._splits.items()}
+            tail = self._tails.get(tuple(rooms.values()))
+            if tail is None:
+                tail = self._tails[tuple(rooms.values())] = self._record_tail(rooms)
+            self._tail = tail
+            # That over h was told before it was begun, and may be done.
+            for msm in tail.msms:
+                msm.expect()
+            # Steps that are timed run one after the other.
+            replay(self._device, tail.recording, followed, context).wait()
+            first.set(None)
+            if followed is not None:
+                running.append(replay(self._device, self._quotient, followed, context))
+            running.pop().wait()
+        except BaseException as error:
+            end_after(error, first, running)
+            raise
+
+    def _drop_begun(self) -> None:
+        """Splits of a proof that was given up before it was run."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            with suppress(DeviceError):
+                begun.wait()

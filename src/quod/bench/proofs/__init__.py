@@ -1,0 +1,1 @@
+"""Benchmarks of proofs, verification, ceremonies and whole processes."""

@@ -1,0 +1,83 @@
+"""The first phase of ceremonies: a contribution, the preparation, and what checks both."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.measure.settings import Settings
+from quod.bench.peers.provers import IN_PROCESS, NO_SNARKJS, WHOLE, find_snarkjs, process
+from quod.curve.named import CURVES
+
+STEPS = ("contribute", "prepare", "verify")
+
+
+def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterator[Case]:
+    """Each step in process, files included, then as a process beside snarkjs's."""
+    from quod.ceremony import contribute, new_powers, prepare, verify
+
+    with tempfile.TemporaryDirectory(prefix="quod-bench-ceremony-") as folder:
+        for power in sizes:
+            new, done, ready, out = (
+                str(Path(folder) / f"{power}-{name}") for name in ("new", "done", "ready", "out")
+            )
+            new_powers(curve, power, new)
+            contribute(new, done, device=device)
+            if "verify" in steps:
+                prepare(done, ready, device=device)
+            own: dict[str, tuple[Callable[[], object], list[str], list[str]]] = {
+                "contribute": (
+                    partial(contribute, new, out, device=device, replace=True),
+                    [new, out],
+                    ["-e=text", "--name=x"],
+                ),
+                "prepare": (
+                    partial(prepare, done, out, device=device, replace=True),
+                    [done, out],
+                    [],
+                ),
+                "verify": (partial(verify, ready, device=device), [ready], []),
+            }
+            for step in steps:
+                run, files, more = own[step]
+                parameters: dict[str, Parameter] = {"what": step, "curve": curve, "log2": power}
+                yield Case(parameters, run, way=IN_PROCESS)
+                words = ["prepare", "phase2"] if step == "prepare" else [step]
+                quod = [sys.executable, "-m", "quod", "powersoftau", *words, *files]
+                snarkjs, peers, absent = find_snarkjs(), {}, {}
+                if snarkjs is None or CURVES[curve].snarkjs_name not in ("bn128", "bls12381"):
+                    absent["snarkjs"] = NO_SNARKJS if snarkjs is None else f"it has no {curve}"
+                else:
+                    peers["snarkjs"] = process([snarkjs, "powersoftau", *words, *files, *more])
+                force = [] if step == "verify" else ["--force"]
+                yield Case(
+                    parameters, process([*quod, "--device", device, *force]), peers=peers,
+                    absent=absent, way=WHOLE,
+                )  # fmt: skip
+
+
+def ceremony(
+    settings: Settings,
+    sizes: Annotated[
+        list[int] | None,
+        typer.Option("--log2", metavar="K", min=1, max=28, help="2^K powers; may be repeated."),
+    ] = None,
+    curve: Annotated[str, typer.Option(help="bn254, bls12_381.")] = "bn254",
+    steps: Annotated[
+        list[str] | None, typer.Option("--step", help="contribute, prepare or verify.")
+    ] = None,
+) -> None:
+    """Powers of tau: a contribution, the preparation of the second phase, and checking both."""
+    from quod.formats.curves import curve_named
+
+    if unknown := set(steps or []) - set(STEPS):
+        raise typer.BadParameter(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
+    found = cases(settings.device, curve_named(curve).name, sizes or [12], steps or [*STEPS])
+    settings.measure("ceremony", found)

@@ -1,0 +1,115 @@
+"""Proofs of circuits in Python: synthesis, and from a note to the proof with the key resident."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.proofs.process import run_python
+from quod.kernel.machine import Capability
+
+if TYPE_CHECKING:
+    from quod.groth16 import ProvingKey
+    from quod.r1cs import Circuit
+    from quod.r1cs.inputs import Inputs
+
+CIRCUITS = ("sapling-output", "masp-output")
+_KEY_SEED = 1
+_BATCH, _RESIDENT = 256, 1024
+
+# An address of zcash-test-vectors.
+_ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
+
+_SEED = bytes(range(32))
+
+
+def circuit_cases(device: str, name: str) -> Iterator[Case]:
+    """Witnesses of a circuit, once and of a batch, and proofs with a key for tests."""
+    from quod.device import open_device
+    from quod.device.protocol import in_host_memory
+    from quod.groth16 import ProvingKey
+    from quod.groth16.setup import make_key
+
+    circuit, inputs = _chosen(name)
+    shape: dict[str, Parameter] = {
+        "circuit": name, "curve": circuit.curve, "constraints": circuit.constraints,
+    }  # fmt: skip
+    circuit.prepare()
+    yield Case(
+        {"what": "witness, unchecked", **shape},
+        partial(circuit.witness, inputs, check=False),
+        unit="ms",
+    )
+    yield Case(
+        {"what": f"witnesses of {_BATCH}, unchecked", **shape},
+        partial(circuit.witnesses, [inputs] * _BATCH, check=False),
+        unit="ms/witness",
+        operations=_BATCH,
+    )
+    opened = open_device(device)
+    if not in_host_memory(opened):
+        yield Case(
+            {"what": f"witnesses of {_RESIDENT}, in the device's memory, unchecked", **shape},
+            partial(circuit.witnesses, [inputs] * _RESIDENT, check=False, device=opened),
+            unit="ms/witness",
+            operations=_RESIDENT,
+        )
+    # Through WebGPU the kernels of the set-up would be compiled for a single use.
+    short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
+    made = make_key(circuit, _KEY_SEED, device=open_device("cpu") if short else opened)
+    key = ProvingKey(made, opened)
+    witness = circuit.witness(inputs)
+    yield Case(
+        {"what": "prove, key resident", **shape},
+        partial(key.prove, witness),
+        unit="ms",
+        traced=lambda timeline: key.prove(witness, timeline=timeline),
+    )
+    yield Case(
+        {"what": "inputs to proof, key resident", **shape},
+        partial(_from_inputs, circuit, key, inputs),
+        unit="ms",
+    )
+    key.close()
+
+
+def process_cases(device: str, parameters: Path) -> Iterator[Case]:
+    """From a note to its Output with the ceremony's parameters, by the command."""
+    circuit = _chosen(CIRCUITS[0])[0]
+    with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
+        note, output = (Path(directory) / name for name in ("note.json", "output.json"))
+        scalars = {"rseed": _SEED.hex(), "rcv": f"{1 << 248:064x}"}
+        note.write_text(json.dumps({"address": _ADDRESS, "value": 5000, **scalars}))
+        prove = ["-m", "quod", "sapling", "prove-output", str(parameters), str(note), str(output)]
+        yield Case(
+            {
+                "what": "note to Output, whole process", "circuit": CIRCUITS[0],
+                "curve": circuit.curve, "constraints": circuit.constraints,
+            },
+            partial(run_python, *prove, "--device", device, "-q"),
+            unit="s",
+        )  # fmt: skip
+
+
+def _from_inputs(circuit: Circuit, key: ProvingKey, inputs: Inputs) -> None:
+    key.prove(circuit.witness(inputs))
+
+
+def _chosen(name: str) -> tuple[Circuit, Inputs]:
+    from quod import zcash as sapling
+    from quod.zcash.output import output_circuit, output_inputs
+
+    address = sapling.PaymentAddress.from_bytes(bytes.fromhex(_ADDRESS))
+    note = sapling.Note.from_seed(address, 5000, _SEED)
+    esk, rcv = sapling.ephemeral_secret(_SEED), 1 << 200
+    if name == "sapling-output":
+        return output_circuit(), output_inputs(note, esk, rcv)
+    from quod.zcash.masp import asset_identifier, masp_output_circuit, masp_output_inputs
+
+    identifier = asset_identifier(b"default")
+    return masp_output_circuit(), masp_output_inputs(note, identifier, esk, rcv)

@@ -1,0 +1,194 @@
+"""Proofs of layered circuits by GKR, from inputs on the host to the last byte, and verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from quod.bench.arithmetic.short_field import seconds_of_products
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.merkle_paths import path_circuit, random_paths
+from quod.commitment.named import scheme_named
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError
+from quod.field.array import Words, from_integers, random_elements
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.gkr.checker.device_verifier import Verifier
+from quod.gkr.key import VerifyingKey
+from quod.gkr.prover.prover import Prover
+from quod.gkr.reduction import Reduction
+from quod.layered.circuit import KINDS, Gates, Layer, LayeredCircuit
+from quod.layered.gadgets.keccak import STATE, keccak_f
+from quod.layered.program import Program
+
+Draw = Callable[[int], tuple[Words, Any]]
+"""Random inputs of so many instances, and the public ones."""
+
+PRODUCTS_OF_KECCAK = 11_000_000
+"""Of M31 in a proof of one Keccak-f, by the least known count for provers gate by gate."""
+
+
+def cases(
+    device: str, field: FieldSpec, circuit: str, instances: Sequence[int], *, batch: int,
+    commitment: str, reduction: Reduction, proofs: int | None = None, threads: int | None = None,
+) -> Iterator[Case]:  # fmt: skip
+    """Cases for each number of instances: so many `proofs`, `batch` at a time and as many if None,
+    and the verification of a batch.
+
+    `threads` is how many of a processor compute. Beside proofs of Keccak-f the peer "products" is
+    `PRODUCTS_OF_KECCAK` products in registers an instance, by as many threads.
+    """
+    found = open_device(device, threads=threads)
+    made, draw = CIRCUITS[circuit](field.modulus)
+    key = VerifyingKey.of(
+        made, field, commitment=scheme_named(commitment), allow_bits=0, reduction=reduction
+    )
+    for count in instances:
+        prover = Prover(found, key, made, instances=count, batch=batch, allow_bits=0)
+        number = batch if proofs is None else proofs
+        drawn, shown = draw(count)
+        inputs, public = [drawn] * number, [shown] * number
+
+        def prove(
+            timeline: Timeline | None = None, *, prover: Prover = prover,
+            inputs: list[Any] = inputs, public: list[Any] = public,
+        ) -> list[bytes]:  # fmt: skip
+            return prover.prove_many(inputs, public, check=False, timeline=timeline)
+
+        made_ones = prove()
+        parameters: dict[str, Parameter] = {
+            "circuit": circuit, "field": field.name, "instances": count, "batch": batch,
+            "commitment": commitment, "reduction": reduction.value, "bytes": len(made_ones[0]),
+            "what": "prove", **({} if proofs is None else {"proofs": proofs}),
+            **({} if threads is None else {"threads": threads}),
+        }  # fmt: skip
+        peers, absent = _products(found, circuit, made.field, count * number)
+        yield Case(
+            parameters, prove, "ms/instance", operations=count * number, peers=peers,
+            absent=absent, way="in registers", traced=prove,
+        )  # fmt: skip
+
+        verifier = Verifier(found, key, made, instances=count, batch=batch, allow_bits=0)
+
+        def verify(
+            timeline: Timeline | None = None, *, verifier: Verifier = verifier,
+            proofs: list[bytes] = made_ones[:batch],
+            public: list[Any] = public[:batch],
+        ) -> None:  # fmt: skip
+            verifier.verify_many(public, proofs, timeline=timeline)
+
+        yield Case(
+            {**parameters, "what": "verify"},
+            verify,
+            "ms/proof",
+            operations=min(batch, number),
+            traced=verify,
+        )
+
+
+def _products(
+    device: AnyDevice, circuit: str, field: Modulus, instances: int
+) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
+    """The peer "products", or why there is none."""
+    if circuit != "keccak" or field.modulus.name != "m31":
+        return {}, {"products": "they are those of Keccak-f over M31"}
+    if not in_host_memory(device):
+        return {}, {"products": "they are compared on the processor"}
+    return {"products": seconds_of_products(field, device, instances * PRODUCTS_OF_KECCAK)}, {}
+
+
+@cache
+def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """One Keccak-f[1600] an instance, whose result is asserted to be signs."""
+    program = Program(field)
+    state = keccak_f(program, program.inputs("state", STATE))
+    for number, value in enumerate(state):
+        program.assert_equal(value * value, program.constant(1), f"sign[{number}]")
+    circuit = program.finished().circuit
+    signs = from_integers(field, [1, -1])
+
+    def draw(instances: int) -> tuple[Words, Any]:
+        generator = np.random.default_rng(instances)
+        found = np.zeros((instances, 1 << circuit.log_inputs, field.words), np.uint32)
+        found[:, :STATE] = signs[generator.integers(0, 2, (instances, STATE))]
+        return found, ()
+
+    return circuit, draw
+
+
+_LAYERS, _LOG_SIZE = 16, 16
+
+
+@cache
+def wide(field: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """2^20 products in 16 layers of 2^16 values, at random, and as many sums; the last is 0."""
+    kinds = dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
+    return _with_draw(random_layers(field, _LAYERS, _LOG_SIZE, kinds))
+
+
+@cache
+def small(field: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """2^12 gates in ten layers of 2^8 values, at random, half of them products; the last is 0."""
+    kinds = dict.fromkeys(("add", "multiply"), 205)
+    return _with_draw(random_layers(field, 10, 8, kinds))
+
+
+def random_layers(
+    field: Modulus, layers: int, log_size: int, kinds: Mapping[str, int]
+) -> LayeredCircuit:
+    """Layers of 2**log_size values and so many gates of some kinds at random, and a last one that
+    has no gates, and is to be 0."""
+    generator = np.random.default_rng(1)
+
+    def gates(kind: str, count: int) -> Gates:
+        output, *inputs = (
+            generator.integers(0, 1 << log_size, count).astype(np.uint32)
+            for _ in range(1 + KINDS[kind])
+        )
+        return Gates(output, tuple(inputs), np.zeros(count, np.uint32))
+
+    made = []
+    for number in range(layers + 1):
+        sizes = {} if number == layers else kinds
+        made.append(Layer(log_size, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS}))
+    return LayeredCircuit(field, log_size, [1], made)
+
+
+def _with_draw(circuit: LayeredCircuit) -> tuple[LayeredCircuit, Draw]:
+    field, log_size = circuit.field, circuit.log_inputs
+
+    def draw(instances: int) -> tuple[Words, Any]:
+        found = random_elements(field, instances << log_size, seed=instances)
+        return found.reshape(instances, 1 << log_size, field.words), ()
+
+    return circuit, draw
+
+
+_DEPTH = 16
+
+
+@cache
+def merkle_paths(field: Modulus) -> tuple[LayeredCircuit, Draw]:
+    """A leaf of a tree of 2^16 an instance, whose path gives the root."""
+    layout = path_circuit(_DEPTH)
+    if field != layout.circuit.field:
+        raise InputError(f"the tree's hash is over {layout.circuit.field.name}, not {field.name}")
+
+    def draw(instances: int) -> tuple[Words, Any]:
+        values = random_paths(instances, _DEPTH)
+        return (
+            layout.inputs(values, instances=instances),
+            layout.public(values, instances=instances),
+        )
+
+    return layout.circuit, draw
+
+
+CIRCUITS = {"keccak": keccak, "wide": wide, "small": small, "merkle-paths": merkle_paths}
+"""The circuits that are measured, by name."""

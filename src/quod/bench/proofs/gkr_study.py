@@ -1,0 +1,409 @@
+"""What a GPU prover of layered circuits gains by each of its measures, one after the other.
+
+The tables of a layer by a lock an entry, by atomic sums, and by sorted runs; the rounds of
+sumchecks in two passes over memory each, in one, and in shared memory; proofs one after the other,
+on streams, side by side, and with the host's work beside the device's. All ways of one thing give
+the same, which is looked at before anything is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.proofs.gkr import keccak, random_layers
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import RecordingStream
+from quod.errors import DeviceError, InputError
+from quod.field.array import Words, random_elements
+from quod.field.moduli import Modulus
+from quod.field.spec import FieldSpec
+from quod.gkr.checker.device_verifier import Verifier
+from quod.gkr.key import VerifyingKey
+from quod.gkr.prover.kernels import first_phase
+from quod.gkr.prover.plan import ProofPlan
+from quod.gkr.prover.prover import Prover
+from quod.gkr.prover.resident import ResidentCircuit
+from quod.gkr.prover.side_by_side import SideBySide
+from quod.gkr.statement import Statement
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.layered.circuit import LayeredCircuit
+from quod.sumcheck.finish import finish_rounds, parts_at_once
+from quod.sumcheck.memory import Progress
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.plan import Inputs, SumcheckPlan
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.rounds import evaluate_inputs
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.tables import Folded, fold
+
+# Words of a sum that is not reduced.
+_SUM_WORDS = 2
+
+
+def _gate(
+    k: Builder, mixed: MixedField, i: Any, log_size: Any, count: Any, gates: Any, below: Any,
+    weights: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The entry that gate i of all proofs adds to, and what it adds."""
+    proof, gate = i // count, i % count
+    x, y, z = k.load(gates, gate * 3, 3)
+    value = mixed.base.carried(mixed.base.load(below, (proof << log_size) + y))
+    weight = mixed.extended.load(weights, (proof << log_size) + z)
+    found = mixed.extended.carried(mixed.multiply(weight, value))
+    return (proof << log_size) + x, found
+
+
+@kernel
+def add_under_locks(
+    k: Builder,
+    n: U32,
+    log_size: U32,
+    count: U32,
+    gates: Pointer[U32],
+    below: Pointer[U32],
+    weights: Pointer[U32],
+    locks: Pointer[U32],
+    table: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """A gate an instance, which waits for the lock of its entry."""
+    mixed, i = MixedField(k, field), k.global_id()
+    f = mixed.extended
+    with k.if_(i < n):
+        entry, found = _gate(k, mixed, i, log_size, count, gates, below, weights)
+        with k.while_(k.constant(1, types.u32)) as loop:
+            loop.check(loop.carried != 0)
+            got = k.atomic_compare_exchange(locks, entry, 0, 1) == 0
+            with k.if_(got):
+                k.fence()
+                f.store(table, entry, f.carried(f.load(table, entry) + found))
+                k.fence()
+                k.atomic_exchange(locks, entry, 0)
+            loop.next(k.select(got, k.constant(0, types.u32), 1))
+
+
+@kernel
+def add_atomically(
+    k: Builder,
+    n: U32,
+    log_size: U32,
+    count: U32,
+    gates: Pointer[U32],
+    below: Pointer[U32],
+    weights: Pointer[U32],
+    sums: Pointer[U64],
+    *,
+    field: FieldSpec,
+) -> None:
+    """A gate an instance; sums of coefficients in 64 bits, which are reduced later."""
+    mixed, i = MixedField(k, field), k.global_id()
+    with k.if_(i < n):
+        entry, found = _gate(k, mixed, i, log_size, count, gates, below, weights)
+        for place, word in enumerate(mixed.extended.to_words(found)):
+            k.atomic_add(sums, entry * field.degree + place, word.cast(types.u64))
+
+
+@kernel
+def reduce_sums(
+    k: Builder, n: U32, sums: Pointer[U64], table: Pointer[U32], *, modulus: Modulus
+) -> None:
+    """Coefficients of n in all from their sums."""
+    i = k.global_id()
+    with k.if_(i < n):
+        table[i] = (sums[i] % modulus.value).cast(types.u32)
+
+
+@kernel
+def fold_tables(
+    k: Builder,
+    n: U32,
+    batch: U32,
+    log_size: U32,
+    round_number: U32,
+    source: Pointer[U32],
+    progress: Pointer[U32],
+    target: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """A round's fold in a pass of its own: n entries of all tables, by table and sumcheck."""
+    mixed, i = MixedField(k, field), k.global_id()
+    f = mixed.extended
+    with k.if_(i < n):
+        rest = log_size - 1 - round_number
+        row, index = i >> rest, i & ((k.constant(1, types.u32) << rest) - 1)
+        own = Progress(f, progress, batch, row % batch, log_size)
+        tables = Folded(mixed, source, batch, row, rest + 1)
+        low = tables.load(0, index)
+        high = tables.load(0, index + (k.constant(1, types.u32) << rest))
+        f.store(target, i, fold(mixed, low, high, own.challenge(round_number)))
+
+
+class _Study:
+    """Recordings on one device, for challenges of a field."""
+
+    def __init__(self, device: AnyDevice, field: FieldSpec, proofs: int, log_size: int) -> None:
+        if field.modulus.words > 1 or field.modulus.montgomery_radix != 1:
+            raise InputError(
+                f"the study adds up coefficients as they stand; take m31.3, not {field.name}"
+            )
+        self._device, self._field = device, field
+        self._proofs, self._log_size = proofs, log_size
+
+    def _recorded(self, record: Callable[[RecordingStream], None]) -> Recording:
+        recording = self._device.stream("study").record()
+        record(recording)
+        return recording.finish().recording
+
+    def _run(self, recording: Recording) -> None:
+        self._device.stream("study").replay(recording).run()
+
+    def _launch(
+        self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
+        **static: Any,
+    ) -> None:  # fmt: skip
+        compiled = self._device.compile(definition, **static)
+        recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
+
+    def _cases(
+        self, what: str, ways: dict[str, Recording], result: Buffer, again: Callable[[], None]
+    ) -> Iterator[Case]:
+        """Those of ways that leave the same in `result`; `again` sets what they change before."""
+        wanted: Words | None = None
+        for way, recording in ways.items():
+            again()
+            self._run(recording)
+            found = np.empty(result.nbytes // 4, np.uint32)
+            self._device.download(result, found)
+            if wanted is not None and not np.array_equal(found, wanted):
+                raise DeviceError(f"{self._device.name}: {what} by {way} are others")
+            wanted = found
+            parameters: dict[str, Parameter] = {
+                "what": what, "way": way, "field": self._field.name, "proofs": self._proofs,
+                "log2": self._log_size,
+            }  # fmt: skip
+
+            def run(recording: Recording = recording) -> None:
+                self._run(recording)
+
+            yield Case(parameters, run, "us/proof", operations=self._proofs)
+
+    # --- tables of a layer
+
+    def tables(self) -> Iterator[Case]:
+        """Those of the first sumcheck of a layer of products, two an entry."""
+        device, field, log_size = self._device, self._field, self._log_size
+        count, entries = 2 << log_size, self._proofs << log_size
+        circuit = random_layers(field.modulus, 1, log_size, {"multiply": count})
+        resident = ResidentCircuit(device, circuit, field)
+        runs, own = resident.layers[0].by_first, circuit.layers[0].gates["multiply"]
+        gates = device.upload(np.stack([*own.inputs, own.output], axis=1))
+        below = device.upload(random_elements(field.modulus, entries, seed=1))
+        weights = device.upload(random_elements(field, entries, seed=2))
+        table = device.allocate(4 * field.words * entries)
+        locks = device.allocate(4 * entries)
+        sums = device.allocate(4 * _SUM_WORDS * field.words * entries)
+        none = device.upload(np.zeros(1, np.uint32))
+        given = (self._proofs * count, log_size, count, gates, below, weights)
+
+        def by_locks(recording: RecordingStream) -> None:
+            recording.fill(table)
+            self._launch(recording, add_under_locks, *given, locks, table, field=field)
+
+        def by_atomics(recording: RecordingStream) -> None:
+            recording.fill(sums)
+            self._launch(recording, add_atomically, *given, sums, field=field)
+            self._launch(
+                recording, reduce_sums, entries * field.degree, sums, table,
+                modulus=field.modulus,
+            )  # fmt: skip
+
+        def by_runs(recording: RecordingStream) -> None:
+            coefficients = device.upload(resident.numbers)
+            self._launch(
+                recording, first_phase, entries, 0, log_size, log_size, 0, 1, 0, 0, 0, runs.starts,
+                runs.gates, coefficients, none, below, weights, table, form=runs.form,
+            )  # fmt: skip
+
+        ways = {"a lock an entry": by_locks, "atomics": by_atomics, "sorted runs": by_runs}
+        recordings = {way: self._recorded(record) for way, record in ways.items()}
+        yield from self._cases("tables of a layer", recordings, table, lambda: None)
+
+    # --- rounds
+
+    def rounds(self) -> Iterator[Case]:
+        """All rounds of sumchecks over products of two tables, all tables in the extension."""
+        device, field, batch, n = self._device, self._field, self._proofs, self._log_size
+        shape = Shape(field, SumOfProducts.product(2), 0, False)
+        tables = device.upload(random_elements(field, 2 * batch << n, seed=3))
+        plans = {
+            "a launch a round": SumcheckPlan(
+                device, shape, n, batch=batch, log_capacity=1, depth=1
+            ),
+            "last rounds in shared memory": SumcheckPlan(
+                device, shape, n, batch=batch, in_place=False
+            ),
+            "the first of them in place": SumcheckPlan(
+                device, shape, n, batch=batch, in_place=True
+            ),
+        }
+        first = plans["a launch a round"]
+        progress, proof = device.allocate(first.progress_bytes), device.allocate(first.proof_bytes)
+        partial = device.allocate(max(plan.partial_bytes for plan in plans.values()))
+        equality = device.allocate(first.equality_bytes)
+        folded = [
+            device.allocate(max(4 * field.words * batch << n, first.folded_bytes)) for _ in range(2)
+        ]
+        start = random_elements(field.modulus, first.progress_bytes // 4, seed=4)
+
+        def in_two_passes(recording: RecordingStream) -> None:
+            source = tables
+            for number in range(n):
+                rest = n - number
+                small = SumcheckPlan(device, shape, rest, batch=batch, log_capacity=1, depth=1)
+                groups = small.sum_groups
+                lanes = small.finish_lanes
+                recording.launch(
+                    device.compile(
+                        evaluate_inputs, lanes=small.pass_lanes, shape=shape, depth=1, unrolled=1,
+                        in_blocks=device.host_memory,
+                    ),
+                    batch * groups, batch, rest, small.log_low, groups, equality, source, equality,
+                    partial,
+                )  # fmt: skip
+                recording.launch(
+                    device.compile(
+                        finish_rounds, lanes=lanes, shape=shape, depth=1,
+                        at_once=parts_at_once(groups, lanes),
+                    ),
+                    batch, batch, n, number, groups, partial, equality, progress, proof,
+                )  # fmt: skip
+                target = folded[number % 2]
+                self._launch(
+                    recording, fold_tables, 2 * batch << (rest - 1), batch, n, number, source,
+                    progress, target, field=field,
+                )  # fmt: skip
+                source = target
+            size = 2 * batch * 4 * field.words
+            recording.copy(source.slice(0, size), proof.slice(proof.nbytes - size, proof.nbytes))
+
+        recordings = {"two passes a round": self._recorded(in_two_passes)}
+        for way, plan in plans.items():
+
+            def as_planned(recording: RecordingStream, plan: SumcheckPlan = plan) -> None:
+                plan.record(
+                    recording, Inputs(None, tables), equality=equality, progress=progress,
+                    proof=proof, folded=folded[0], partial=partial,
+                )  # fmt: skip
+
+            recordings[way] = self._recorded(as_planned)
+
+        def again() -> None:
+            device.upload(start, into=progress)
+
+        yield from self._cases("rounds", recordings, proof, again)
+
+    # --- whole proofs
+
+    def schedules(self, circuit: LayeredCircuit, name: str, proofs: int) -> Iterator[Case]:
+        """Proofs with one launch for all of them, and with launches of their own."""
+        device, field = self._device, self._field
+        key = VerifyingKey.of(circuit, field, allow_bits=0)
+        gates = ResidentCircuit(device, circuit, field)
+        tables = [
+            random_elements(field.modulus, 1 << circuit.log_inputs, seed=seed)[None]
+            for seed in range(proofs)
+        ]
+        statements = [Statement(key, circuit, (), 1, allow_bits=0)] * proofs
+        before = key.transcript()
+        statements[0].begin(before)
+
+        def made(batch: int) -> SideBySide:
+            plan = ProofPlan(gates, chain=key.chain, hash=key.hash, log_instances=0, batch=batch)
+            return SideBySide(plan, key, 1, "proof")
+
+        fused, alone = [made(proofs)], [made(1) for _ in range(proofs)]
+
+        def prove(owns: list[SideBySide], at_once: int) -> list[bytes]:
+            each, found = proofs // len(owns), []
+            for first in range(0, len(owns), at_once):
+                some = owns[first : first + at_once]
+                for number, own in enumerate(some, start=first):
+                    share = slice(number * each, (number + 1) * each)
+                    own.begin(statements[share], tables[share], before, None)
+                found += [proof for own in some for proof in own.finish(None)]
+            return found
+
+        def launch(owns: list[SideBySide], at_once: int) -> None:
+            for first in range(0, len(owns), at_once):
+                streams = [device.stream("proof") for _ in owns[first : first + at_once]]
+                submitted = [
+                    stream.replay(own.recording).submit()
+                    for stream, own in zip(streams, owns[first:], strict=False)
+                ]
+                for stream in submitted:
+                    stream.wait()
+
+        ways = {"one after another": (alone, 1), "on streams": (alone, proofs),
+                "side by side": (fused, 1)}  # fmt: skip
+        wanted = prove(fused, 1)
+        Verifier(device, key, circuit, batch=proofs, allow_bits=0).verify_many(
+            [()] * proofs, wanted
+        )
+        for what, run in (("proofs", prove), ("launches of proofs", launch)):
+            for way, arguments in ways.items():
+                if prove(*arguments) != wanted:
+                    raise DeviceError(f"{device.name}: proofs {way} are others")
+                parameters: dict[str, Parameter] = {
+                    "what": what, "way": way, "field": field.name, "proofs": proofs,
+                    "circuit": name,
+                }  # fmt: skip
+                yield Case(parameters, partial(run, *arguments), "us/proof", operations=proofs)
+
+    def pipelines(self, proofs: int) -> Iterator[Case]:
+        """Batches of Keccak-f one after the other, and with the host's work beside the device's."""
+        circuit, draw = keccak(self._field.modulus)
+        key = VerifyingKey.of(circuit, self._field, allow_bits=0)
+        inputs, batch = [draw(1)[0]] * proofs, max(1, proofs // 8)
+        for way, most in (("one batch in progress", 1), ("two batches in progress", 2)):
+            prover = Prover(self._device, key, circuit, batch=batch, in_progress=most, allow_bits=0)
+            prover.prove_many(inputs[:batch], [()] * batch)
+            parameters: dict[str, Parameter] = {
+                "what": "batches", "way": way, "field": self._field.name, "proofs": proofs,
+                "circuit": "keccak",
+            }  # fmt: skip
+
+            def run(prover: Prover = prover) -> None:
+                prover.prove_many(inputs, [()] * proofs, check=False)
+
+            yield Case(parameters, run, "us/proof", operations=proofs)
+
+
+def study_cases(
+    device: DeviceChoice, field: FieldSpec, *, proofs: int = 1024, log_size: int = 11,
+    fused: int = 64, log_gates: int = 12,
+) -> Iterator[Case]:  # fmt: skip
+    """Tables and rounds of so many proofs, in layers of 2**log_size values; `fused` proofs of ten
+    layers with 2**log_gates gates in all, and in each; batches of as many proofs of Keccak-f as
+    there are tables of."""
+    study = _Study(resolve_device(device), field, proofs, log_size)
+    yield from study.tables()
+    yield from study.rounds()
+    for name, log_values, each in (
+        ("ten layers, 2^12 gates", max(1, log_gates - 4), (1 << log_gates) // 20),
+        ("ten layers of 2^12 gates", log_gates - 1, 1 << (log_gates - 1)),
+    ):
+        kinds = dict.fromkeys(("add", "multiply"), each)
+        circuit = random_layers(field.modulus, 10, log_values, kinds)
+        yield from study.schedules(circuit, name, fused)
+    yield from study.pipelines(proofs)

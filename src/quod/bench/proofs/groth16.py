@@ -1,0 +1,195 @@
+"""Proofs and verification with the key resident.
+
+The peer is a library in a process of its own that has the key in memory, as this one has; whole
+processes are compared by `quod bench process`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.peers.provers import IN_PROCESS, Files, Libraries
+from quod.cli.display.terminal import warn
+from quod.kernel.machine import Capability
+
+if TYPE_CHECKING:
+    from quod.device.protocol import AnyDevice
+    from quod.device.runtime.timeline import Timeline
+    from quod.formats import Witness
+    from quod.groth16 import ProvingKey
+
+_KEY_SEED = 1
+
+# Proofs of a run that measures how many there are in a while.
+_MANY = 4
+
+
+def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
+    """What there is to measure about one key and witness; `device` as for `quod groth16 prove`."""
+    from quod.formats import Zkey, public_to_json, write_all_atomically
+    from quod.formats.names import circuit_name
+    from quod.groth16 import ProvingKey
+
+    opened = Zkey.open(zkey)
+    circuit: dict[str, Parameter] = {
+        "circuit": circuit_name(zkey),
+        "curve": opened.curve,
+        "constraints": opened.constraints,
+    }
+    # Timings are none of anybody's proofs.
+    key = ProvingKey.from_zkey(zkey, device=device, allow_insecure=True)
+    if key.weakness is not None:
+        warn(f"{zkey}: anyone can forge proofs for this key: {key.weakness.reason}")
+    with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
+        files = Files(
+            zkey, witness,
+            *(Path(directory) / name for name in ("vkey.json", "public.json", "proof.json")),
+        )  # fmt: skip
+        made, inputs = key.prove(witness)
+        write_all_atomically(
+            {
+                files.vkey: key.verifying_key.to_json().encode(),
+                files.public: public_to_json(inputs),
+                files.proof: made.to_json().encode(),
+            }
+        )
+        with Libraries(files) as libraries:
+            yield Case(
+                {"what": "prove, key resident", **circuit},
+                lambda: key.prove(witness),
+                unit="ms",
+                peers=libraries.provers,
+                way=IN_PROCESS,
+                absent=libraries.absent,
+                traced=lambda timeline: key.prove(witness, timeline=timeline),
+            )
+            yield Case(
+                {"what": "verify, key resident", **circuit},
+                lambda: key.verifying_key.verify(inputs, made),
+                unit="ms",
+                peers=libraries.verifiers,
+                way=IN_PROCESS,
+                absent=libraries.absent,
+            )
+
+
+def chain_cases(
+    device: str,
+    curve: str,
+    sizes: Sequence[int],
+    *,
+    against: str | None = None,
+    also: Sequence[str] = (),
+) -> Iterator[Case]:
+    """Proofs of chains of products, with keys made for them in memory.
+
+    The peer may be ``cuda``: Quod itself, by the other way to an NVIDIA GPU. With devices `also`,
+    one proof is spread over all of them, and jobs of the key are shared out among them.
+    """
+    from quod.bench.chain import ChainCircuit
+    from quod.device import open_device
+    from quod.groth16 import ProvingKey
+    from quod.groth16.setup import make_key
+
+    opened = open_device(device)
+    # Through WebGPU the kernels of the set-up would be compiled for a single use.
+    short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
+    maker = open_device("cpu") if short else opened
+    for constraints in sizes:
+        system = ChainCircuit(curve, constraints)
+        witness = system.witness(device=maker)
+        key = ProvingKey(make_key(system, _KEY_SEED, device=maker), opened)
+        key.prove(witness)
+        other = None
+        if against == "cuda":
+            other = ProvingKey(key.zkey, "cuda")
+        circuit: dict[str, Parameter] = {
+            "circuit": "chain", "curve": curve, "constraints": constraints,
+        }  # fmt: skip
+        yield Case(
+            {"what": "prove, key resident", **circuit},
+            partial(key.prove, witness),
+            unit="ms",
+            peers={} if other is None else {"cuda": partial(other.prove, witness)},
+            traced=partial(_traced, key, witness),
+        )
+        together, count = _together(key)
+        yield Case(
+            {
+                "what": "prove many, key resident",
+                **circuit,
+                **({"together": together} if together > 1 else {}),
+            },
+            partial(_prove_many, key, witness, count),
+            unit="ms/proof",
+            operations=count,
+            peers={} if other is None else {"cuda": partial(_prove_many, other, witness, count)},
+        )
+        if also:
+            yield from _spread(key, [opened, *map(open_device, also)], witness, circuit)
+        key.close()
+        if other is not None:
+            other.close()
+
+
+def _spread(
+    key: ProvingKey, devices: list[AnyDevice], witness: Witness, circuit: dict[str, Parameter]
+) -> Iterator[Case]:
+    """One proof on all devices; then as many jobs on each, each with the whole key."""
+    from quod.groth16 import ProvingKey
+    from quod.groth16.gpu.multi_gpu import SeveralGpuKey
+
+    spread = ProvingKey(key.zkey, devices=devices)
+    resident = spread.resident
+    assert isinstance(resident, SeveralGpuKey)
+    spread.prove(witness)
+    rates = [link.bytes_per_second() / 1e9 for link in resident.links]
+    shape: dict[str, Parameter] = {
+        **circuit, "devices": len(devices), "link": resident.links[0].kind,
+        "link GB/s": round(min(rates), 1),
+    }  # fmt: skip
+    yield Case(
+        {"what": "one proof on several devices", **shape},
+        partial(spread.prove, witness),
+        unit="ms",
+        traced=partial(_traced, spread, witness),
+    )
+    spread.close()
+    keys = [key, *(ProvingKey(key.zkey, device) for device in devices[1:])]
+    _, count = _together(key)
+
+    def run() -> None:
+        with ThreadPoolExecutor(len(keys)) as pool:
+            for done in [pool.submit(_prove_many, own, witness, count) for own in keys]:
+                done.result()
+
+    yield Case(
+        {"what": "jobs of one key on several devices", **circuit, "devices": len(devices)},
+        run,
+        unit="ms/proof",
+        operations=count * len(keys),
+    )
+    for own in keys[1:]:
+        own.close()
+
+
+def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:
+    key.prove(witness, timeline=timeline)
+
+
+def _together(key: ProvingKey) -> tuple[int, int]:
+    """How many witnesses are proved together, and how many proofs to measure."""
+    batches = key.resident.batches
+    together = 1 if batches is None else batches.most
+    return together, _MANY * together
+
+
+def _prove_many(key: ProvingKey, witness: Witness, count: int) -> None:
+    for _ in key.prove_many([witness] * count):
+        pass

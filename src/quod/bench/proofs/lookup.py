@@ -1,0 +1,79 @@
+"""Lookups, from columns in memory to the last message, transcript included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.timeline import Timeline
+from quod.errors import QuodError
+from quod.field.array import Words
+from quod.field.spec import FieldSpec
+from quod.lookup.counts import Given, to_words
+from quod.lookup.run import LookupRun
+from quod.lookup.statement import Range
+from quod.lookup.verifier import verify
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofWriter
+from quod.transcript.transcript import Transcript
+
+
+def cases(
+    device: str, field: FieldSpec, sizes: Sequence[int], *, columns: int, bits: int, width: int
+) -> Iterator[Case]:
+    """Cases for each size 2**k: `columns` of so many rows, all values below 2**bits.
+
+    With a `width` above 1 rows and the 2**bits entries of a table are tuples of so many elements.
+    """
+    found = open_device(device)
+    for log2_size in sizes:
+        parameters: dict[str, Parameter] = {
+            "field": field.name, "log2": log2_size, "columns": columns, "bits": bits,
+        }  # fmt: skip
+        if width > 1:
+            parameters["width"] = width
+        run = prepared(found, drawn(found, field, columns, log2_size, bits, width))
+        yield Case(parameters, run, "ms", traced=run)
+
+
+def drawn(
+    device: AnyDevice, field: FieldSpec, columns: int, log2_size: int, bits: int, width: int
+) -> Given:
+    """Random rows of a range, or of a table of tuples: multiples of their number."""
+    generator = np.random.default_rng(log2_size)
+
+    def row(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Words]:
+        return [to_words(device, field.modulus, numbers * (at + 1)) for at in range(width)]
+
+    looked_up = [row(generator.integers(0, 1 << bits, 1 << log2_size)) for _ in range(columns)]
+    table = Range(bits) if width == 1 else row(np.arange(1 << bits))
+    return Given(field, looked_up, table)
+
+
+def prepared(device: AnyDevice, given: Given) -> Callable[..., None]:
+    """A proof of lookups that are in memory; the first one is checked here."""
+    run = LookupRun(device, given.statement)
+    run.set_values(given.columns, given.entries(device), given.counted(device))
+
+    def prove(timeline: Timeline | None = None) -> None:
+        run.prove(ProofWriter(_transcript()), timeline)
+
+    writer = ProofWriter(_transcript())
+    reduced = run.prove(writer, None)
+    if (
+        verify(given.statement, writer.getvalue(), transcript=_transcript(), allow_bits=0)
+        != reduced
+    ):
+        raise QuodError("a lookup does not verify; please report it")
+    return prove
+
+
+def _transcript() -> Transcript:
+    """A transcript with a dummy commitment: the time of commitments is not measured."""
+    transcript = Transcript()
+    transcript.absorb(Label.COMMITMENT, b"quod bench lookup")
+    return transcript

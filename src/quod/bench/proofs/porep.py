@@ -1,0 +1,173 @@
+"""Partitions of PoRep's shape: one proof, and several of one job following each other.
+
+The key is made where it is used, in the memory of a device, or by the host for a device that
+computes there. Proofs are verified before they are given out, as all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.cli.display.terminal import note, show, show_json, show_table
+
+if TYPE_CHECKING:
+    from quod.bench.measure.cupti import KernelRecorder
+    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.key import PartitionKey
+    from quod.bench.porep.memory import PartitionMemory
+    from quod.device.runtime.timeline import Timeline
+    from quod.formats import Witness
+    from quod.groth16 import ProvingKey
+
+KEY_SEED = 1
+"""Of the keys that are measured."""
+
+# Streams of a proof whose steps compute.
+_TRACKS = ("proof", "sums")
+
+# The GPU that a plan is for where there is none: an H200, and what of its memory plans count on.
+_LANES, _RESIDENT, _MULTIPROCESSORS = 128, 132 * 2048, 132
+_BUDGET = int(0.92 * (139 << 30))
+
+
+def cases(
+    device: str, log2_domain: int, bits: int, proofs: int, *, pageable: bool, quiet: bool,
+    recorder: KernelRecorder | None = None,
+) -> Iterator[Case]:  # fmt: skip
+    """One proof, and `proofs` in a row, each; with a `recorder` which share of these the copies
+    take beside which nothing is computed."""
+    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.key import PartitionKey, device_witness
+    from quod.device import open_device
+    from quod.device.runtime.timeline import Timeline
+    from quod.groth16 import ProvingKey
+    from quod.groth16.setup import make_key
+
+    circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
+    opened, timeline = open_device(device), Timeline()
+    key: ProvingKey | PartitionKey
+    if opened.host_memory:
+        with timeline.stage("key"):
+            key = ProvingKey(make_key(circuit, KEY_SEED, device=opened), opened)
+        witnesses = [circuit.witness(seed=seed) for seed in (1, 2)]
+    else:
+        key = PartitionKey(circuit, opened, KEY_SEED, timeline, pinned=not pageable)
+        note(_memory_text(key.memory), quiet=quiet)
+        with timeline.stage("witnesses"):
+            witnesses = [
+                device_witness(opened, circuit, seed, pinned=not pageable) for seed in (1, 2)
+            ]
+    made = "; ".join(
+        f"{row.name} {row.seconds:.2f} s" for row in timeline.table() if row.seconds >= 0.01
+    )
+    note(f"the key: {made}", quiet=quiet)
+    shape: dict[str, Parameter] = {
+        "curve": circuit.curve, "constraints": circuit.constraints, "bits": f"{bits}%",
+        "witness": "pageable" if pageable else "page-locked",
+    }  # fmt: skip
+    try:
+        yield Case(
+            {"what": "one partition", **shape},
+            partial(key.prove, witnesses[0]),
+            traced=lambda timeline: _traced(key, witnesses[0], timeline, quiet=quiet),
+        )
+        job = partial(_in_a_row, key, [witnesses[i % 2] for i in range(proofs)])
+        yield Case(
+            {"what": "partitions of one job", "proofs": proofs, **shape},
+            job, unit="s/proof", operations=proofs,
+        )  # fmt: skip
+        if recorder is not None:
+            yield Case(
+                {"what": "copies that are not hidden", "proofs": proofs, **shape},
+                partial(_not_hidden, job, recorder), unit="%", reads=True,
+            )  # fmt: skip
+    finally:
+        key.close()
+
+
+def _in_a_row(key: ProvingKey | PartitionKey, witnesses: list[Witness]) -> None:
+    for _ in key.prove_many(witnesses):
+        pass
+
+
+def _not_hidden(job: Callable[[], None], recorder: KernelRecorder) -> float:
+    """Percent of a job's time: the first upload, beside which there is nothing, is in it."""
+    recorder.begin()
+    begin = perf_counter()
+    job()
+    took = perf_counter() - begin
+    return 100 * recorder.end().not_hidden / took
+
+
+def _traced(
+    key: ProvingKey | PartitionKey, witness: Witness, timeline: Timeline, *, quiet: bool
+) -> None:
+    key.prove(witness, timeline=timeline)
+    figures = gpu_figures(timeline)
+    note(", ".join(f"{name} {value:.1f}" for name, value in figures.items()), quiet=quiet)
+
+
+def gpu_figures(timeline: Timeline) -> dict[str, float]:
+    """Milliseconds of a partition's steps, which were timed one by one, as cuzk names them."""
+    found = dict.fromkeys(("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms"), 0.0)
+    for stage in timeline.rows():
+        name = stage.name
+        if stage.track not in _TRACKS:
+            continue
+        if name.startswith("split"):
+            which = "batch_add_ms"
+        elif name.startswith("MSM") and not name.startswith("MSM H"):
+            which = "batch_add_ms" if ": ones:" in name else "tail_msm_ms"
+        else:
+            which = "ntt_msm_h_ms"
+        found[which] += 1e3 * stage.seconds
+    return found | {"gpu_total_ms": sum(found.values())}
+
+
+def plan(log2_domain: int, bits: int, *, as_json: bool) -> None:
+    """Prints what the memory of a partition goes to, on one H200; none is needed."""
+    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.memory import PartitionMemory
+    from quod.device.emulated.device import EmulatedDevice
+
+    device = EmulatedDevice(
+        workgroup=_LANES, resident_lanes=_RESIDENT, multiprocessors=_MULTIPROCESSORS,
+        memory_budget=_BUDGET,
+    )  # fmt: skip
+    memory = PartitionMemory(device, PartitionCircuit.like_porep(log2_domain, bits=bits))
+    parts = memory.parts
+    if as_json:
+        shown = {"parts": parts, "bytes": memory.nbytes, "budget": _BUDGET}
+        show_json(shown | {"circuit": _circuit_facts(memory.circuit)})
+        return
+    show_table(
+        ("part", "GiB"),
+        [(name, f"{size / 2**30:.2f}") for name, size in parts.items()],
+        right=("GiB",),
+    )
+    fits = "fits" if memory.nbytes <= _BUDGET else "does not fit"
+    show(
+        f"all of it: {memory.nbytes / 2**30:.1f} GiB, which {fits} the {_BUDGET / 2**30:.1f} GiB "
+        "that plans count on of an H200"
+    )
+    show(", ".join(f"{name} {value}" for name, value in _circuit_facts(memory.circuit).items()))
+
+
+def _circuit_facts(circuit: PartitionCircuit) -> dict[str, int | float]:
+    return {
+        "constraints": circuit.constraints,
+        "wires": circuit.wires,
+        "entries of A": circuit.constraints * circuit.terms,
+        "density of A": round(circuit.constraints / circuit.wires, 4),
+        "density of B": round(circuit.used_in_b / circuit.wires, 4),
+        "share of bits": round(1 - circuit.full / circuit.width, 4),
+    }
+
+
+def _memory_text(memory: PartitionMemory) -> str:
+    listed = "; ".join(f"{name} {size / 2**30:.2f}" for name, size in memory.parts.items())
+    return f"device memory {memory.nbytes / 2**30:.1f} GiB: {listed}"

@@ -1,0 +1,243 @@
+"""Whole processes: how long Quod takes to start, the first proof ever, and a proof's memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.peers.provers import WHOLE, Files, whole_provers, whole_verifiers
+from quod.errors import (
+    DeviceError,
+    InputError,
+    InsecureKeyError,
+    KernelError,
+    MismatchError,
+    OutputError,
+    QuodError,
+    VerificationError,
+)
+
+if TYPE_CHECKING:
+    from quod.groth16 import ProvingKey
+
+# What Quod cannot start without.
+_LIBRARIES = "import numpy, llvmlite.binding"
+
+
+_LEAST_RUNS = 3
+_BUDGET_OF_START = 0.060
+_BUDGET_OF_PROOF = 1.5
+"""What a whole process may take: Python, NumPy and llvmlite starting, so many seconds more, and so
+many times the proof with the key resident."""
+
+
+def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
+    """Start-up, and proofs by the command with one key and witness, within a budget."""
+    from quod.formats import Zkey
+    from quod.formats.names import circuit_name
+
+    opened = Zkey.open(zkey)
+    circuit: dict[str, Parameter] = {
+        "circuit": circuit_name(zkey),
+        "curve": opened.curve,
+        "constraints": opened.constraints,
+    }
+    libraries = Timed(partial(run_python, "-c", _LIBRARIES))
+    resident = Timed(_resident(device, zkey, witness))
+    yield Case({"what": "python -c 'import quod'"}, lambda: run_python("-c", "import quod"), "ms")
+    yield Case({"what": f"python -c '{_LIBRARIES}'"}, libraries, "ms")
+    with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
+        files = Files(
+            zkey, witness,
+            *(Path(directory) / name for name in ("vkey.json", "public.json", "proof.json")),
+        )  # fmt: skip
+        outputs = [str(files.proof), str(files.public)]
+        prove = ["-m", "quod", "groth16", "prove", str(zkey), str(witness), *outputs, "-q"]
+        prove += ["--device", device]
+
+        def first() -> None:
+            with tempfile.TemporaryDirectory(prefix="quod-bench-cache-") as cache:
+                run_python(*prove, cache=cache)
+
+        yield Case({"what": "prove, nothing compiled yet", **circuit}, first, "s")
+        provers, absent = whole_provers(opened.curve, files)
+        yield Case(
+            {"what": "prove, whole process", **circuit},
+            lambda: run_python(*prove),
+            "s",
+            peers=provers,
+            way=WHOLE,
+            absent=absent,
+        )
+        yield Case({"what": "prove, key resident", **circuit}, resident, "s")
+        yield Case(
+            {"what": "prove, budget of a whole process", **circuit},
+            lambda: libraries.median + _BUDGET_OF_PROOF * resident.median + _BUDGET_OF_START,
+            unit="s",
+            reads=True,
+        )
+        yield Case(
+            {"what": "prove, peak memory", **circuit},
+            lambda: peak_bytes(*prove) / 1e6,
+            unit="MB",
+            reads=True,
+        )
+        run_python(*prove)
+        # Keys of tests are measured as well.
+        allowed = "--insecure-test-key"
+        export = ["-m", "quod", "zkey", "export", "verificationkey", allowed]
+        run_python(*export, str(zkey), str(files.vkey))
+        verify = ["-m", "quod", "groth16", "verify", allowed]
+        verify += [str(path) for path in (files.vkey, files.public, files.proof)]
+        verifiers, absent = whole_verifiers(files)
+        yield Case(
+            {"what": "verify, whole process", **circuit},
+            lambda: run_python(*verify),
+            "s",
+            peers=verifiers,
+            way=WHOLE,
+            absent=absent,
+        )
+
+
+class Timed:
+    """A run that remembers how long it took each time."""
+
+    def __init__(self, run: Callable[[], object]) -> None:
+        self._run = run
+        self._seconds: list[float] = []
+
+    def __call__(self) -> None:
+        begin = perf_counter()
+        self._run()
+        self._seconds.append(perf_counter() - begin)
+
+    @property
+    def median(self) -> float:
+        """Seconds; the first run, which may have compiled, does not count.
+
+        Measured now if it was not, since its own row was kept.
+        """
+        while len(self._seconds) < 1 + _LEAST_RUNS:
+            self()
+        return median(self._seconds[1:])
+
+
+def _resident(device: str, zkey: Path, witness: Path) -> Callable[[], object]:
+    """Proofs by this process; the key is opened for the first one."""
+    opened: list[ProvingKey] = []
+
+    def run() -> None:
+        if not opened:
+            from quod.groth16 import ProvingKey
+
+            opened.append(ProvingKey.from_zkey(zkey, device=device))
+        opened[0].prove(witness)
+
+    return run
+
+
+def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
+    """What the kernels of a proof take to compile, for chains of products of these sizes."""
+    for constraints in sizes:
+        yield Case(
+            {
+                "what": "compile a proof's kernels, nothing compiled yet",
+                "circuit": "chain",
+                "curve": curve,
+                "constraints": constraints,
+            },
+            partial(_compile_seconds, device, curve, constraints),
+            unit="s",
+            reads=True,
+        )
+
+
+def _compile_seconds(device: str, curve: str, constraints: int) -> float:
+    code = f"from {__name__} import print_compile_seconds as run; run({device!r}, {curve!r}, "
+    with tempfile.TemporaryDirectory(prefix="quod-bench-cache-") as cache:
+        return float(run_python("-c", f"{code}{constraints})", cache=cache))
+
+
+def print_compile_seconds(device: str, curve: str, constraints: int) -> None:
+    """How much longer the first opening of a key takes than the next, each with a proof.
+
+    That is the time that kernels take to be traced and compiled, and limbs to be chosen. The key is
+    made before, by the processor.
+    """
+    from quod.bench.chain import ChainCircuit
+    from quod.device.discovery import open_device
+    from quod.groth16 import ProvingKey
+    from quod.groth16.setup import make_key
+
+    system = ChainCircuit(curve, constraints)
+    witness, zkey = system.witness(), make_key(system, 1)
+    opened = open_device(device)
+    seconds = []
+    for _ in range(2):
+        begin = perf_counter()
+        key = ProvingKey(zkey, opened)
+        key.prove(witness)
+        seconds.append(perf_counter() - begin)
+        key.close()
+    print(seconds[0] - seconds[1])
+
+
+# A process counts what the one that started it had in memory as its own peak, so the peak is read
+# by a process that has next to nothing.
+_PEAK = """
+import os, subprocess, sys
+with open(os.devnull, "w") as nowhere:
+    child = subprocess.Popen(sys.argv[1:], stdout=nowhere, stderr=nowhere)
+_, status, usage = os.wait4(child.pid, 0)
+print(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024), flush=True)
+os._exit(os.waitstatus_to_exitcode(status) & 255)
+"""
+
+
+# Quod's own, and those in which drivers keep what they have compiled: NVIDIA's for CUDA and for
+# Vulkan, and Mesa's.
+_CACHES = (
+    "QUOD_CACHE_DIR", "CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH", "MESA_SHADER_CACHE_DIR",
+)  # fmt: skip
+
+
+def peak_bytes(*arguments: str) -> int:
+    """The peak resident memory of a Python process, run to its end."""
+    relay = [sys.executable, "-S", "-c", _PEAK, sys.executable, *arguments]
+    return int(_run(relay, arguments, None))
+
+
+def run_python(*arguments: str, cache: str | None = None) -> str:
+    """Runs Python to its end; what it has printed."""
+    return _run([sys.executable, *arguments], arguments, cache)
+
+
+# What a command that is measured ends with, the bench ends with as well.
+_ERRORS = (
+    InputError, MismatchError, OutputError, VerificationError, DeviceError, KernelError,
+    InsecureKeyError,
+)  # fmt: skip
+
+
+def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> str:
+    environment = dict(os.environ)
+    # A package that pip has installed has its bytecode; a checkout keeps it after the first run.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    if cache is not None:
+        environment |= dict.fromkeys(_CACHES, cache)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        kind = next((e for e in _ERRORS if e.exit_code == done.returncode), QuodError)
+        raise kind(f"python {' '.join(arguments)} failed ({done.returncode}): {last}")
+    return done.stdout

@@ -1,0 +1,96 @@
+"""The second phase of a ceremony, file to file: keys from powers of tau, and contributions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.peers.provers import IN_PROCESS, NO_SNARKJS, SnarkjsCalls
+from quod.bench.proofs.process import peak_bytes
+
+_SEED = 1
+
+
+STEPS = ("setup", "memory", "contribute", "verify")
+"""`memory` is what a process of `quod groth16 setup` has resident at most."""
+
+
+def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) -> Iterator[Case]:
+    """These steps for chains that fill domains of 2**power; what one needs is made before."""
+    from quod.bench.chain import ChainCircuit
+    from quod.formats import write_r1cs
+    from quod.groth16.phase2 import contribute, new_key, verify_from_r1cs, write_known_powers
+
+    for power in powers:
+        with tempfile.TemporaryDirectory(prefix="quod-bench-setup-") as directory:
+            folder = Path(directory)
+            chain = ChainCircuit(curve, (1 << power) - 2)
+            r1cs, ptau = folder / "c.r1cs", folder / "p.ptau"
+            init, last = folder / "0.zkey", folder / "1.zkey"
+            a, b, c = chain.matrices
+            write_r1cs(
+                r1cs, curve=curve, wires=chain.wires, public_outputs=0,
+                public_inputs=chain.public, private_inputs=0, a=a, b=b, c=c,
+            )  # fmt: skip
+            write_known_powers(ptau, curve, power, _SEED, device=device)
+            if set(steps) & {"contribute", "verify"}:
+                new_key(r1cs, ptau, init, device=device)
+            if "verify" in steps:
+                contribute(init, last, device=device)
+            snarkjs = SnarkjsCalls.found()
+            absent = {} if snarkjs is not None else {"snarkjs": NO_SNARKJS}
+            ours, theirs = folder / "ours.zkey", folder / "theirs.zkey"
+            rows: dict[str, tuple[Callable[..., object], str, tuple[object, ...]]] = {
+                "setup": (
+                    partial(new_key, r1cs, ptau, ours, replace=True), "newZKey",
+                    (r1cs, ptau, theirs),
+                ),
+                "contribute": (
+                    partial(contribute, init, ours, replace=True), "contribute",
+                    (init, theirs, "", "x"),
+                ),
+                "verify": (
+                    partial(verify_from_r1cs, r1cs, ptau, last), "verifyFromR1cs",
+                    (r1cs, ptau, last),
+                ),
+            }  # fmt: skip
+            try:
+                for what in steps:
+                    parameters: dict[str, Parameter] = {
+                        "what": what,
+                        "curve": curve,
+                        "power": power,
+                    }
+                    if what == "memory":
+                        files = str(r1cs), str(ptau), str(ours)
+                        yield Case(parameters, partial(_peak, *files, device), "MB", reads=True)
+                        continue
+                    own, name, arguments = rows[what]
+                    yield _case(
+                        parameters, partial(own, device=device), snarkjs, f"zKey.{name}",
+                        arguments, absent,
+                    )  # fmt: skip
+            finally:
+                if snarkjs is not None:
+                    snarkjs.close()
+
+
+def _peak(r1cs: str, ptau: str, zkey: str, device: str) -> float:
+    """Megabytes."""
+    words = ["groth16", "setup", r1cs, ptau, zkey, "--device", device, "--force", "--quiet"]
+    return peak_bytes("-m", "quod", *words) / 1e6
+
+
+def _case(
+    parameters: dict[str, Parameter],
+    ours: Callable[[], object],
+    snarkjs: SnarkjsCalls | None,
+    name: str,
+    arguments: Sequence[object],
+    absent: dict[str, str],
+) -> Case:
+    peers = {} if snarkjs is None else {"snarkjs": partial(snarkjs.call, name, *arguments)}
+    return Case(parameters, ours, "ms", peers=peers, way=IN_PROCESS, absent=absent)

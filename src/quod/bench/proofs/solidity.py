@@ -1,0 +1,64 @@
+"""Gas of contracts that verify proofs, which no machine changes: ours, and beside it snarkjs's."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.peers.evm import Job, call, run_contracts, why_no_evm
+from quod.bench.peers.provers import find_snarkjs
+from quod.errors import InputError
+
+_CONSTRAINTS = 5
+_SEED = 1
+_HARDFORK = "prague"
+
+
+def cases(curve: str) -> Iterator[Case]:
+    """Execution gas of `verifyProof` for a valid proof of one public input, precompiles warm as in
+    a transaction; with the optimizer of solc and without."""
+    from quod.bench.chain import ChainCircuit
+    from quod.groth16 import ProvingKey
+    from quod.groth16.encodings.solidity import solidity_calldata, solidity_verifier
+    from quod.groth16.setup import make_key, write_key
+
+    absent = why_no_evm()
+    if absent is not None:
+        raise InputError(f"gas cannot be measured: {absent}")
+    circuit = ChainCircuit(curve, _CONSTRAINTS)
+    with tempfile.TemporaryDirectory(prefix="quod-bench-solidity-") as folder:
+        zkey = Path(folder) / "c.zkey"
+        write_key(make_key(circuit, _SEED), zkey)
+        key = ProvingKey.from_zkey(zkey, allow_insecure=True)
+        proof, public = key.prove(circuit.witness())
+        sources = {"quod": solidity_verifier(key.verifying_key, allow_insecure=True)}
+        snarkjs = find_snarkjs()
+        if snarkjs is not None and curve == "bn254":
+            theirs = Path(folder) / "theirs.sol"
+            words = [snarkjs, "zkey", "export", "solidityverifier", str(zkey), str(theirs)]
+            subprocess.run(words, check=True, capture_output=True)
+            sources["snarkjs"] = theirs.read_text()
+    data = "".join(re.findall(r"0x([0-9a-f]{64})", solidity_calldata(proof, public)))
+    rows = [(name, optimizer) for name in sources for optimizer in (True, False)]
+    jobs = [
+        Job(
+            source=sources[name], contract="Groth16Verifier", optimizer=optimizer,
+            hardfork=_HARDFORK, calls=[call("verifyProof", data)],
+        )
+        for name, optimizer in rows
+    ]  # fmt: skip
+    for (name, optimizer), found in zip(rows, run_contracts(jobs), strict=True):
+        (called,) = found["calls"]
+        if called["error"] or int(called["returned"], 16) != 1:
+            raise InputError(f"the contract of {name} refuses a valid proof: {json.dumps(called)}")
+        parameters: dict[str, Parameter] = {
+            "contract": name, "curve": curve, "inputs": len(public), "optimizer": optimizer,
+        }  # fmt: skip
+        for what, figure in (("verifyProof", called["gas"]), ("deploy", found["deploy_gas"])):
+            yield Case(parameters | {"what": what}, partial(int, figure), unit="gas", reads=True)

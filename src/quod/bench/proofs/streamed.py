@@ -1,0 +1,124 @@
+"""A partition whose key passes through the device: figures of each way of copying, and a picture.
+
+What is copied and computed is the same in all: `quod.bench.porep.streamed.Mode`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.proofs.porep import KEY_SEED, gpu_figures
+from quod.cli.display.terminal import note
+from quod.device.runtime.intervals import union
+from quod.device.runtime.timeline import Stage, Timeline
+
+if TYPE_CHECKING:
+    from quod.bench.porep.key import PartitionKey
+    from quod.formats import Witness
+
+_TRACKS = ("copies", "sums")
+
+
+def cases(
+    device: str, log2_domain: int, bits: int, share: float, picture: Path | None, *, quiet: bool
+) -> Iterator[Case]:
+    """One proof with a key of which a share stays, in each mode; then with all of it resident."""
+    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.key import PartitionKey, device_witness
+    from quod.bench.porep.streamed import BLOCK, Mode
+    from quod.device import open_device
+
+    # Streams that share one of few connections wait for one another's events.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
+    opened = open_device(device)
+    witness = device_witness(opened, circuit, pinned=True)
+    shown: dict[str, list[Stage]] = {}
+    shape: dict[str, Parameter] = {
+        "what": "partition, key streamed", "curve": circuit.curve,
+        "constraints": circuit.constraints, "bits": f"{bits}%",
+    }  # fmt: skip
+    for name in (*get_args(Mode), "resident"):
+        resident = name == "resident"
+        key = PartitionKey(
+            circuit, opened, KEY_SEED, pinned=True, share=None if resident else share,
+            mode="deferred" if resident else name, block=min(BLOCK, 1 << log2_domain - 3),
+        )  # fmt: skip
+        key.prove(witness)
+        timeline = Timeline()
+        key.prove(witness, timeline=timeline)
+        shown[name] = [stage for stage in timeline.rows() if stage.track in _TRACKS]
+        figures = gpu_figures(timeline) | copy_figures(shown[name])
+        listed = ", ".join(f"{what} {value:.1f}" for what, value in figures.items())
+        note(f"{name}: {listed}", quiet=quiet)
+        more: dict[str, Parameter] = {"mode": name}
+        if not resident:
+            more["share"] = f"{share:.0%}"
+        held = [key]
+        yield Case(shape | more, partial(_prove, held, witness))
+        key.close()
+        # Whoever keeps the case does not keep the key, which takes a good part of the device.
+        held.clear()
+        del key
+        gc.collect()
+    if picture is not None:
+        draw(picture, {name: stages for name, stages in shown.items() if stages})
+
+
+def _prove(held: list[PartitionKey], witness: Witness) -> None:
+    held[0].prove(witness)
+
+
+def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
+    """Copies of bases, and how long the device computed nothing: milliseconds, GB, GB/s."""
+    copies = [stage for stage in stages if stage.track == "copies" and stage.bytes]
+    computing = _times(stages, "sums")
+    if not computing or not copies:
+        return {}
+    seconds = sum(stage.seconds for stage in copies)
+    moved = sum(stage.bytes for stage in copies) / 2
+    begin = min(stage.begin_ns for stage in stages)
+    whole = (max(end for _, end in computing) - begin) / 1e6
+    busy = sum(end - start for start, end in computing) / 1e6
+    return {
+        "copies_gb": moved / 1e9,
+        "copies_ms": 1e3 * seconds,
+        "copies_pinned_gb_per_s": moved / seconds / 1e9,
+        "wall_ms": whole,
+        "idle_ms": whole - busy,
+    }
+
+
+def _times(stages: Sequence[Stage], track: str) -> list[tuple[int, int]]:
+    """The times, in nanoseconds, in which at least one of the stages of a track ran."""
+    return union((one.begin_ns, one.end_ns or one.begin_ns) for one in stages if one.track == track)
+
+
+def draw(path: Path, modes: dict[str, list[Stage]]) -> None:
+    """Lanes of copies and sums, one pair a mode, on one scale of time."""
+    # Not pyplot: it would look for a display.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 1 + 0.9 * len(modes)))
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    ticks: list[tuple[float, str]] = []
+    for row, (name, stages) in enumerate(modes.items()):
+        begin = min(stage.begin_ns for stage in stages)
+        for lane, (track, colour) in enumerate(zip(_TRACKS, ("tab:orange", "tab:blue"))):
+            own = _times(stages, track)
+            bars = [((start - begin) / 1e6, (end - start) / 1e6) for start, end in own]
+            place = -2.4 * row - lane
+            axes.broken_barh(bars, (place - 0.4, 0.8), facecolors=colour)
+            ticks.append((place, f"{name}: {track}"))
+    axes.set_yticks([place for place, _ in ticks], [text for _, text in ticks])
+    axes.set_xlabel("ms from the first copy or kernel")
+    figure.tight_layout()
+    figure.savefig(path)

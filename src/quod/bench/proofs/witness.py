@@ -1,0 +1,51 @@
+"""Witnesses from inputs by circom's wasm: what a job takes once the calculator is compiled."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.peers.provers import NO_SNARKJS, WHOLE, find_snarkjs, process
+from quod.formats.strict_json import CIRCUIT_INPUT, read_json
+from quod.witness import WitnessCalculator
+
+_JOBS = 64
+
+
+def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
+    """Opening a calculator that was compiled before, one witness, and many by several threads.
+
+    Inputs are read from JSON each time, as those of a job are.
+    """
+    calculator = WitnessCalculator.open(wasm)
+    given = read_json(inputs, CIRCUIT_INPUT)
+
+    def parameters(what: str) -> dict[str, Parameter]:
+        return {"circuit": wasm.parent.name, "values": calculator.variables, "what": what}
+
+    yield Case(parameters("open"), partial(WitnessCalculator.open, wasm), "ms")
+    snarkjs = find_snarkjs()
+    with tempfile.TemporaryDirectory(prefix="quod-bench-witness-") as folder:
+        out = str(Path(folder) / "peer.wtns")
+        peers, absent = {}, {}
+        if snarkjs is None:
+            absent["snarkjs"] = NO_SNARKJS
+        else:
+            words = [snarkjs, "wtns", "calculate", str(wasm), str(inputs), out]
+            peers["snarkjs"] = process(words)
+        yield Case(
+            parameters("witness"), partial(calculator.calculate, given), "ms", peers=peers,
+            absent=absent, way=WHOLE,
+        )  # fmt: skip
+    for count in threads:
+
+        def run(count: int = count) -> None:
+            with ThreadPoolExecutor(count) as pool:
+                list(pool.map(calculator.calculate, [given] * _JOBS))
+
+        several = parameters("witnesses by threads") | {"threads": count}
+        yield Case(several, run, "ms/witness", _JOBS)

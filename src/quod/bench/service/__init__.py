@@ -1,0 +1,1 @@
+"""Benchmarks of the proving service: its queue, its calls, its workers."""

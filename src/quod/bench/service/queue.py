@@ -1,0 +1,146 @@
+"""The queue of the service: how long a job takes to be on disk, claimed and finished.
+
+Each figure stands beside what the disk takes to sync a page, which decides them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.errors import ServiceError
+from quod.service.queue import JobQueue, Lease, Limits, Quota, Submission, open_queue
+
+_SYNCS = 200
+_MANY = 1 << 40
+_LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
+_DIGEST = hashlib.sha256(b"quod bench queue").digest()
+_PROOF = bytes(800)
+"""About as long as a proof of Groth16 in JSON."""
+
+_WITNESS = bytes(128_000)
+_JOBS = 500
+"""Of a reading, at least."""
+
+
+def cases(folder: Path, database: str | None) -> Iterator[Case]:
+    """Submissions by one client and several, in groups, with witnesses; claims and results."""
+    with tempfile.TemporaryDirectory(prefix="quod-bench-queue-", dir=folder) as own:
+        place = Path(own)
+        store = "sqlite" if database is None else "postgres"
+        yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
+        schema = f"bench_{os.getpid()}"
+        with open_queue(place / "queue", database=database, schema=schema, limits=_LIMITS) as queue:
+
+            def case(what: str, run: Callable[[], float], **more: int) -> Case:
+                parameters: dict[str, Parameter] = {"what": what, "store": store, **more}
+                return Case(parameters, run, "us/job", reads=True)
+
+            try:
+                for clients in (1, 16, 64):
+                    run = partial(_submit_us, queue, clients, 1)
+                    yield case("submit", run, clients=clients, group=1)
+                run = partial(_submit_us, queue, 1, 1, _WITNESS)
+                yield case("submit with a witness of 128 kB", run, clients=1, group=1)
+                for group in (100, 1000):
+                    run = partial(_submit_us, queue, 1, group)
+                    yield case("submit", run, clients=1, group=group)
+                for workers, most in ((1, 1), (8, 1), (8, 16)):
+                    for what, measure in (("claim", _claim_us), ("finish", _finish_us)):
+                        run = partial(measure, queue, workers, most)
+                        yield case(what, run, workers=workers, group=most)
+            finally:
+                if database is not None:
+                    _drop(database, schema)
+
+
+def sync_us(folder: Path) -> float:
+    """The mean of syncs of one page that is written over, in microseconds."""
+    descriptor = os.open(folder / "page", os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        os.pwrite(descriptor, bytes(4096), 0)
+        os.fsync(descriptor)
+        begin = perf_counter()
+        for _ in range(_SYNCS):
+            os.pwrite(descriptor, bytes(4096), 0)
+            os.fdatasync(descriptor)
+        return (perf_counter() - begin) / _SYNCS * 1e6
+    finally:
+        os.close(descriptor)
+
+
+def _submission(payload: str = "", priority: int = 0) -> Submission:
+    return Submission("bench", "key", _DIGEST, payload, os.urandom(16).hex(), priority)
+
+
+def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") -> float:
+    """Microseconds a job, until all of several clients are on disk."""
+    rounds = max(_JOBS // (clients * group), 5)
+
+    def client(_: int) -> None:
+        for _ in range(rounds):
+            payload = queue.spool.write(witness) if witness else ""
+            for one in queue.submit_many([_submission(payload) for _ in range(group)]):
+                if isinstance(one, ServiceError):
+                    raise one
+
+    return _together(clients, client) / (clients * rounds * group) * 1e6
+
+
+def _claim_us(queue: JobQueue, workers: int, most: int) -> float:
+    """Microseconds a lease; the leases are finished afterwards."""
+    found, seconds = _claimed(queue, workers, most)
+    _finished(queue, workers, found)
+    return seconds / sum(map(len, found)) * 1e6
+
+
+def _finish_us(queue: JobQueue, workers: int, most: int) -> float:
+    """Microseconds a result, of workers that hold their leases already."""
+    found, _ = _claimed(queue, workers, most)
+    return _finished(queue, workers, found) / sum(map(len, found)) * 1e6
+
+
+def _claimed(queue: JobQueue, workers: int, most: int) -> tuple[list[list[Lease]], float]:
+    rounds = max(_JOBS // (workers * most), 5)
+    # Before all that was submitted, of which some have a witness to be deleted.
+    queue.submit_many([_submission(priority=9) for _ in range(workers * rounds * most)])
+    found: list[list[Lease]] = [[] for _ in range(workers)]
+
+    def worker(number: int) -> None:
+        for _ in range(rounds):
+            found[number] += queue.claim(f"worker {number}", most=most)
+
+    return found, _together(workers, worker)
+
+
+def _finished(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float:
+    def worker(number: int) -> None:
+        for lease in leases[number]:
+            queue.finish(lease, _PROOF)
+
+    return _together(workers, worker)
+
+
+def _together(count: int, work: Callable[[int], None]) -> float:
+    """Seconds for which threads of these numbers work."""
+    with ThreadPoolExecutor(count) as pool:
+        begin = perf_counter()
+        for done in [pool.submit(work, number) for number in range(count)]:
+            done.result()
+        return perf_counter() - begin
+
+
+def _drop(database: str, schema: str) -> None:
+    """Leaves the database as it was."""
+    import psycopg
+    from psycopg import sql
+
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))

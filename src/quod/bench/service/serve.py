@@ -1,0 +1,86 @@
+"""A running server: latencies, proofs a second and the busy share of devices under load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.measure.load import Load, Outcome, run_load
+from quod.formats.wtns import witness_bytes
+from quod.service.client import Client, ProofRequest
+
+
+def cases(
+    client: Client, key: str, witness: Path, loads: list[Load], *, cold: bool
+) -> Iterator[Case]:
+    """One client alone, the first proof after the key was evicted, and the loads.
+
+    A load has several rows, which are of the same runs.
+    """
+    request = ProofRequest(key, wtns=witness_bytes(witness))
+
+    def asked() -> ProofRequest:
+        return request
+
+    if cold:
+        yield Case(
+            {"key": key, "load": "cold"}, lambda: _cold_ms(client, request), "ms", reads=True
+        )
+    # What only operators may know is left out for others.
+    tells = client.status().document is not None
+    # Warm, whatever there was before.
+    client.prove(request)
+    for load in loads:
+        runs = _Runs(lambda load=load: run_load(load, client, asked))  # type: ignore[misc]
+        common: dict[str, Parameter] = {
+            "key": key, "load": "closed" if load.rate is None else "open", "clients": load.clients,
+        }  # fmt: skip
+        if load.rate is not None:
+            common["rate"] = load.rate
+        for what, unit, figure in _FIGURES if tells else _FIGURES[:-1]:
+            yield Case({**common, "what": what}, runs.reading(figure), unit, reads=True)
+
+
+_Figure = Callable[[Outcome], float | None]
+
+_FIGURES: tuple[tuple[str, str, _Figure], ...] = (
+    ("latency, p50", "ms", lambda one: 1e3 * one.latency(50)),
+    ("latency, p95", "ms", lambda one: 1e3 * one.latency(95)),
+    ("latency, p99", "ms", lambda one: 1e3 * one.latency(99)),
+    ("latency less the worker's, p50", "ms", lambda one: 1e3 * one.overhead(50)),
+    ("latency less the worker's, p99", "ms", lambda one: 1e3 * one.overhead(99)),
+    ("proofs", "1/s", lambda one: len(one.latencies) / one.seconds),
+    ("refused", "refusals/s", lambda one: one.refused / one.seconds),
+    ("devices busy", "%", lambda one: 100 * (one.busy or 0.0)),
+)
+"""What is read of a load."""
+
+
+class _Runs:
+    """The runs of a load, each made when one of its figures is first asked for."""
+
+    def __init__(self, run: Callable[[], Outcome]) -> None:
+        self._run = run
+        self._made: list[Outcome] = []
+
+    def reading(self, figure: _Figure) -> Callable[[], float | None]:
+        """What gives a figure of the first run, of the second, and so on."""
+        count = 0
+
+        def read() -> float | None:
+            nonlocal count
+            while len(self._made) <= count:
+                self._made.append(self._run())
+            count += 1
+            return figure(self._made[count - 1])
+
+        return read
+
+
+def _cold_ms(client: Client, request: ProofRequest) -> float:
+    client.evict(request.key)
+    begin = perf_counter()
+    client.prove(request)
+    return 1e3 * (perf_counter() - begin)

@@ -1,0 +1,297 @@
+"""A worker under constant load, beside the same proofs in a loop: rate, busy share, latency.
+
+The jobs come from a queue on disk, as in the service; all of them are there before they are proved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter, perf_counter_ns, sleep, time, time_ns
+from typing import Any
+
+from quod.bench.chain import ChainCircuit
+from quod.bench.measure.cupti import KernelRecorder
+from quod.bench.measure.harness import Case, Parameter
+from quod.device import open_device
+from quod.device.protocol import in_host_memory
+from quod.device.runtime.intervals import union
+from quod.device.runtime.timeline import Timeline
+from quod.errors import QuodError, ServiceError
+from quod.formats import Witness, write_wtns
+from quod.groth16 import ProvingKey
+from quod.groth16.setup import make_key, write_key
+from quod.service.keys import KeyRepository
+from quod.service.payload import PayloadKind, path_body, payload_header
+from quod.service.queue import Job, JobQueue, JobState, Limits, Quota, Submission, open_queue
+from quod.service.worker import LocalPool, ProcessPool, Stage, StageRecord, WorkerSettings
+from quod.service.worker.measures import device_use, phases_of
+
+_SEED = 1
+_MANY = 1 << 40
+_LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
+# A reading is of so many proofs: as many as take the time of a reading, within these.
+_LEAST, _MOST = 16, 1000
+# Of them, while the line is being filled.
+_FIRST = 4
+_GROUPS = 16
+# Seconds between what two clocks say of one time.
+_AT_ONCE = 1e-5
+_ALONE = 100
+_PATIENCE = 600.0
+
+
+def cases(
+    device: str, curve: str, sizes: Sequence[int], lanes: Sequence[int | None], folder: Path,
+    processes: bool, seconds: float, recorder: KernelRecorder | None = None, *, workers: int = 1,
+) -> Iterator[Case]:  # fmt: skip
+    """Of each size the loop, `prove_many`, and a worker, or several, for each number of lanes.
+
+    A reading takes about `seconds`. With a `recorder` the busy share is also what CUPTI tells, of a
+    worker of this process.
+    """
+    for constraints in sizes:
+        with tempfile.TemporaryDirectory(prefix="quod-bench-serve-", dir=folder) as own:
+            made = _Made(Path(own), device, curve, constraints)
+            yield from made.alone(seconds)
+            for count in lanes:
+                pool = ProcessPool if processes else LocalPool
+                yield from made.serving(count, pool, recorder, workers)
+
+
+class _Made:
+    """A circuit with its key in a repository and its witness in a file."""
+
+    def __init__(self, folder: Path, device: str, curve: str, constraints: int) -> None:
+        self._folder, self._device = folder, device
+        self._circuit: dict[str, Parameter] = {
+            "circuit": "chain", "curve": curve, "constraints": constraints,
+        }  # fmt: skip
+        system = ChainCircuit(curve, constraints)
+        maker = open_device(device)
+        self._witness = system.witness(device=maker)
+        write_wtns(folder / "w.wtns", curve, self._witness.values)
+        write_key(make_key(system, _SEED, device=maker), folder / "c.zkey")
+        self._repository = KeyRepository(folder / "keys", create=True)
+        self._identity = self._repository.add(folder / "c.zkey", allow_insecure=True).identity
+        (folder / "c.zkey").unlink()
+        self._count = _LEAST
+        self._in_host_memory = in_host_memory(maker)
+        maker.close()
+
+    def _case(
+        self, what: str, run: Callable[[], float], unit: str,
+        more: dict[str, Parameter] | None = None,
+        traced: Callable[[Timeline], object] | None = None,
+    ) -> Case:  # fmt: skip
+        parameters = {"what": what, **self._circuit, **(more or {})}
+        return Case(parameters, run, unit, reads=True, traced=traced)
+
+    def alone(self, seconds: float) -> Iterator[Case]:
+        """The key by itself: the loop, `prove_many`, and what a proof takes of the device."""
+        own = open_device(self._device)
+        zkey = self._folder / "keys" / "keys" / self._identity / "circuit.zkey"
+        key = ProvingKey.from_zkey(zkey, own, owned=True, allow_insecure=True)
+        try:
+            key.prove(self._witness)
+            begin = perf_counter()
+            key.prove(self._witness)
+            took = perf_counter() - begin
+            self._count = max(_LEAST, min(_MOST, round(seconds / took)))
+            # Of those that are proved together some groups more than are under way.
+            if (together := key.most_together) > 1:
+                self._count = max(self._count, min(_MOST, _GROUPS * together))
+            yield self._case("prove in a loop", partial(_loop, key, self._many()), "ms/proof")
+            yield self._case("prove many", partial(_prove_many, key, self._many()), "ms/proof")
+            for name in ("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms", "gpu_total_ms"):
+                yield self._case(name, partial(_phase, key, self._witness, name), "ms")
+        finally:
+            key.close()
+            own.close()
+
+    def _many(self) -> list[Witness]:
+        return [self._witness] * self._count
+
+    def serving(
+        self, lanes: int | None, pool: type[LocalPool | ProcessPool],
+        recorder: KernelRecorder | None = None, workers: int = 1,
+    ) -> Iterator[Case]:  # fmt: skip
+        """Workers of the device, under load and with one job at a time."""
+        more: dict[str, Parameter] = {"lanes": lanes or "default", "process": pool is ProcessPool}
+        if workers > 1:
+            more["workers"] = workers
+        settings = WorkerSettings(
+            self._device, warm=(self._identity,), lanes=lanes, ahead=4, checks=4
+        )
+        with ExitStack() as opened:
+            queue = opened.enter_context(open_queue(self._folder / "queue", limits=_LIMITS))
+            started = pool(queue, self._repository, [settings] * workers)
+            opened.callback(started.close)
+            load = _Load(queue, started, self._identity, self._folder, recorder)
+            figures = {
+                "worker": "ms/proof", "busy": "%", "gap, median": "us", "together": "proofs",
+            }  # fmt: skip
+            if recorder is not None:
+                figures["busy by CUPTI"] = "%"
+            if not self._in_host_memory:
+                figures["copies from pinned memory"] = "GB/s"
+            for what, unit in figures.items():
+                run = partial(load.figure, what, self._count)
+                traced = partial(load.traced, self._count) if what == "worker" else None
+                yield self._case(what, run, unit, more, traced)
+            count = min(_ALONE, self._count)
+            for what in ("p50", "p99"):
+                run = partial(load.latency, what, count)
+                yield self._case(f"latency less stages, {what}", run, "ms", more)
+
+
+class _Load:
+    """Jobs for a worker. A round of them is measured once, whatever asks for its figures."""
+
+    def __init__(
+        self, queue: JobQueue, pool: Any, key: str, folder: Path,
+        recorder: KernelRecorder | None = None,
+    ) -> None:  # fmt: skip
+        self._recorder = recorder
+        self._queue, self._pool, self._key, self._folder = queue, pool, key, folder
+        self._records: list[StageRecord] = []
+        self._rounds: list[dict[str, float]] = []
+        self._alone: list[dict[str, float]] = []
+        self._asked: dict[str, int] = {}
+        pool.watch(self._records.append)
+        pool.start()
+        limit = perf_counter() + _PATIENCE
+        while not pool.ready:
+            found = [one.problem for one in pool.status() if one.problem]
+            if found or perf_counter() > limit:
+                raise ServiceError(f"the worker did not begin: {found}")
+            self._ended(self._submit(1))
+
+    def figure(self, what: str, count: int) -> float:
+        """A figure of a round of `count` jobs."""
+        return self._of(self._rounds, what, partial(self._round, count))
+
+    def traced(self, count: int, timeline: Timeline) -> None:
+        """The stages of a round, a track for each."""
+        self._round(count)
+        to_counter = time_ns() - perf_counter_ns()
+        for one in list(self._records):
+            timeline.record(
+                f"{one.stage} of job {one.job.partition('-')[0]}",
+                round(one.begin * 1e9) - to_counter, round(one.end * 1e9) - to_counter,
+                track=f"{one.worker} {one.stage}", bytes=one.payload, parent=timeline.current,
+            )  # fmt: skip
+
+    def latency(self, what: str, count: int) -> float:
+        """Milliseconds from a submission to its result, less what its stages took."""
+        return self._of(self._alone, what, partial(self._one_at_a_time, count))
+
+    def _of(
+        self, rounds: list[dict[str, float]], what: str, measure: Callable[[], dict[str, float]]
+    ) -> float:
+        at = self._asked[what] = self._asked.get(what, -1) + 1
+        if at == len(rounds):
+            rounds.append(measure())
+        return rounds[at][what]
+
+    def _submit(self, count: int) -> list[Job]:
+        body = path_body(self._folder, "w.wtns")
+        pieces = [payload_header(PayloadKind.PATH, [len(body)]), body]
+        digest = hashlib.sha256(b"quod bench serve-pipeline").digest()
+        found = self._queue.submit_many(
+            [
+                Submission("bench", self._key, digest, self._queue.spool.write(pieces))
+                for _ in range(count)
+            ]
+        )
+        jobs = [one for one in found if isinstance(one, Job)]
+        for refused in found:
+            if isinstance(refused, QuodError):
+                raise refused
+        return jobs
+
+    def _ended(self, jobs: Sequence[Job]) -> list[Job]:
+        ended = [self._queue.wait(job.id, timeout=_PATIENCE)[0] for job in jobs]
+        for job in ended:
+            if job.state is not JobState.SUCCEEDED:
+                raise ServiceError(f"a job has not succeeded: {job.state} {job.message}")
+        return ended
+
+    def _round(self, count: int) -> dict[str, float]:
+        self._records.clear()
+        if self._recorder is not None:
+            self._recorder.begin()
+        times = sorted(job.ended or 0.0 for job in self._ended(self._submit(count)))
+        begin, end = times[_FIRST - 1], times[-_FIRST]
+        kernels = [] if self._recorder is None else self._recorder.end().kernels
+        ran = union((max(first, begin), min(last, end)) for first, last in kernels
+                    if first < end and last > begin)  # fmt: skip
+        use = device_use(list(self._records), begin, end)
+        return {
+            # Those of a group end at one time.
+            "worker": 1e3 * (end - begin) / max(1, sum(begin < one <= end for one in times)),
+            "busy": 100 * use.busy,
+            "busy by CUPTI": 100 * sum(last - first for first, last in ran) / (end - begin),
+            "gap, median": 1e6 * median(use.gaps) if use.gaps else 0.0,
+            "together": _together(self._records),
+            "copies from pinned memory": use.copy_rate / 1e9,
+        }
+
+    def _one_at_a_time(self, count: int) -> dict[str, float]:
+        found = []
+        for _ in range(count):
+            self._records.clear()
+            begin = time()
+            [job] = self._submit(1)
+            self._ended([job])
+            self._queue.results(job.id)
+            took = time() - begin
+            self._wait_for_records()
+            found.append(1e3 * (took - sum(one.end - one.begin for one in list(self._records))))
+        percentiles = quantiles(found, n=100)
+        return {"p50": percentiles[49], "p99": percentiles[98]}
+
+    def _wait_for_records(self) -> None:
+        """Those of the last job may be told after its result."""
+        limit = perf_counter() + _PATIENCE
+        while not any(one.stage is Stage.CHECK for one in list(self._records)):
+            if perf_counter() > limit:
+                raise ServiceError("the stages of a job were not told")
+            sleep(0.001)
+
+
+def _together(records: Sequence[StageRecord]) -> float:
+    """How many proofs are computed by the same launches, and so begin at one time: the mean."""
+    begins = sorted((one.worker, one.begin) for one in records if one.stage is Stage.PROVE)
+    groups = 1 + sum(
+        other != worker or later - earlier > _AT_ONCE
+        for (worker, earlier), (other, later) in pairwise(begins)
+    )
+    return len(begins) / groups
+
+
+def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
+    """Milliseconds a proof."""
+    begin = perf_counter()
+    for witness in witnesses:
+        key.prove(witness)
+    return 1e3 * (perf_counter() - begin) / len(witnesses)
+
+
+def _prove_many(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
+    """The same."""
+    begin = perf_counter()
+    count = sum(1 for _ in key.prove_many(witnesses))
+    return 1e3 * (perf_counter() - begin) / count
+
+
+def _phase(key: ProvingKey, witness: Witness, name: str) -> float:
+    timeline = Timeline()
+    key.prove(witness, timeline=timeline)
+    return float(getattr(phases_of(timeline), name))

@@ -1,0 +1,123 @@
+"""The subjects of the proving service: its queue, calls, a worker by itself, a running server."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.bench.measure.settings import ChainCurve, Constraints, Settings, StagedSettings
+
+
+def queue(
+    settings: Settings,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="Of Postgres; in a file of SQLite if absent.")
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+    ] = None,
+) -> None:
+    """The durable queue of the service: submissions on disk, claims and results."""
+    from quod.bench.service.queue import cases
+
+    settings.measure("queue", cases(folder or Path(tempfile.gettempdir()), database), warm_up=0.0)
+
+
+def submit(
+    settings: Settings,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+    ] = None,
+) -> None:
+    """The server of the service: submissions a second, and the latency of a call that proves."""
+    from quod.bench.service.submit import cases
+
+    settings.measure("submit", cases(folder or Path(tempfile.gettempdir())), warm_up=0.0)
+
+
+def serve_pipeline(
+    settings: StagedSettings,
+    constraints: Constraints = None,
+    curve: ChainCurve = "bn254",
+    lanes: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=16, help="Proofs side by side on a GPU; may be repeated."),
+    ] = None,
+    processes: Annotated[
+        bool, typer.Option("--process", help="Have the worker in a process of its own.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, max=16, help="Of the device, each with a share of its memory.")
+    ] = 1,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
+    ] = None,
+    cupti: Annotated[
+        bool, typer.Option("--cupti", help="The busy share also as CUPTI tells it.")
+    ] = False,
+) -> None:
+    """A worker of the service under constant load, beside the same proofs in a loop."""
+    from quod.bench.measure.cupti import recorder_of
+    from quod.bench.service.serve_pipeline import cases
+
+    recorder = recorder_of(settings.device, processes=processes) if cupti else None
+
+    where = folder or Path(tempfile.gettempdir())
+    sizes = constraints or [16_000, 1_000_000]
+    found = cases(
+        settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds,
+        recorder, workers=workers,
+    )  # fmt: skip
+    settings.measure("serve-pipeline", found, warm_up=0.0)
+
+
+def serve(
+    settings: Settings,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key that the server has.")],
+    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness of its circuit.")],
+    clients: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", min=1, help="Clients at a time; may be given several times."),
+    ] = None,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(metavar="R", help="Open load: proofs a second; may be given several times."),
+    ] = None,
+    proofs: Annotated[int, typer.Option(min=1, help="Proofs of each load.")] = 100,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Also the first proof after the key was evicted.")
+    ] = False,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Its first line.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of the server's authority, for TLS.")
+    ] = None,
+) -> None:
+    """A running server: latencies, proofs a second and how busy its devices are.
+
+    By --clients each client asks again at once (closed load); by --rate proofs are due at random
+    times, and their latency counts from then (open load, of at most 256 at a time).
+    """
+    from quod.bench.measure.load import MOST_AT_A_TIME, Load
+    from quod.bench.service.serve import cases
+    from quod.formats.source import read_small
+    from quod.service.client import Client
+
+    if any(not 0 < one < 1e6 for one in rate or []):
+        raise typer.BadParameter("a rate is a number of proofs a second above 0")
+    loads = [Load(count, proofs) for count in clients or ([] if rate else [1, 4, 16])]
+    loads += [Load(min(MOST_AT_A_TIME, proofs), proofs, one) for one in rate or []]
+    token = None
+    if token_file is not None:
+        text = read_small(token_file, limit=4096, what="a token").decode(errors="replace")
+        token = text.splitlines()[0].strip()
+    with Client(address, token=token, certificate=certificate) as client:
+        settings.measure("serve", cases(client, key, witness, loads, cold=cold), warm_up=0.0)

@@ -1,0 +1,144 @@
+"""The server of the service: jobs that it takes a second, and what a call takes beside proving.
+
+The server is another process, with workers that take nothing or are done at once; its client is
+this one. Each figure stands beside what the disk takes to sync a page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import quantiles
+from time import perf_counter
+from typing import Any
+
+import grpc
+
+from quod.bench.chain import ChainCircuit
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.service.queue import sync_us
+from quod.errors import QuodError, ServiceError
+from quod.groth16.setup import make_key, write_key
+from quod.service.client import AsyncClient, Client, ProofRequest
+from quod.service.keys import KeyRepository
+
+_KEY = "chain"
+_WITNESS = bytes(128_000)
+_SMALL = ProofRequest(_KEY, inputs={"root": "1" * 77, "leaf": "2" * 77})
+_JOBS = 2000
+"""Of a reading."""
+
+_PROOFS = 300
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    """Submissions one a message and many a message, and the latency of `Prove`."""
+    with tempfile.TemporaryDirectory(prefix="quod-bench-", dir=folder) as own:
+        place = Path(own)
+        yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
+        write_key(make_key(ChainCircuit("bn254", 10), 1), place / "key")
+        KeyRepository(place / "keys", create=True).add(
+            place / "key", names=[_KEY], allow_insecure=True
+        )
+        with _server(place, "idle") as address:
+            for clients in (1, 64):
+                # What this machine gives gRPC from Python at the moment.
+                run = partial(_bare_us, address, clients)
+                yield _case("bare call", run, clients=clients, group=1)
+            for clients in (1, 16, 64):
+                run = partial(_submit_us, address, clients, 1)
+                yield _case("SubmitProof", run, clients=clients, group=1)
+            for group in (100, 1000):
+                run = partial(_submit_us, address, 1, group)
+                yield _case("SubmitProofs", run, clients=1, group=group)
+        with _server(place, "instant") as address:
+            taken: list[list[float]] = []
+            for share in (50, 99):
+                run = partial(_prove_us, address, share, taken)
+                yield _case(f"Prove, p{share}", run, clients=1, group=1)
+
+
+def _case(what: str, run: Callable[[], float], **more: Parameter) -> Case:
+    return Case({"what": what, **more}, run, "us", reads=True)
+
+
+@contextmanager
+def _server(folder: Path, kind: str) -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    command = [sys.executable, "-m", "quod.bench.service.submit_server", str(folder), kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise ServiceError("the server did not start; its message is above")
+            yield line.split()[0]
+        finally:
+            process.terminate()
+
+
+def _bare_us(address: str, clients: int) -> float:
+    """Microseconds a call that does nothing: whether the server is well."""
+
+    async def client(check: Any) -> None:
+        for _ in range(_JOBS // clients):
+            await check(b"")
+
+    async def all_clients() -> float:
+        async with grpc.aio.insecure_channel(address) as channel:
+            # No message is an empty one.
+            check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+            await check(b"")
+            begin = perf_counter()
+            await asyncio.gather(*(client(check) for _ in range(clients)))
+            return (perf_counter() - begin) / (_JOBS // clients * clients) * 1e6
+
+    return asyncio.run(all_clients())
+
+
+def _submit_us(address: str, clients: int, group: int) -> float:
+    """Microseconds a job, with so many calls under way."""
+
+    async def client(remote: AsyncClient, rounds: int) -> None:
+        for _ in range(rounds):
+            if group == 1:
+                await remote.submit(_SMALL)
+                continue
+            for outcome in await remote.submit_many([_SMALL] * group):
+                if isinstance(outcome, QuodError):
+                    raise outcome
+
+    async def all_clients() -> float:
+        rounds = max(_JOBS // (clients * group), 2)
+        async with AsyncClient(address) as remote:
+            await client(remote, 1)
+            begin = perf_counter()
+            await asyncio.gather(*(client(remote, rounds) for _ in range(clients)))
+            return (perf_counter() - begin) / (clients * rounds * group) * 1e6
+
+    return asyncio.run(all_clients())
+
+
+def _prove_us(address: str, share: int, taken: list[list[float]]) -> float:
+    """A percentile of the microseconds that a proof takes, one after the other."""
+    if share == 50 or not taken:
+        taken.append(_proofs(address))
+    return quantiles(taken[-1], n=100)[share - 1] * 1e6
+
+
+def _proofs(address: str) -> list[float]:
+    request = ProofRequest(_KEY, wtns=_WITNESS)
+    found = []
+    with Client(address) as client:
+        for number in range(_PROOFS + 20):
+            begin = perf_counter()
+            client.prove(request)
+            if number >= 20:
+                found.append(perf_counter() - begin)
+    return found

@@ -1,0 +1,99 @@
+"""The server that `quod bench submit` asks: its workers take nothing, or are done at once.
+
+python -m quod.bench.service.submit_server FOLDER idle|instant
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from quod.service.keys import KeyRepository
+from quod.service.queue import JobQueue
+from quod.service.server.config import Config
+from quod.service.server.listening import Listeners
+from quod.service.server.running import serve
+from quod.service.worker.pools.pool import StageRecord, WorkerStatus
+
+_RESULT = b'{"proof": %b, "publicSignals": []}' % (b"[" + b"1," * 350 + b"1]")
+"""About as long as a proof of Groth16 in JSON."""
+
+_MANY = 1 << 40
+_WAIT_SECONDS = 0.1
+
+
+class InstantPool:
+    """One thread, which hands in for each partition what is no proof; it has no keys or stages."""
+
+    def __init__(self, queue: JobQueue, *, idle: bool) -> None:
+        self._queue, self._idle = queue, idle
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def close(self) -> None:
+        self.drain()
+
+    def evict(self, key: str, *, worker: str | None = None) -> None:
+        """There is nothing to give up."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        return True
+
+    def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
+        """Nor to load."""
+
+    def status(self) -> list[WorkerStatus]:
+        return []
+
+    def drain(self, timeout: float | None = None) -> bool:
+        self._ending.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def watch(self, callback: Callable[[StageRecord], None]) -> None:
+        """There are no stages."""
+
+    def resume(self, worker: str) -> None:
+        """Nor is there a worker of any name."""
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            if self._idle:
+                self._ending.wait()
+                return
+            for lease in self._queue.claim("instant", wait=_WAIT_SECONDS):
+                self._queue.finish(lease, _RESULT)
+
+
+def main(folder: str, kind: str) -> None:
+    """Serves in a folder that has `keys`; prints where gRPC and HTTP listen."""
+
+    def make(_config: Config, queue: JobQueue, _repository: KeyRepository) -> InstantPool:
+        return InstantPool(queue, idle=kind == "idle")
+
+    def started(listeners: Listeners) -> None:
+        print(listeners.grpc[0], listeners.http[0], flush=True)
+
+    place = Path(folder)
+    many = {"jobs": _MANY, "payload_bytes": _MANY}
+    # Elsewhere than the data: a path of a socket has 107 letters at most.
+    with tempfile.TemporaryDirectory(prefix="quod-") as own:
+        given = {
+            "data": place / kind, "keys": place / "keys", "queue": many | {"kept_jobs": _MANY},
+            "listen": {name: [f"unix:{own}/{name}.sock"] for name in ("grpc", "http")},
+            "clients": {"local": many},
+        }  # fmt: skip
+        asyncio.run(serve(Config.model_validate(given), make, started))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

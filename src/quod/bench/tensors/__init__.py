@@ -1,0 +1,1 @@
+"""Benchmarks of tensor kernels and verified inference."""

@@ -1,0 +1,149 @@
+"""Gradients of attention, of queries, keys and values at once, beside those of PyTorch.
+
+Both have the result and what the forward pass keeps; that is not measured. Calls follow each other
+without the host in between: here they are one graph, PyTorch's are queued on a stream.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter, Seconds
+from quod.bench.tensors.calls import DTYPES, numbers, of_dtype
+from quod.bench.tensors.operations import attention_of_torch
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.recorder import recorder_of
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.tensor import attention, attention_backward
+
+KINDS = ("full", "causal")
+_CALLS = 10
+_LOOKED_AT = 16
+
+Shape = tuple[int, ...]
+
+
+def cases(
+    device: str, against: str | None, kinds: list[str], shapes: list[str], dtype: str
+) -> Iterator[Case]:
+    """A case for each kind and shape BxHxTxD."""
+    if unknown := set(kinds) - set(KINDS):
+        raise InputError(f"{min(unknown)!r} is no kind; there are {', '.join(KINDS)}")
+    if dtype not in DTYPES:
+        raise InputError(f"{dtype!r} is no type of tensors; there are {', '.join(DTYPES)}")
+    opened = open_device(device)
+    for kind in kinds or KINDS:
+        for text in shapes:
+            words = text.split("x")
+            if len(words) != 4 or not all(word.isdecimal() and int(word) for word in words):
+                raise InputError(f"--shape must be 4 sizes such as 1x8x1024x64, not {text}")
+            shape = tuple(map(int, words))
+            yield _case(opened, against, shape, dtype, causal=kind == "causal")
+
+
+def _case(
+    device: AnyDevice, against: str | None, shape: Shape, dtype: str, *, causal: bool
+) -> Case:
+    random = np.random.default_rng(math.prod(shape))
+    arrays = [_normal(random, shape, dtype) for _ in range(4)]
+    q, k, v, slopes = (device.upload(array) for array in arrays)
+    y, *out = (device.upload(np.zeros_like(arrays[0])) for _ in range(4))
+    sums = device.upload(np.zeros(shape[:3], np.float32))
+    attention(device, q, k, v, causal=causal, log_sums=sums, out=y)
+    results = out[0], out[1], out[2]
+
+    calls = 1 if in_host_memory(device) else _CALLS
+    stream = device.stream("gradients").record()
+    recorder = recorder_of(device, stream)
+    for _ in range(calls):
+        attention_backward(recorder, slopes, q, k, v, y, sums, causal=causal, out=results)
+        # Two kernels of a call may run beside each other, but not beside the next call's.
+        stream.event("call")
+    recorded = stream.finish().recording
+
+    def run(timeline: Timeline | None = None) -> None:
+        device.stream("gradients").replay(recorded).run(timeline)
+
+    run()
+    found = np.empty_like(arrays[0])
+    device.download(out[0], found)
+    _check(arrays, found, dtype, causal=causal)
+
+    # Five products of queries by keys, of which a causal one is half.
+    flop = 10 * math.prod(shape) * shape[2] // (2 if causal else 1)
+    parameters: dict[str, Parameter] = {
+        "kind": "causal" if causal else "full", "shape": "x".join(map(str, shape)),
+        "dtype": dtype, "GFLOP": round(flop / 1e9, 3),
+    }  # fmt: skip
+    peers, absent = _torch(device, shape, dtype, calls, causal=causal) if against else ({}, {})
+    return Case(
+        parameters, run, "us/call", operations=calls, peers=peers, absent=absent,
+        way="PyTorch's gradient, cuDNN's where it has one", traced=run,
+    )  # fmt: skip
+
+
+def _normal(random: np.random.Generator, shape: Shape, dtype: str) -> Any:
+    """Normal numbers: zeros and constants are faster than what users have."""
+    return of_dtype(random.standard_normal(shape, np.float32), dtype)
+
+
+def _check(arrays: list[Any], found: Any, dtype: str, *, causal: bool) -> None:
+    """QuodError unless some rows of the gradient of queries are right."""
+    shape = found.shape
+    scale, unit = 1 / math.sqrt(shape[3]), {"f32": 2.0**-20, "f16": 2.0**-9, "bf16": 2.0**-6}[dtype]
+    places = np.random.default_rng(1).integers(0, (shape[0], shape[1], shape[2]), (_LOOKED_AT, 3))
+    for batch, head, row in places.tolist():
+        seen = row + 1 if causal else shape[2]
+        q, k, v, slope = (numbers(array[batch, head]) for array in arrays)
+        k, v = k[:seen], v[:seen]
+        logits = k @ q[row] * scale
+        weights = np.exp(logits - logits.max())
+        weights /= weights.sum()
+        of_weights = v @ slope[row]
+        terms = weights * (of_weights - weights @ of_weights)
+        exact = scale * terms @ k
+        # What is summed, and what rounding of the weights and their gradients makes of it.
+        size = scale * (weights * (np.abs(of_weights) + np.abs(weights @ of_weights))) @ np.abs(k)
+        error = np.abs(numbers(found[batch, head, row]) - exact)
+        if not (error <= 8 * unit * (size + np.abs(exact))).all():
+            raise QuodError(
+                f"a gradient of attention is off by up to {error.max():.3g}, which is more than "
+                "rounding explains; please report it"
+            )
+
+
+def _torch(
+    device: AnyDevice, shape: Shape, dtype: str, calls: int, *, causal: bool
+) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
+    try:
+        torch: Any = import_module("torch")
+    except ImportError:
+        return {}, {"torch": "PyTorch is not installed (https://pytorch.org)"}
+    on_processor = in_host_memory(device)
+    if not on_processor and not torch.cuda.is_available():
+        return {}, {"torch": "PyTorch sees no GPU"}
+    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    where = "cpu" if on_processor else "cuda"
+    q, k, v = (torch.randn(shape, device=where, dtype=kind, requires_grad=True) for _ in range(3))
+    y = attention_of_torch(torch, q, k, v, causal=causal)
+    slopes = torch.randn_like(y)
+    wait = (lambda: None) if on_processor else torch.cuda.synchronize
+    return {"torch": partial(_called, torch, (y, (q, k, v), slopes), calls, wait)}, {}
+
+
+def _called(torch: Any, given: tuple[Any, ...], calls: int, wait: Callable[[], None]) -> Seconds:
+    wait()
+    begin = perf_counter()
+    for _ in range(calls):
+        torch.autograd.grad(*given, retain_graph=True)
+    wait()
+    return Seconds(perf_counter() - begin)

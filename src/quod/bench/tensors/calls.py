@@ -1,0 +1,273 @@
+"""Functions of tensors: many calls in one submission, each of other memory, one after the other.
+
+A GPU's cache would keep the tensors of one call, and a launch takes longer than small ones: calls
+go round among so many tensors that no cache has them all, and are one graph. So are those of
+PyTorch (`tensor_peers`). The result of the first call is checked against float64 before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.peers.tensors import peer_of
+from quod.bench.tensors.operations import OPERATIONS, Operation, Shape
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.recording import Launch, Recording, Step
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.frozen import replace
+from quod.kernel import e4m3
+from quod.kernel.ops import float8
+
+Array = NDArray[Any]
+
+_CACHES = 1 << 28
+"""Bytes that no cache has."""
+_MOST_SETS = 256
+_MOVED, _LEAST_CALLS, _MOST_CALLS = 1 << 30, 16, 1024
+"""A submission to a GPU moves so much, by so many calls, that what submitting costs is little."""
+
+_POOL = (1 << 22) - 3
+"""Random numbers that tensors take turns of: no power of two, lest rows be alike."""
+_ROWS_CHECKED = 64
+
+DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
+"""Of what NumPy has no name for, the bits."""
+_RESULTS = {**DTYPES, "tf32": np.float32, "int8": np.int32, "e4m3": np.uint16}
+_UNITS = {
+    "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0,
+    "e4m3": 2.0**-7,
+}  # fmt: skip
+_LEAST = {
+    "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133, "tf32": 2.0**-149, "int8": 0.0,
+    "e4m3": 2.0**-133,
+}  # fmt: skip
+
+
+def cases(
+    device: str, against: str | None, subject: str, kinds: list[str] | None, shapes: list[str],
+    dtype: str, threads: int | None,
+) -> Iterator[Case]:  # fmt: skip
+    """A case for each kind and shape; InputError for those that there are not."""
+    rows = OPERATIONS[subject]
+    for kind in kinds or []:
+        if kind not in rows:
+            raise InputError(f"{kind!r} is no kind of {subject}; there are {', '.join(rows)}")
+    if dtype not in DTYPES:
+        raise InputError(f"{dtype!r} is no type of tensors; there are {', '.join(DTYPES)}")
+    opened = open_device(device, threads=threads)
+    for kind in kinds or list(rows)[:1]:
+        for text in shapes:
+            shape = _shape(text, rows[kind].axes)
+            own = rows[kind].own
+            if own and dtype != "f32":
+                raise InputError(f"the kind {kind} is of {own}; --dtype is of the others")
+            yield _case(opened, against, kind, rows[kind], shape, own or dtype)
+
+
+def _shape(text: str, axes: int) -> Shape:
+    words = text.split("x")
+    if not all(word.isdecimal() and int(word) for word in words) or len(words) not in (1, axes):
+        raise InputError(f"--shape must be {axes} sizes such as {'x'.join('8' * axes)}, not {text}")
+    sizes = tuple(map(int, words))
+    return sizes * axes if len(sizes) == 1 else sizes
+
+
+def _case(
+    device: AnyDevice, against: str | None, kind: str, operation: Operation, shape: Shape,
+    dtype: str,
+) -> Case:  # fmt: skip
+    of_output = operation.output(shape)
+    generator = np.random.default_rng(math.prod(shape))
+    tensors = _Random(generator, shape, dtype)
+    data = [tensors.of(operation)]
+    empty = np.full(math.prod(of_output) * tensors.size, 0xFF, np.uint8).view(_RESULTS[dtype])
+    stored = [data[0][at] for at in operation.stored] or [empty]
+    moved = sum(array.nbytes for array in (*data[0], *stored))
+    count = min(_MOST_SETS, -(-_CACHES // moved))
+    data += [tensors.of(operation) for _ in range(count - 1)]
+    beside = [] if operation.stored else [empty.reshape(of_output)]
+    # What is stored to is no data of the peer's, on a processor too.
+    memory = [[device.upload(array.copy()) for array in (*arrays, *beside)] for arrays in data]
+    check = _checked(operation, data[0], of_output, dtype)
+
+    def call(where: Any, *tensors: Any) -> None:
+        if operation.stored:
+            operation.run(where, *tensors)
+        else:
+            operation.run(where, *tensors[:-1], out=tensors[-1])
+
+    call(device, *memory[0])
+    found = np.empty(of_output, _RESULTS[dtype])
+    device.download(memory[0][operation.stored[0] if operation.stored else -1], found)
+    check("this result", found, 1)
+    calls = count
+    if not in_host_memory(device):
+        calls *= -(-min(_MOST_CALLS, max(_LEAST_CALLS, _MOVED // moved)) // count)
+    operations = operation.flop(shape)
+    run = _recorded(device, call, memory, calls, (moved, operations // 2))
+    parameters: dict[str, Parameter] = {
+        "kind": kind, "shape": "x".join(map(str, shape)), "dtype": dtype,
+        "MB": round(moved / 1e6, 3), "calls": calls,
+    }  # fmt: skip
+    if operations:
+        parameters["GFLOP"] = round(operations / 1e9, 3)
+    if in_host_memory(device):
+        parameters["threads"] = device.threads
+    peer = peer_of(against, device, operation, data, calls, dtype, (moved, operations), check)
+    return Case(
+        parameters, run, "us/call", operations=calls, traced=run, peers=peer.runs, way=peer.way,
+        absent=peer.absent,
+    )  # fmt: skip
+
+
+class _Random:
+    """Tensors of random numbers for calls of a shape."""
+
+    def __init__(self, generator: np.random.Generator, shape: Shape, dtype: str) -> None:
+        self._generator, self._classes = generator, shape[-1]
+        self._shape = shape
+        normal = generator.standard_normal(_POOL, np.float32)
+        if dtype == "int8":
+            own = generator.integers(-128, 128, _POOL, np.int8)
+        elif dtype == "e4m3":
+            own = float8.nearest(e4m3, normal)
+        else:
+            own = of_dtype(normal, dtype)
+        self._pools = {"numbers": own, "f32": normal, "squares": normal * normal}
+        self.size = np.dtype(_RESULTS[dtype]).itemsize
+
+    def of(self, operation: Operation) -> list[Array]:
+        """One call's."""
+        shapes = operation.inputs(self._shape)
+        kinds = operation.kinds or ("numbers",) * len(shapes)
+        return [self._tensor(*each) for each in zip(kinds, shapes, strict=True)]
+
+    def _tensor(self, kind: str, of: Shape) -> Array:
+        if kind == "classes":
+            return self._generator.integers(self._classes, size=of, dtype=np.int32)
+        if kind == "order":
+            return self._generator.permutation(math.prod(of)).astype(np.int32).reshape(of)
+        if kind == "lengths":
+            return np.full(of, self._shape[-2], np.int32)
+        pool, first = self._pools[kind], -int(self._generator.integers(_POOL)) % _POOL
+        if math.prod(of) <= _POOL:
+            # A part of what is rolled would keep all of it.
+            return pool.take(np.arange(first, first + math.prod(of)), mode="wrap").reshape(of)
+        return np.resize(np.roll(pool, -first), of)
+
+
+class _Doubles:
+    """An array whose parts are float64 once they are taken."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, part: Any) -> Array:
+        return numbers(self._array[part])
+
+    @property
+    def shape(self) -> Shape:
+        return self._array.shape
+
+
+def of_dtype(normal: NDArray[np.float32], dtype: str) -> Array:
+    """Numbers of f32 as a type has them; of bf16 the bits, cut off."""
+    if dtype == "bf16":
+        return (normal.view(np.uint32) >> 16).astype(np.uint16)
+    return normal.astype(_RESULTS[dtype])
+
+
+def numbers(array: Array) -> Array:
+    """Elements as float64, bf16 and e4m3 from their bits."""
+    if array.dtype == np.uint8:
+        array = float8.values_of(e4m3, array)
+    if array.dtype == np.uint16:
+        array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return array.astype(np.float64)
+
+
+Check = Callable[[str, Array, float], None]
+
+
+def _checked(operation: Operation, data: list[Array], shape: Shape, dtype: str) -> Check:
+    """What raises QuodError unless rows of a result are right; a peer's may be further off."""
+    count = math.prod(shape[:-1])
+    random = np.random.default_rng(1).integers(count, size=_ROWS_CHECKED)
+    rows = np.unique([0, count - 1, *random])
+    given = [_Doubles(array) for array in data]
+    exact = operation.exact(rows, *given)
+    bound = operation.error(rows, *given) * 2.0**-22
+    bound = bound + 0.51 * _UNITS[dtype] * np.abs(exact) + 2 * _LEAST[dtype]
+    if dtype in ("f16", "bf16"):
+        bound = bound + 0.51 * _UNITS[dtype] * operation.between(rows, *given)
+
+    def check(what: str, found: Array, times: float) -> None:
+        error = np.abs(numbers(found.reshape(count, -1)[rows]) - exact)
+        if not (error <= bound * times).all():
+            raise QuodError(
+                f"{what} is off by up to {error.max():.3g} of {np.abs(exact).max():.3g}, which is "
+                "more than rounding explains; please report it"
+            )
+
+    return check
+
+
+class _Recorder:
+    """A device whose launches are noted; all else is the device's."""
+
+    def __init__(self, device: AnyDevice, stream: RecordingStream) -> None:
+        self._device, self._stream = device, stream
+        self._launches: list[tuple[Any, int, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def launch(self, kernel: Any, groups: int, *arguments: Any) -> None:
+        self._launches.append((kernel, groups, arguments))
+
+    def record(self, moved: int, multiply_adds: int) -> None:
+        """The launches since the last time, of which the largest has the work of all."""
+        largest = max(groups for _, groups, _ in self._launches)
+        for kernel, groups, arguments in self._launches:
+            work = (moved, multiply_adds) if groups == largest else (0, 0)
+            self._stream.launch(kernel, groups, *arguments, bytes=work[0], multiply_adds=work[1])
+            largest = -1 if groups == largest else largest
+        self._launches.clear()
+
+
+def _behind(number: int, step: Step) -> Step:
+    """The step of that number behind the one before it, which it overlaps if it may."""
+    before = (number - 1,) if number else ()
+    if not isinstance(step, Launch):
+        return replace(step, after=before)
+    needed = set(step.after) - set(step.overlapped)
+    may = step.kernel.early is not None and step.groups and needed.isdisjoint(before)
+    return replace(step, after=before, overlapped=before if may else ())
+
+
+def _recorded(
+    device: AnyDevice, call: Callable[..., None], memory: list[list[Any]], calls: int,
+    work: tuple[int, int],
+) -> Callable[..., None]:  # fmt: skip
+    """One submission of so many calls, one after the other as in a model."""
+    stream = device.stream("tensors").record()
+    recorder = _Recorder(device, stream)
+    for number in range(calls):
+        call(cast(AnyDevice, recorder), *memory[number % len(memory)])
+        recorder.record(*work)
+    steps = [_behind(number, step) for number, step in enumerate(stream.finish().recording.steps)]
+    recorded = Recording(device.name, tuple(steps), device.space)
+
+    def run(timeline: Timeline | None = None) -> None:
+        device.stream("tensors").replay(recorded).run(timeline)
+
+    return run

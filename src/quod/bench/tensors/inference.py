@@ -1,0 +1,51 @@
+"""Verified inference: proofs of what a perceptron of 8-bit weights finds, and their verification.
+
+Weights are random unless a model is given: what a proof takes does not depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from math import isqrt
+from pathlib import Path
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.device.discovery import open_device
+from quod.inference import Layer, Perceptron, Prover, verify
+
+
+def cases(device: str, model: Path | None, widths: list[int], images: int) -> Iterator[Case]:
+    """A case each for proofs, checked before they are given away, their size, and the verifier."""
+    generator = np.random.default_rng(images)
+    perceptron = random_perceptron(widths, generator) if model is None else Perceptron.open(model)
+    prover = Prover(open_device(device), perceptron)
+    given = generator.integers(0, 128, (images, perceptron.layers[0].inputs))
+    made = prover.prove(given)
+    network = "-".join(map(str, prover.key.widths))
+
+    def case(what: str, run: Callable[[], object], unit: str = "s") -> Case:
+        parameters: dict[str, Parameter] = {"network": network, "images": images, "what": what}
+        return Case(parameters, run, unit, reads=unit != "s")
+
+    yield case("prove", partial(prover.prove, given))
+    yield case("proof", lambda: len(prover.prove(given).proof), "bytes")
+    yield case("verify", partial(verify, prover.key, given, made.logits, made.proof))
+
+
+def random_perceptron(widths: list[int], generator: np.random.Generator) -> Perceptron:
+    """Layers whose activations are seldom all 0 or all 127; InputError for widths that are none."""
+    shapes = list(pairwise(widths))
+    return Perceptron(
+        tuple(
+            Layer(
+                generator.integers(-127, 128, (outputs, inputs)).astype(np.int8),
+                generator.integers(-9999, 9999, outputs),
+                generator.integers(0, 1_000_000, outputs) // isqrt(inputs) if hidden else None,
+            )
+            for hidden, (inputs, outputs) in zip(range(len(shapes) - 1, -1, -1), shapes)
+        )
+    )

@@ -1,0 +1,124 @@
+"""Quantised weights times many rows: a chain of different matrices, each fed by the one before.
+
+Prompts of a language model are such products. The peer takes the same blocks apart by Quod's own
+kernel, into f32, and multiplies by cuBLAS in the type of the rows: what one does without a product
+that takes blocks apart on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from quod.bench.measure.harness import Case, Parameter
+from quod.bench.tensors.calls import DTYPES, numbers, of_dtype
+from quod.bench.tensors.quantised_vectors import check_matrix, random_matrix
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.recorder import recorder_of
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.tensor.quantised.batch import EXACT
+from quod.tensor.quantised.matrix import QuantisedMatrix
+from quod.tensor.quantised.reference import dequantise
+
+_LOOKED_AT = 16
+
+
+def cases(
+    device: str, type_name: str, size: int, matrices: int, rows: int, dtype: str, activations: str,
+    plan: str | None = None, workspaces: int = 1,
+) -> Iterator[Case]:  # fmt: skip
+    """A chain of `matrices` of `size` rows and columns, by `rows` rows of a type. Where weights are
+    stored, products take memory of so many `workspaces` in turn."""
+    check_matrix(type_name, size)
+    if dtype not in DTYPES:
+        raise InputError(f"{dtype!r} is no type of rows; there are {', '.join(DTYPES)}")
+    opened = open_device(device)
+    data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
+    chain = [QuantisedMatrix(opened, type_name, blocks) for blocks in data]
+    normal = np.random.default_rng(matrices).standard_normal((rows, size), np.float32)
+    x = of_dtype(normal, dtype)
+    first, between = opened.upload(x), [opened.upload(np.zeros_like(x)) for _ in range(2)]
+    recording, given = opened.stream("quant").record(), first
+    how: Any = {"activations": activations, "plan": plan}
+    stored = chain[0].workspace_bytes(first, plan=how["plan"]) if activations == EXACT else 0
+    rooms = [opened.allocate(stored, zero=False) for _ in range(workspaces)]
+    for number, matrix in enumerate(chain):
+        target, room = between[number % 2], rooms[number % workspaces]
+        for kernel, groups, *arguments in matrix.launches(given, target, workspace=room, **how):
+            recording.launch(kernel, groups, *arguments, label=kernel.name)
+        if not number:
+            _check(matrix, data[0], x, how)
+        given = target
+    recorded = recording.finish().recording
+
+    def run(timeline: Timeline | None = None) -> None:
+        opened.stream("quant").replay(recorded).run(timeline)
+
+    parameters: dict[str, Parameter] = {
+        "type": type_name, "size": size, "matrices": matrices, "rows": rows, "dtype": dtype,
+        "activations": activations, "GFLOP": round(2e-9 * rows * size * size, 3),
+    }  # fmt: skip
+    if stored:
+        parameters |= {"workspace MB": round(stored / 1e6, 1), "workspaces": workspaces}
+    peers, absent = _taken_apart(opened, type_name, data, rows, dtype)
+    yield Case(
+        parameters, run, "us/product", operations=matrices, peers=peers, absent=absent,
+        way="Quod's dequantisation, then cuBLAS through PyTorch, a graph each", traced=run,
+    )  # fmt: skip
+
+
+def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, how: dict[str, Any]) -> None:
+    """QuodError unless a product is that of the reference."""
+    values = dequantise(matrix.type_name, blocks[:_LOOKED_AT]).astype(np.float64)
+    found = numbers(matrix.multiply(x, **how))[:, :_LOOKED_AT]
+    given = numbers(x)
+    size = np.abs(values).max() * np.abs(given).sum(axis=1, keepdims=True)
+    most = 1e-2 if how["activations"] != EXACT else 1e-5 if x.dtype == np.float32 else 1e-3
+    if not (np.abs(found - given @ values.T) <= most * size).all():
+        raise QuodError("a product with quantised weights is wrong; please report it")
+
+
+def _taken_apart(
+    device: AnyDevice, type_name: str, data: list[Any], rows: int, dtype: str
+) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
+    """The peer, or why there is none."""
+    try:
+        torch: Any = import_module("torch")
+    except ImportError:
+        return {}, {"torch": "PyTorch is not installed (https://pytorch.org)"}
+    if in_host_memory(device) or not torch.cuda.is_available():
+        return {}, {"torch": "it is a peer on an NVIDIA GPU that PyTorch sees"}
+    torch.backends.cuda.matmul.allow_tf32 = False
+    recording, size = device.stream("blocks").record(), len(data[0])
+    values = device.allocate(4 * size * size, zero=False)
+    for blocks in data:
+        matrix = QuantisedMatrix(recorder_of(device, recording), type_name, blocks)
+        matrix.dequantise(values)
+    recorded = recording.finish().recording
+    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    weights = [torch.randn(size, size, device="cuda", dtype=kind) / size**0.5 for _ in range(2)]
+    x = torch.randn(rows, size, device="cuda", dtype=kind)
+
+    def all_products() -> Any:
+        given = x
+        for number in range(len(data)):
+            given = given @ weights[number % 2].T
+        return given
+
+    all_products()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = all_products()
+
+    def run(_kept: object = kept) -> None:
+        device.stream("blocks").replay(recorded).run()
+        graph.replay()
+        torch.cuda.synchronize()
+
+    return {"torch": run}, {}

@@ -1,0 +1,135 @@
+"""Quantised weights times vectors: a chain of different matrices, each fed by the one before.
+
+One matrix would stay in a GPU's cache, and its product takes less than a launch; a chain is a step
+of decoding in a language model. The peer is a copy within the device's memory that moves as many
+bytes, so that the ratio is the share of the copy rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.bench.measure.copies import copied
+from quod.bench.measure.harness import Case, Parameter
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError, QuodError
+from quod.frozen import replace
+from quod.tensor.quantised.batch import EXACT
+from quod.tensor.quantised.core_layout import CoreLayout
+from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.matrix import ProductLayout, QuantisedMatrix, layout_for
+from quod.tensor.quantised.reference import BLOCK_TYPES, dequantise
+
+_CENTRES = {"Q4_K": 7.5, "Q5_K": 15.5}
+"""Of formats with minima the mean of the integers, which minima take off."""
+
+_ROWS_LOOKED_AT = 64
+
+
+def cases(
+    device: str, type_name: str, size: int, matrices: int, layout: dict[str, int],
+    activations: str = EXACT,
+) -> Iterator[Case]:  # fmt: skip
+    """A chain of `matrices` of `size` rows and columns. For exact activations `layout` changes that
+    of the device's FMA units."""
+    check_matrix(type_name, size)
+    opened = open_device(device)
+    own = replace(layout_for(opened, type_name), **layout) if layout else None
+    data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
+    chain = [QuantisedMatrix(opened, type_name, blocks, layout=own) for blocks in data]
+    x = np.random.default_rng(matrices).standard_normal(size).astype(np.float32)
+    _check(chain[0], data[0], x, activations)
+    run = _chained(opened, chain, x, activations)
+    moved = sum(matrix.nbytes for matrix in chain)
+    parameters: dict[str, Parameter] = {
+        "type": type_name, "size": size, "matrices": matrices, "MB": round(moved / 1e6, 1),
+    }  # fmt: skip
+    if activations == EXACT:
+        parameters |= _shown(chain[0].layout)
+    else:
+        parameters["activations"] = activations
+    yield Case(
+        parameters, run, "us/product", operations=matrices, peers={"copy": copied(opened, moved)},
+        way="moves as many bytes", traced=run,
+    )  # fmt: skip
+
+
+def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
+    if isinstance(layout, CoreLayout):
+        return {"lanes": layout.lanes, "rows": layout.rows, "slices": layout.slices}
+    found: dict[str, Parameter] = {
+        "lanes": layout.lanes, "width": layout.width, "rows at once": layout.at_once,
+    }  # fmt: skip
+    return found | ({"together": layout.together} if layout.together > 1 else {})
+
+
+def check_matrix(type_name: str, size: int) -> None:
+    """InputError unless there are such blocks, and so many columns are whole ones."""
+    if type_name not in BLOCK_TYPES:
+        raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
+    elements = BLOCKS[type_name].elements
+    if size % elements:
+        raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
+
+
+def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
+    """Blocks of random integers, scaled so that a product is about as long as its vector."""
+    generator, kind = np.random.default_rng(seed), BLOCKS[type_name]
+    blocks = generator.integers(0, 256, (size, size // kind.elements, kind.bytes), np.uint8)
+    scales = np.array([1, _CENTRES.get(type_name, 1)], np.float64)
+    count, at = 2 if type_name in _CENTRES else 1, 208 if type_name == "Q6_K" else 0
+    kept = "<f4" if type_name == "NF4" else "<f2"
+
+    def scaled(by: float) -> None:
+        stored = (scales[:count] * by).astype(kept).view(np.uint8)
+        blocks[:, :, at : at + stored.size] = stored
+
+    scaled(1)
+    some = dequantise(type_name, blocks[:_ROWS_LOOKED_AT].reshape(-1))
+    scaled(float(1 / (some.std() * np.sqrt(size))))
+    return blocks.reshape(size, -1)
+
+
+def _check(
+    matrix: QuantisedMatrix, blocks: NDArray[np.uint8], x: NDArray[np.float32], activations: str
+) -> None:
+    """QuodError unless a product is that of the reference."""
+    values = dequantise(matrix.type_name, blocks[:_ROWS_LOOKED_AT]).astype(np.float64)
+    found = matrix.multiply(x, activations=activations)[:_ROWS_LOOKED_AT]
+    # Nothing that is summed is above it, nor what a minimum takes off.
+    size = np.abs(values).max() * np.abs(x).sum()
+    most = 1e-5 if activations == EXACT else 1e-2
+    if not (np.abs(found - values @ x) <= most * size).all():
+        raise QuodError("a product with quantised weights is wrong; please report it")
+
+
+def _chained(
+    device: AnyDevice, chain: list[QuantisedMatrix], x: NDArray[np.float32], activations: str
+) -> Callable[..., None]:
+    """One submission of all products, each of the vector that the one before gave."""
+    first = device.upload(x)
+    between = [device.upload(np.zeros_like(x)) for _ in range(2)]
+    recording, given = device.stream("quant").record(), first
+    for number, matrix in enumerate(chain):
+        target = between[number % 2]
+        for kernel, groups, *arguments in matrix.launches(given, target, activations=activations):
+            recording.launch(
+                kernel, groups, *arguments, label=matrix.type_name, bytes=matrix.nbytes
+            )
+        given = target
+    recorded = recording.finish().recording
+
+    def run(timeline: Timeline | None = None) -> None:
+        device.stream("quant").replay(recorded).run(timeline)
+
+    run()
+    last = np.zeros_like(x)
+    device.download(given, last)
+    if not (np.isfinite(last).all() and last.any()):
+        raise QuodError("a chain of products came to nothing; please report it")
+    return run

@@ -1,0 +1,108 @@
+"""The subjects of tensors: one command each, with the options that all of them have; inference.
+
+What is measured of tensors are rows of `quod.bench.tensors.operations`, by subject and kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.bench.measure.settings import Settings, StagedSettings, Threads
+
+_WIDTHS = (784, 256, 128, 10)
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="KIND", help="Which of its functions; the first if absent."),
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape", metavar="AxB", help="Sizes, or one for all axes; may be given several times."
+    ),
+]
+ElementName = Annotated[str, typer.Option(help="f32, f16 or bf16.")]
+
+
+def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
+    def subject(
+        settings: StagedSettings,
+        kinds: Kinds = None,
+        shapes: Shapes = None,
+        dtype: ElementName = "f32",
+        threads: Threads = None,
+    ) -> None:
+        from quod.bench.tensors.calls import cases
+
+        found = cases(
+            settings.device, settings.against, name, kinds, shapes or [shape], dtype, threads
+        )
+        settings.measure(name, found, floats=dtype)
+
+    subject.__name__ = name
+    peers = "torch, numpy, copy: as many bytes, and limit: what the chip allows"
+    subject.__doc__ = f"{text}\n\nThe peers are {peers}."
+    return subject
+
+
+def inference(
+    settings: Settings,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="GGUF", help="Else one of random weights.")
+    ] = None,
+    widths: Annotated[
+        list[int] | None,
+        typer.Option("--width", min=1, help="Inputs, then outputs of each layer."),
+    ] = None,
+    images: Annotated[int, typer.Option(min=1, help="Of one proof.")] = 64,
+) -> None:
+    """Verified inference: proofs of what a perceptron of committed 8-bit weights finds.
+
+    Without --width it has 784, 256, 128 and 10.
+    """
+    if widths is not None and (model is not None or len(widths) < 3):
+        raise typer.BadParameter("--width gives three numbers at least, in place of --model")
+    from quod.bench.tensors.inference import cases
+
+    found = cases(settings.device, model, widths or list(_WIDTHS), images)
+    settings.measure("inference", found)
+
+
+def attention_gradient(
+    settings: Settings,
+    kinds: Kinds = None,
+    shapes: Shapes = None,
+    dtype: ElementName = "f32",
+) -> None:
+    """Gradients of attention, BxHxTxD: full, causal; after the forward pass. The peer is torch."""
+    from quod.bench.tensors.attention_gradient import cases
+
+    found = cases(settings.device, settings.against, kinds or [], shapes or ["1x8x1024x64"], dtype)
+    settings.measure("attention-gradient", found)
+
+
+TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
+    inference,
+    attention_gradient,
+    *(
+        _subject(*row)
+        for row in (
+            (
+                "gemm",
+                "1024",
+                "Matrix products, MxNxK: nn, nt, tn, tt (t: transposed), tf32, int8, e4m3.",
+            ),
+            ("attention", "1x8x1024x64", "Attention, BxHxTxD: full, causal; T queries and keys."),
+            ("decode", "4x32x8x4096x128", "Attention of a query, BxHxGxKxD: plain, paged; K keys."),
+            ("softmax", "4096x4096", "Softmax along rows."),
+            ("norm", "4096x4096", "Normalisation of rows: layer, rms."),
+            ("activation", "4096x4096", "Element by element: silu, gelu, gelu-tanh, swiglu."),
+            ("loss", "4096x4096", "The cross-entropy of rows, with its gradient."),
+            ("adamw", "4096x4096", "A step of AdamW of so many parameters."),
+        )
+    ),
+)

@@ -1,0 +1,1 @@
+"""Powers of tau, the first phase of a ceremony."""

@@ -1,0 +1,163 @@
+"""Challenges and responses: a contribution by another program, or on another machine.
+
+A challenge is the hash of the last response and all points, uncompressed; a response the hash of
+its challenge, all points, compressed, and the keys, uncompressed. They are the files of bellman's
+powersoftau and of the perpetual powers of tau.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, BinaryIO
+
+from quod.ceremony.details import Details
+from quod.ceremony.point_bytes import decompressed, from_uncompressed, uncompressed
+from quod.ceremony.powers.challenge import BLANK, current_challenge
+from quod.ceremony.powers.contribution import (
+    HASH_BYTES,
+    NAMES,
+    Contribution,
+    initial_results,
+    read_contributions,
+)
+from quod.ceremony.powers.extended_file import Receipt, write_contribution
+from quod.ceremony.powers.ptau_layout import (
+    SECTIONS,
+    PointSection,
+    check_whole,
+)
+from quod.ceremony.powers.verification import check_contribution
+from quod.ceremony.public_key import PublicKey, check_point, group_of
+from quod.ceremony.windows import windows
+from quod.curve.array import to_points
+from quod.curve.weierstrass.operations import first_bad_point
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.errors import InputError, MismatchError, VerificationError
+from quod.field.array import Words
+from quod.formats.iden3 import SectionReader
+from quod.formats.output import write_atomically
+from quod.formats.ptau import PowersOfTau
+from quod.formats.source import Path, map_file
+from quod.validation import file_path
+
+
+def export_challenge(
+    source: Path, target: Path, *, timeline: Timeline | None = None, replace: bool = False
+) -> bytes:
+    """Writes the challenge of a file to `target`, and gives its hash.
+
+    InputError for a damaged or truncated file; VerificationError if its points are not those that
+    its last contribution hashed; OutputError for an existing target, unless `replace` is set.
+    """
+    timeline, host = or_null(timeline), resolve_device("cpu")
+    file = PowersOfTau.open(source)
+    check_whole(file)
+    curve = file.curve_parameters
+    contributions = read_contributions(file)
+    expected = current_challenge(host, curve, file.power, contributions)
+    last = contributions[-1].response_hash(curve) if contributions else BLANK
+
+    def write(output: BinaryIO) -> None:
+        output.write(last)
+        hasher = hashlib.blake2b(last)
+        for section in SECTIONS:
+            group, count = section.group(curve), section.count(file.power)
+            with timeline.stage(section.name) as stage:
+                for first, end in windows(group, count):
+                    data = uncompressed(host, group, section.points(file)[first:end]).data
+                    output.write(data)
+                    hasher.update(data)
+                    stage.progress(end, count)
+        file.file.check_unchanged()
+        if hasher.digest() != expected:
+            raise VerificationError(
+                f"{file.path}: its points are not those of its last contribution; get it again"
+            )
+
+    write_atomically(target, write, replace=replace)
+    return expected
+
+
+def import_response(
+    source: Path,
+    response: Path,
+    target: Path,
+    *,
+    name: str = "",
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    replace: bool = False,
+) -> Receipt:
+    """Writes `source` with the contribution that `response` is to `target`.
+
+    InputError, with section and offset, for a response of another length, and for points that are
+    none or outside their groups; MismatchError for one of another challenge; VerificationError for
+    one that does not follow. `verify` checks that its points are powers. OutputError for an
+    existing target, unless `replace` is set.
+    """
+    timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
+    file, details = PowersOfTau.open(source), Details(name)
+    check_whole(file)
+    curve, power = file.curve_parameters, file.power
+    earlier = read_contributions(file)
+    challenge = current_challenge(host, curve, power, earlier)
+    path, data = file_path(response), map_file(response)
+    groups = {degree: group_of(curve, degree) for degree in (1, 2)}
+    sizes = {degree: 8 * group.coordinate_words for degree, group in groups.items()}
+    needed = HASH_BYTES + sum(one.count(power) * sizes[one.degree] for one in SECTIONS)
+    key_bytes = len(NAMES) * (4 * sizes[1] + 2 * sizes[2])
+    if len(data) != needed + key_bytes:
+        raise InputError(
+            f"a response of 2**{power} powers of {curve.name} has {needed + key_bytes} bytes, not "
+            f"{len(data)}; check that the right file was given",
+            path=path,
+        )
+    reader = SectionReader(path, "response", data, 0, len(data))
+    if bytes(reader.take(HASH_BYTES, "the challenge")) != challenge:
+        raise MismatchError(
+            "answers another challenge than that of these powers; contribute again", path=path,
+            section="response", offset=0,
+        )  # fmt: skip
+    keys = _keys(SectionReader(path, "keys", data, needed, key_bytes), curve.name, groups, sizes)
+    before = earlier[-1].results if earlier else initial_results(curve)
+
+    def produce(section: PointSection, first: int, last: int) -> tuple[Words, Any]:
+        group, size, start = section.group(curve), sizes[section.degree], reader.offset
+        raw = reader.take((last - first) * size, section.name)
+        points, bad = decompressed(opened, group, raw)
+        bad = bad or first_bad_point(opened, group, points, subgroup=True, infinity=False)
+        if bad is not None:
+            reader.fail(f"point {first + bad[0]} of {section.name} {bad[1]}",
+                        start + bad[0] * size)  # fmt: skip
+        return points, raw
+
+    def check(added: Contribution) -> None:
+        check_contribution(path, curve, len(earlier) + 1, challenge, before, added, timeline)
+
+    return write_contribution(
+        target, file, challenge, earlier, keys, details, produce, check, timeline, replace=replace
+    )
+
+
+def _keys(
+    reader: SectionReader, curve: str, groups: dict[int, Any], sizes: dict[int, int]
+) -> tuple[PublicKey, PublicKey, PublicKey]:
+    """The keys at the end of a response."""
+    host = resolve_device("cpu")
+
+    def take(degree: int, what: str) -> Any:
+        start = reader.offset
+        raw = reader.take(2 * sizes[degree], what)
+        points = from_uncompressed(host, groups[degree], raw)
+        if points is None:
+            reader.fail(f"{what} has a coordinate that is not below the modulus of {curve}", start)
+        check_point(groups[degree], points, lambda why: reader.fail(f"{what} {why}", start))
+        return to_points(groups[degree], points)[0]
+
+    first = [take(1, f"{part} of {name}") for name in NAMES for part in ("g1_s", "g1_sx")]
+    second = [take(2, f"g2_spx of {name}") for name in NAMES]
+    tau, alpha, beta = (
+        PublicKey(first[2 * at], first[2 * at + 1], second[at]) for at in range(len(NAMES))
+    )
+    return tau, alpha, beta

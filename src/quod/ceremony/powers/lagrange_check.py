@@ -1,0 +1,103 @@
+"""Whether the Lagrange bases of a prepared file are those of its powers."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import numpy as np
+
+from quod.ceremony.powers.ptau_layout import LAGRANGE, LagrangeSection
+from quod.ceremony.powers.verified_parts import VerifiedParts
+from quod.ceremony.public_key import group_of
+from quod.ceremony.ratio import RANDOM_BITS, same_ratio, weighted_sum
+from quod.ceremony.windows import blocks, windows
+from quod.curve.array import Point, to_points
+from quod.curve.weierstrass.affine import affine_group
+from quod.curve.weierstrass.operations import first_bad_point
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.timeline import Timeline
+from quod.errors import VerificationError
+from quod.field.array import Words, words_to_integers
+from quod.field.kernels import field_add
+from quod.formats.ptau import PowersOfTau
+from quod.ntt import ntt
+
+
+def check_prepared(
+    device: AnyDevice, file: PowersOfTau, timeline: Timeline, parts: VerifiedParts
+) -> None:
+    """VerificationError unless every level is the inverse transform of the powers.
+
+    With random r_i, the sum of r_i * L_i(tau) over the points of a level is that of c_k * tau**k
+    over the powers, c the inverse transform of r. InputError, with section and offset, for a
+    section of another length and for points outside their groups.
+    """
+    for one in LAGRANGE:
+        with timeline.stage(one.name):
+            _check(device, file, one, parts)
+
+
+def _check(
+    device: AnyDevice, file: PowersOfTau, one: LagrangeSection, parts: VerifiedParts
+) -> None:
+    group = one.of.group(file.curve_parameters)
+    section, points = one.points(file)
+
+    def check_points(begin: int, end: int) -> None:
+        for first, last in windows(group, end - begin):
+            part = np.array(points[begin + first : begin + last])
+            bad = first_bad_point(device, group, part, subgroup=True, infinity=False)
+            if bad is not None:
+                place = begin + first + bad[0]
+                section.fail(f"point {place} of the {one.name} {bad[1]}; prepare the file again",
+                             section.offset + place * points[0].nbytes)  # fmt: skip
+
+    for begin, end in blocks(group, len(points)):
+        what = f"Lagrange points in {group.name}"
+        parts.once(what, partial(check_points, begin, end), points[begin:end])
+    powers, tau = one.of.points(file), file.tau_g2[1:2]
+    what = f"Lagrange bases in {group.name} of {file.power} of {file.ceremony_power}, {one.of.name}"
+    parts.once(what, lambda: _check_levels(device, file, one, points), points, powers, tau)
+
+
+def _check_levels(
+    device: AnyDevice, file: PowersOfTau, one: LagrangeSection, points: Words
+) -> None:
+    curve, top = file.curve_parameters, one.levels(file.power)
+    group = one.of.group(curve)
+    law, fr = affine_group(group), group.scalars
+    powers = one.of.points(file)
+    total: Point = None
+    coefficients = np.zeros((1 << top, fr.words), np.uint32)
+    for level in range(top + 1):
+        size = 1 << level
+        random = np.zeros((size, fr.words), np.uint32)
+        random[:, : RANDOM_BITS // 32] = np.frombuffer(
+            os.urandom(size * RANDOM_BITS // 8), "<u4"
+        ).reshape(size, -1)
+        total = law.add(
+            total, weighted_sum(device, group, points[size - 1 : 2 * size - 1], random, RANDOM_BITS)
+        )
+        # Transforms are linear, so words that are no Montgomery form stay integers.
+        back = ntt(random, fr, inverse=True, device=device) if level else random
+        device.launch(
+            device.compile(field_add, spec=fr), -(-size // device.lanes), size,
+            coefficients[:size], back, coefficients[:size],
+        )  # fmt: skip
+    count = len(powers)
+    rest = law.add(
+        total, law.negate(weighted_sum(device, group, powers, coefficients[:count], fr.bits))
+    )
+    follows = rest is None
+    if not follows and file.power < file.ceremony_power and one.of.twice:
+        # Prepared before the last power of the largest level was cut off: that is tau times the one
+        # before.
+        (last,) = words_to_integers(fr, coefficients[count])
+        (before,) = to_points(group, powers[-1:])
+        tau = (curve.g2.generator, to_points(group_of(curve, 2), file.tau_g2[1:2])[0])
+        follows = same_ratio(curve, (law.multiply(last, before), rest), tau)
+    if not follows:
+        raise VerificationError(
+            f"{file.path}: the {one.name} are not those of its powers; prepare the file again"
+        )

@@ -1,0 +1,82 @@
+"""The second phase's preparation: the powers in Lagrange bases of all domains, a transform each.
+
+snarkjs calls it `powersoftau prepare phase2`. Nothing of it is secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from quod.ceremony.powers.ptau_layout import CONTRIBUTIONS, LAGRANGE, SECTIONS, PtauWriter
+from quod.device.cache import sources
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.errors import InputError
+from quod.formats.ptau import PowersOfTau
+from quod.formats.resumable import Inputs, Parts, write_resumably
+from quod.formats.source import Path
+from quod.ntt.points import LagrangeLevels
+
+
+def prepare(
+    source: Path,
+    target: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
+    replace: bool = False,
+) -> None:
+    """Writes `source` with its Lagrange bases to `target`, byte for byte as snarkjs has them.
+
+    With `resume` it goes on where an earlier run was interrupted, of which files beside `target`
+    tell, and `report` gets a line that says so.
+
+    InputError for a file that is damaged, is prepared already, or has points that are infinity or
+    not on the curve; DeviceError where the device has too little memory for the largest transform;
+    OutputError for an existing target, unless `replace` is set.
+    """
+    timeline, opened = or_null(timeline), resolve_device(device)
+    file = PowersOfTau.open(source)
+    if file.prepared:
+        raise InputError("is prepared already; there is nothing to do", path=file.path)
+    curve, power = file.curve_parameters, file.power
+    # Before anything is written: the largest transform is that of the first section.
+    for one in LAGRANGE:
+        LagrangeLevels.check_memory(opened, one.of.group(curve), one.levels(power))
+
+    def write(parts: Parts) -> None:
+        writer = PtauWriter(parts.file, curve, 2 + len(SECTIONS) + len(LAGRANGE))
+        for identifier in (1, *(section.id for section in SECTIONS), CONTRIBUTIONS):
+            writer.copy(file, identifier)
+        for one in LAGRANGE:
+            writer.reserve(one.id, one.nbytes(curve, power))
+        # Those of G1 have their factors in common; the first one has the largest level.
+        levels: dict[int, LagrangeLevels] = {}
+        for one in LAGRANGE:
+            group, top = one.of.group(curve), one.levels(power)
+            size = 8 * group.point_words
+            places = {
+                level: (writer.place(one.id, ((1 << level) - 1) * size), size << level)
+                for level in range(top + 1)
+            }
+            wanted = {level for level, place in places.items() if not parts.is_done(*place)}
+            with timeline.stage(one.name) as stage:
+                if not wanted:
+                    continue
+                points = one.of.checked(opened, file, 0, one.of.count(power), subgroup=False)
+                if one.of.degree not in levels:
+                    levels[one.of.degree] = LagrangeLevels(opened, group, top)
+                for level, found in levels[one.of.degree].run(points, top, wanted):
+                    writer.write_at(one.id, ((1 << level) - 1) * size, found)
+                    parts.finish(*places[level])
+                    stage.progress(top + 1 - level, top + 1)
+        file.file.check_unchanged()
+
+    def identity() -> str:
+        return f"prepare {sources.digest()} {hashlib.blake2b(file.file.data).hexdigest()}"
+
+    inputs = Inputs(identity, file.file.check_unchanged)
+    write_resumably(target, inputs, write, resume=resume, report=report, replace=replace)

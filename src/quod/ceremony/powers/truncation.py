@@ -1,0 +1,68 @@
+"""Smaller files from a large one: circuits of less rows need not carry all powers."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from quod.ceremony.powers.ptau_layout import (
+    CONTRIBUTIONS,
+    LAGRANGE,
+    SECTIONS,
+    PtauWriter,
+    header_data,
+)
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.errors import InputError
+from quod.formats.output import write_atomically
+from quod.formats.ptau import PowersOfTau
+from quod.formats.source import Path
+from quod.validation import shown, whole_number
+
+
+def check_smaller_power(file: PowersOfTau, power: object) -> int:
+    """A power to which a file can be cut; InputError otherwise."""
+    number = whole_number("the power", power)
+    if not 1 <= number < file.power:
+        raise InputError(
+            f"has 2**{file.power} powers, of which 2**1 to 2**{file.power - 1} can be taken, not "
+            f"2**{shown(number)}",
+            path=file.path,
+        )
+    return number
+
+
+def truncate(
+    source: Path,
+    target: Path,
+    power: int,
+    *,
+    timeline: Timeline | None = None,
+    replace: bool = False,
+) -> None:
+    """Writes the first 2**power powers of `source`, and of its Lagrange bases, to `target`.
+
+    Contributions stay as they are, so that verifying goes on to work, contributing does not.
+    InputError for a damaged file, and unless the power is from 1 to below that of the file;
+    OutputError for an existing target, unless `replace` is set.
+    """
+    timeline = or_null(timeline)
+    file = PowersOfTau.open(source)
+    power = check_smaller_power(file, power)
+    curve = file.curve_parameters
+    parts = [(one.id, one.nbytes(curve, power)) for one in SECTIONS]
+    parts.append((CONTRIBUTIONS, file.contributions_section().remaining))
+    if file.prepared:
+        for one in LAGRANGE:
+            one.points(file)
+        parts += [(one.id, one.nbytes(curve, power)) for one in LAGRANGE]
+
+    def write(output: BinaryIO) -> None:
+        writer = PtauWriter(output, curve, 1 + len(parts))
+        writer.section(1, header_data(curve, power, file.ceremony_power))
+        for number, (identifier, length) in enumerate(parts, start=1):
+            writer.copy(file, identifier, length)
+            stage.progress(number, len(parts))
+        file.file.check_unchanged()
+
+    with timeline.stage(f"2**{power} powers") as stage:
+        write_atomically(target, write, replace=replace)

@@ -1,0 +1,137 @@
+"""Contributions to powers of tau: every point times powers of secrets that are forgotten then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from quod.ceremony.beacon import Beacon
+from quod.ceremony.core_dumps import no_core_dumps
+from quod.ceremony.details import Details
+from quod.ceremony.multiples import powers_of, secret_multiples
+from quod.ceremony.point_bytes import compressed
+from quod.ceremony.powers.challenge import current_challenge
+from quod.ceremony.powers.contribution import (
+    NAMES,
+    beacon_secrets,
+    make_keys,
+    read_contributions,
+)
+from quod.ceremony.powers.extended_file import Receipt, write_contribution
+from quod.ceremony.powers.ptau_layout import (
+    PointSection,
+    check_whole,
+)
+from quod.ceremony.public_key import PublicKey
+from quod.ceremony.secret import Secret, wiped
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.field.array import Words
+from quod.formats.ptau import PowersOfTau
+from quod.formats.source import Path
+from quod.validation import instance
+
+
+def contribute(
+    source: Path,
+    target: Path,
+    *,
+    name: str = "",
+    text: str = "",
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    replace: bool = False,
+) -> Receipt:
+    """Writes `source` with a contribution of secrets that nobody learns to `target`.
+
+    Secrets come from the system; `text` is mixed in. They are overwritten before this returns or
+    raises, and nothing of them is written. InputError for a file that is damaged, has points
+    outside their groups, or was cut from a larger one; OutputError if the result cannot be written,
+    and for an existing target, unless `replace` is set.
+    """
+    details = Details(name)
+    with no_core_dumps(), ExitStack() as until_wiped:
+        file = PowersOfTau.open(source)
+        fr = file.curve_parameters.fr
+        secrets = [until_wiped.enter_context(Secret.drawn(fr, text)) for _ in NAMES]
+        return _extend(
+            resolve_device(device), file, target, secrets, details, or_null(timeline),
+            lambda challenge: make_keys(file.curve_parameters, challenge, secrets),
+            replace=replace,
+        )  # fmt: skip
+
+
+def add_beacon(
+    source: Path,
+    target: Path,
+    beacon: Beacon,
+    *,
+    name: str = "",
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    replace: bool = False,
+) -> Receipt:
+    """As `contribute`, with secrets that follow from a public value; see `Beacon`."""
+    timeline = or_null(timeline)
+    instance("the beacon", beacon, Beacon, "Beacon.from_hex makes one")
+    details = Details(name, beacon)
+    file = PowersOfTau.open(source)
+    curve = file.curve_parameters
+    stream = beacon.followed_stream(timeline)
+    secrets = beacon_secrets(curve, stream)
+    return _extend(
+        resolve_device(device), file, target, secrets, details, timeline,
+        lambda challenge: make_keys(curve, challenge, secrets, stream), replace=replace,
+    )  # fmt: skip
+
+
+def _extend(
+    device: AnyDevice,
+    file: PowersOfTau,
+    target: Path,
+    secrets: Sequence[Secret],
+    details: Details,
+    timeline: Timeline,
+    keys_of: Callable[[bytes], tuple[PublicKey, PublicKey, PublicKey]],
+    *,
+    replace: bool,
+) -> Receipt:
+    """Writes the file with one contribution more."""
+    check_whole(file)
+    curve, power = file.curve_parameters, file.power
+    earlier = read_contributions(file)
+    host = resolve_device("cpu")
+    with timeline.stage("challenge"):
+        challenge = current_challenge(host, curve, power, earlier)
+    keys = keys_of(challenge)
+    firsts = dict(zip(NAMES, secrets, strict=True))
+
+    def produce(section: PointSection, first: int, last: int) -> tuple[Words, Any]:
+        points = _multiplied(device, file, section, firsts, first, last)
+        return points, compressed(host, section.group(curve), points)
+
+    return write_contribution(
+        target, file, challenge, earlier, keys, details, produce, lambda _: None, timeline,
+        replace=replace,
+    )  # fmt: skip
+
+
+def _multiplied(
+    device: AnyDevice,
+    file: PowersOfTau,
+    section: PointSection,
+    firsts: dict[str, Secret],
+    first: int,
+    last: int,
+) -> Words:
+    """A window of a section, each point times its power of tau and the first secret."""
+    group = section.group(file.curve_parameters)
+    points = section.checked(device, file, first, last)
+    scalars = np.empty((last - first, group.scalars.words), np.uint32)
+    with wiped(scalars):
+        powers_of(firsts["tau"], firsts.get(section.first), first, scalars)
+        return secret_multiples(device, group, points, scalars)

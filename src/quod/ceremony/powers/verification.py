@@ -1,0 +1,282 @@
+"""Whether powers of tau are what their contributions say: stricter than snarkjs is.
+
+Every point is looked at, whether it is in its group; random sums have coefficients of 128 bits; and
+the hash of the last response is made again from the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
+
+import numpy as np
+
+from quod.ceremony.blake2b import Blake2b
+from quod.ceremony.point_bytes import compressed
+from quod.ceremony.powers.challenge import challenge_after, first_challenge, first_challenge_blocks
+from quod.ceremony.powers.contribution import (
+    NAMES,
+    Contribution,
+    Results,
+    beacon_keys,
+    finished,
+    initial_results,
+    key_digest,
+    keys_bytes,
+    read_contributions,
+)
+from quod.ceremony.powers.hash_limit import MOST_HASHES, check_hashes
+from quod.ceremony.powers.lagrange_check import check_prepared
+from quod.ceremony.powers.ptau_layout import LAGRANGE, SECTIONS, PointSection, results_of
+from quod.ceremony.powers.verified_parts import VerifiedParts
+from quod.ceremony.random_points import hash_to_g2
+from quod.ceremony.ratio import consecutive_sums, same_ratio
+from quod.ceremony.windows import blocks, windows
+from quod.curve.array import to_points
+from quod.curve.parameters import G1Point, PairingCurve
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.timeline import Stage, Timeline, or_null
+from quod.errors import VerificationError
+from quod.field.array import Words
+from quod.formats.ptau import PowersOfTau
+from quod.formats.source import Path
+from quod.frozen import frozen
+
+
+@frozen
+class Verified:
+    """Powers that follow from their contributions, each with the hash of its response.
+
+    The last hash is that of the points, if all 2**`ceremony_power` powers are there. The other
+    hashes are only what the file states.
+    """
+
+    curve: str
+    power: int
+    ceremony_power: int
+    contributions: tuple[tuple[Contribution, bytes], ...]
+    next_challenge: bytes
+
+
+def verify(
+    source: Path,
+    *,
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    resume: bool = True,
+    report: Callable[[str], None] = lambda _: None,
+    max_hashes: int = MOST_HASHES,
+) -> Verified:
+    """Checks a file from its first contribution to its last point.
+
+    With `resume` it skips points that an interrupted run has verified, which the user's cache
+    records, and `report` gets a line that says so. No hash covers the names of contributors: anyone
+    may have changed them.
+
+    VerificationError, with the number of the contribution and what differs, for one that does not
+    follow, for powers that are none of one tau, and for a file nobody contributed to; InputError
+    for a file that is damaged or has points outside their groups, and for one whose beacons and
+    first challenge take more than `max_hashes` hashes.
+    """
+    timeline, opened = or_null(timeline), resolve_device(device)
+    file = PowersOfTau.open(source)
+    curve = file.curve_parameters
+    contributions = read_contributions(file)
+    if not contributions:
+        _refuse(
+            file.path, "nobody contributed to it, so everyone knows its secrets; contribute first"
+        )
+    blocks_hashed = first_challenge_blocks(curve, file.ceremony_power)
+    details = [contribution.details for contribution in contributions]
+    check_hashes(file.path, details, max_hashes, blocks_hashed)
+    if file.prepared:
+        for basis in LAGRANGE:
+            basis.points(file)
+    host = resolve_device("cpu")
+    with timeline.stage("first challenge"):
+        challenge = first_challenge(host, curve, file.ceremony_power)
+    before, answered, responses = initial_results(curve), challenge, []
+    with timeline.stage("contributions") as stage:
+        for number, contribution in enumerate(contributions, start=1):
+            check_contribution(file.path, curve, number, challenge, before, contribution, timeline)
+            responses.append(contribution.response_hash(curve))
+            before, answered = contribution.results, challenge
+            challenge = contribution.next_challenge
+            stage.progress(number, len(contributions))
+    _check_beginnings(file, before, len(contributions))
+    with VerifiedParts(file.file, resume=resume, report=report) as parts:
+        for section in SECTIONS:
+            with timeline.stage(f"points of {section.name}") as stage:
+                _check_points(opened, file, section, parts, stage)
+        for section in SECTIONS:
+            if not section.single:
+                with timeline.stage(f"powers of {section.name}"):
+                    _check_powers(opened, file, section, before, parts)
+        if file.power == file.ceremony_power:
+            with timeline.stage("hash of the last response"):
+                _check_last(host, file, answered, contributions, parts)
+        if file.prepared:
+            check_prepared(opened, file, timeline, parts)
+    file.file.check_unchanged()
+    return Verified(
+        curve.name, file.power, file.ceremony_power, tuple(zip(contributions, responses)), challenge
+    )
+
+
+def check_contribution(
+    path: str,
+    curve: PairingCurve,
+    number: int,
+    challenge: bytes,
+    before: Results,
+    one: Contribution,
+    timeline: Timeline,
+) -> None:
+    """VerificationError unless a contribution follows from the challenge and earlier results."""
+    after = one.results
+    for place, (name, key) in enumerate(zip(NAMES, one.keys, strict=True)):
+        digest = key_digest(place, challenge)
+        second = hash_to_g2(curve, digest(key.first_bytes(curve)))
+        ratio = (second, key.g2_spx)
+        if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
+            _refuse(path, f"contribution {number}: its key of {name} proves no secret: its "
+                    "challenge or its points are others")  # fmt: skip
+        if key.g1_sx is not None and key.g1_s is not None and key.g1_sx[0] == key.g1_s[0]:
+            _refuse(path, f"contribution {number}: its {name} is 1 or -1, which is no secret")
+        pairs: tuple[tuple[str, G1Point, G1Point], ...] = {
+            "tau": (("tau_g1", before.tau_g1, after.tau_g1),),
+            "alpha": (("alpha_g1", before.alpha_g1, after.alpha_g1),),
+            "beta": (("beta_g1", before.beta_g1, after.beta_g1),),
+        }[name]
+        for what, old, new in pairs:
+            if not same_ratio(curve, (old, new), ratio):
+                _differs(path, number, what, name)
+        twists = {"tau": ("tau_g2", before.tau_g2, after.tau_g2),
+                  "beta": ("beta_g2", before.beta_g2, after.beta_g2)}  # fmt: skip
+        if name in twists:
+            what, old_twist, new_twist = twists[name]
+            if not same_ratio(curve, (key.g1_s, key.g1_sx), (old_twist, new_twist)):
+                _differs(path, number, what, name)
+    beacon = one.details.beacon
+    if beacon is not None and beacon_keys(curve, challenge, beacon, timeline) != one.keys:
+        _refuse(path, f"contribution {number}: its keys are not those of its beacon")
+
+
+def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
+    """VerificationError unless the sections begin with what the last contribution says."""
+    curve = file.curve_parameters
+    for name, group in (("tau_g1", curve.g1), ("tau_g2", curve.g2)):
+        section = next(section for section in SECTIONS if section.name == name)
+        (first,) = to_points(section.group(curve), section.points(file)[:1])
+        if first != group.generator:
+            _refuse(file.path, f"{name} does not begin with the generator")
+    found = results_of(lambda section: section.points(file)[:2], curve)
+    for what in ("tau_g1", "tau_g2", "alpha_g1", "beta_g1", "beta_g2"):
+        if getattr(found, what) != getattr(last, what):
+            _refuse(file.path, f"contribution {number}: {what} of the file is not what it says")
+
+
+def _check_points(
+    device: AnyDevice, file: PowersOfTau, section: PointSection, parts: VerifiedParts, stage: Stage
+) -> None:
+    """InputError for a point that is infinity or outside its group."""
+    group, count = section.group(file.curve_parameters), section.count(file.power)
+
+    def check(begin: int, end: int) -> None:
+        for first, last in windows(group, end - begin):
+            section.checked(device, file, begin + first, begin + last)
+            stage.progress(begin + last, count)
+
+    for begin, end in blocks(group, count):
+        own = section.points(file)[begin:end]
+        parts.once(f"points in {group.name}", partial(check, begin, end), own)
+
+
+def _check_powers(
+    device: AnyDevice,
+    file: PowersOfTau,
+    section: PointSection,
+    last: Results,
+    parts: VerifiedParts,
+) -> None:
+    """VerificationError unless each point is tau times the one before."""
+    curve, group = file.curve_parameters, section.group(file.curve_parameters)
+    all_points, generators = section.points(file), (curve.g1.generator, curve.g2.generator)
+    tau = last.tau_g2 if section.degree == 1 else last.tau_g1
+
+    def check(points: Words) -> None:
+        sums = consecutive_sums(device, group, points)
+        if section.degree == 1:
+            follows = same_ratio(curve, sums, (generators[1], last.tau_g2))
+        else:
+            follows = same_ratio(curve, (generators[0], last.tau_g1), sums)
+        if not follows:
+            _refuse(
+                file.path,
+                f"{section.name}: its points are not powers of the tau of its contributions",
+            )
+
+    # The last point of a block is the first one of the next.
+    for first, end in blocks(group, len(all_points) - 1):
+        points = all_points[first : end + 1]
+        parts.once(f"powers in {group.name} of {tau}", partial(check, points), points)
+    _check_order(file, section)
+
+
+def _check_order(file: PowersOfTau, section: PointSection) -> None:
+    """VerificationError for a tau that is a root of unity of the domains: Lagrange polynomials
+    would have no values there."""
+    points = section.points(file)
+    for place in range(file.power + 1):
+        if 1 << place < len(points) and np.array_equal(points[1 << place], points[0]):
+            _refuse(file.path, f"{section.name}: tau**(2**{place}) is 1, so that tau is no secret")
+
+
+def _check_last(
+    host: AnyDevice,
+    file: PowersOfTau,
+    challenge: bytes,
+    contributions: list[Contribution],
+    parts: VerifiedParts,
+) -> None:
+    """VerificationError unless the hashes of the last contribution are those of the points."""
+    curve, last, number = file.curve_parameters, contributions[-1], len(contributions)
+
+    def of_file(section: PointSection) -> list[Words]:
+        return [
+            section.points(file)[first:end]
+            for first, end in windows(section.group(curve), section.count(file.power))
+        ]
+
+    def check() -> None:
+        response = Blake2b(challenge)
+        for section in SECTIONS:
+            for window in of_file(section):
+                response.update(compressed(host, section.group(curve), window))
+        found = finished(response, keys_bytes(curve, last.keys))
+        if found != last.response_hash(curve):
+            _refuse(
+                file.path,
+                f"contribution {number}: the hash of its response is not that of the points",
+            )
+        if challenge_after(host, curve, found, of_file) != last.next_challenge:
+            _refuse(
+                file.path, f"contribution {number}: its next challenge is not that of the points"
+            )
+
+    given = (curve.name, challenge.hex(), last.data(curve).hex())
+    parts.once(f"the last response {given}", check, *(section.points(file) for section in SECTIONS))
+
+
+def _differs(path: str, number: int, what: str, name: str) -> NoReturn:
+    _refuse(
+        path,
+        f"contribution {number}: its {what} does not follow from the one before by its key of "
+        f"{name}",
+    )
+
+
+def _refuse(path: str, why: str) -> NoReturn:
+    raise VerificationError(f"{path}: {why}")

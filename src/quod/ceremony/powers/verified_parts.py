@@ -1,0 +1,106 @@
+"""Parts of a long verification that were found good, for a run that goes on after an interruption.
+
+They are kept in the user's cache, which is trusted with machine code, by the digest of the bytes
+that were looked at and of Quod's own code: whatever becomes of a file, its bytes are what counts.
+They are looked at before their digest is made, so that it is kept only if the file is as it was.
+Short work leaves nothing, and after a verification that ends well the next one looks at all again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.cache import sources
+from quod.device.cache.cache import CompileCache, key_of
+from quod.formats import resumable
+from quod.formats.iden3 import Iden3File
+from quod.validation import check_function, flag
+
+What = str | Callable[[], str]
+"""What was found of bytes, or what tells it once that is asked."""
+
+
+class VerifiedParts:
+    """A verification in parts; its block ends with the verification."""
+
+    def __init__(
+        self, *files: Iden3File, resume: bool = True, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Of files, the first of which it is called by. With `resume` what an interrupted one has
+        found good is not looked at again, and `report` gets a line that says so. InputError unless
+        `resume` is True or False and `report` a function."""
+        resume = flag("resume", resume)
+        check_function("report", report)
+        self._name, self._files = files[0].path, files
+        self._cache = CompileCache()
+        # Which files are meant; what they contain is asked for each part.
+        places = repr([(os.path.abspath(file.path), file.size) for file in files])
+        self._mark = key_of("a verification", sources.digest(), places)
+        self._looks = resume and self._cache.get(self._mark) is not None
+        self._pending: list[tuple[What, tuple[NDArray[Any], ...]]] = []
+        self._last = monotonic()
+        self._kept = False
+        if self._looks:
+            report(f"{self._name}: going on after an interruption")
+
+    def once(self, what: What, check: Callable[[], None], *arrays: NDArray[Any]) -> None:
+        """Calls `check`, which raises if anything is wrong, unless it is known that it does not.
+
+        What it says must follow from `what` and from the arrays, which may be views of files.
+        """
+        if not self.is_known(what, *arrays):
+            check()
+            self.add(what, *arrays)
+
+    def is_known(self, what: What, *arrays: NDArray[Any]) -> bool:
+        """Whether an earlier run has found this good."""
+        return self._looks and self._cache.get(_key(what, arrays)) is not None
+
+    def add(self, what: What, *arrays: NDArray[Any]) -> None:
+        """This was found good; now and then all such is kept. InputError if a file has changed."""
+        self._pending.append((what, arrays))
+        if monotonic() - self._last < resumable.SECONDS_BETWEEN:
+            return
+        keys = [_key(*one) for one in self._pending]
+        for file in self._files:
+            file.check_unchanged()
+        for key in keys:
+            self._cache.put(key, b"")
+        if not self._kept:
+            self._cache.put(self._mark, b"")
+            # A cache that cannot be written keeps nothing.
+            self._kept = self._cache.get(self._mark) is not None
+        self._pending.clear()
+        self._last = monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        began = self._kept or self._looks
+        if began and kind is None:
+            self._cache.discard(self._mark)
+        elif began and isinstance(error, resumable.INTERRUPTIONS):
+            resumable.kept.append(self._name)
+
+
+def _key(what: What, arrays: tuple[NDArray[Any], ...]) -> str:
+    digest = hashlib.blake2b()
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    text = what if isinstance(what, str) else what()
+    return key_of("a verified part", sources.digest(), text, digest.digest())

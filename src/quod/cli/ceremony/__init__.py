@@ -1,0 +1,1 @@
+"""Commands of both phases of a ceremony."""

@@ -1,0 +1,142 @@
+"""The commands `contribute` and `beacon` of both phases of a ceremony."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from quod.cli.display.terminal import one_line, show
+from quod.cli.options import Device, Force, Quiet, check_outputs
+
+if TYPE_CHECKING:
+    from quod.ceremony.details import Details
+    from quod.device.runtime.timeline import Timeline
+
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="What the one before made.")]
+Target = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new file goes.")]
+Name = Annotated[
+    str, typer.Option("--name", "-n", metavar="NAME", help="Who contributes, for all to read.")
+]
+Entropy = Annotated[
+    str,
+    typer.Option(
+        "--entropy", "-e", metavar="TEXT",
+        help="Mixed into what the system gives, which suffices alone.",
+    ),
+]  # fmt: skip
+Value = Annotated[str, typer.Argument(metavar="HEX", help="A public value, in hexadecimal.")]
+Exponent = Annotated[
+    int, typer.Argument(metavar="EXPONENT", help="It is hashed 2**EXPONENT times, 10 to 63.")
+]
+
+
+MaxHashes = Annotated[
+    int,
+    typer.Option(
+        "--max-hashes", metavar="EXPONENT", min=0, max=80,
+        help="Compute at most 2**EXPONENT hashes for beacons and the first challenge.",
+    ),
+]  # fmt: skip
+
+
+class Contribution(Protocol):
+    """What verifiers of both phases give of one, beside its hash."""
+
+    @property
+    def details(self) -> Details: ...
+
+
+def in_words(digest: bytes) -> str:
+    """A hash as ceremonies show it: words of eight hexadecimal digits."""
+    return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
+
+
+def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
+    """Show each contributor and hash on a line, then that names are not authenticated."""
+    for number, (one, digest) in enumerate(found, start=1):
+        # A name is a stranger's: it must not begin a line that looks like one of ours.
+        show(one_line(f"{number} {one.details.described}: {in_words(digest)}"))
+    show("Names are not authenticated: no hash covers them, so anyone may have changed them.")
+
+
+def contributions_json(
+    found: Sequence[tuple[Contribution, bytes]], digest_name: str
+) -> list[dict[str, object]]:
+    """The same for programs; `digest_name` is what the hash is called."""
+    return [
+        {
+            "name": one.details.name,
+            "name_authenticated": False,
+            "beacon": one.details.beacon is not None,
+            digest_name: digest.hex(),
+        }
+        for one, digest in found
+    ]
+
+
+def add_contributing(
+    app: typer.Typer,
+    steps: Callable[[], tuple[Callable[..., Any], Callable[..., Any]]],
+    show_receipt: Callable[[Any, Path, bool], None],
+) -> None:
+    """Adds both commands; `steps` gives what does each, once one of them runs.
+
+    `show_receipt` shows what came of it, given the output and whether to be quiet.
+    """
+
+    @app.command()
+    def contribute(
+        source: Source,
+        out: Target,
+        name: Name = "",
+        entropy: Entropy = "",
+        device: Device = "cpu",
+        force: Force = False,
+        quiet: Quiet = False,
+    ) -> None:
+        """Contribute secrets that are forgotten at once; shows the hash to tell the world.
+
+        Interrupted, it leaves nothing; begun again, it takes new secrets.
+        """
+        with _followed(source, out, force=force, quiet=quiet) as timeline:
+            run = steps()[0]
+            receipt = run(
+                source, out, name=name, text=entropy, device=device, timeline=timeline,
+                replace=force,
+            )  # fmt: skip
+        show_receipt(receipt, out, quiet)
+
+    @app.command()
+    def beacon(
+        source: Source,
+        out: Target,
+        value: Value,
+        exponent: Exponent,
+        name: Name = "",
+        device: Device = "cpu",
+        force: Force = False,
+        quiet: Quiet = False,
+    ) -> None:
+        """Contribute what follows from a value that nobody could know before."""
+        from quod.ceremony.beacon import Beacon
+
+        own = Beacon.from_hex(value, exponent)
+        with _followed(source, out, force=force, quiet=quiet) as timeline:
+            run = steps()[1]
+            receipt = run(
+                source, out, own, name=name, device=device, timeline=timeline, replace=force
+            )
+        show_receipt(receipt, out, quiet)
+
+
+@contextmanager
+def _followed(source: Path, out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
+    check_outputs([out], [source], exclusive=[] if force else [out])
+    from quod.cli.display.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        yield timeline

@@ -1,0 +1,227 @@
+"""quod powersoftau: the first phase of a ceremony, whose files snarkjs reads and writes as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quod.cli.ceremony.contributing import (
+    MaxHashes,
+    Name,
+    Target,
+    add_contributing,
+    contributions_json,
+    in_words,
+    show_contributions,
+)
+from quod.cli.display.terminal import note, show, show_beside, show_json
+from quod.cli.options import AsJson, Device, Force, Quiet, Resume, check_outputs
+from quod.wording import counted
+
+if TYPE_CHECKING:
+    from quod.ceremony.powers.extended_file import Receipt
+
+app = typer.Typer(help="Powers of tau, for keys that nobody can forge for.", no_args_is_help=True)
+
+Source = Annotated[Path, typer.Argument(metavar="PTAU", help="Powers of tau.")]
+
+
+export = typer.Typer(help="Give points to another program.", no_args_is_help=True)
+imports = typer.Typer(help="Take what another program contributed.", no_args_is_help=True)
+app.add_typer(export, name="export")
+app.add_typer(imports, name="import")
+
+
+@app.callback()
+def _group() -> None:
+    """Powers of tau, for keys that nobody can forge for."""
+
+
+@app.command()
+def new(
+    curve: Annotated[str, typer.Argument(metavar="CURVE", help="bn254, bls12_381 or bls12_377.")],
+    power: Annotated[int, typer.Argument(metavar="POWER", help="2**POWER is the largest domain.")],
+    out: Target,
+    resume: Resume = True,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Begin a ceremony: write powers of 1, and show the hash that the first contributor signs."""
+    check_outputs([out], [], exclusive=[] if force else [out])
+    from quod.formats.resumable import expect
+
+    expect(out)
+    from quod.ceremony.powers.initial_powers import new_powers
+    from quod.cli.display.progress import followed_timeline
+    from quod.formats.curves import curve_named, curve_of_json_name
+
+    known = curve_of_json_name(curve)
+    with followed_timeline(quiet=quiet) as timeline:
+        name = curve if known is None else known.name
+        challenge = new_powers(
+            curve_named(name).name, power, out, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), replace=force,
+        )  # fmt: skip
+    show_beside(out, f"First challenge: {in_words(challenge)}")
+    note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
+
+
+@app.command()
+def prepare(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="[phase2] PTAU OUT", help="Powers of tau; new file.")
+    ],
+    device: Device = "cpu",
+    resume: Resume = True,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add what the second phase takes: the powers in Lagrange bases of all domains."""
+    ptau, out = _two_files(files)
+    check_outputs([out], [ptau], exclusive=[] if force else [out])
+    from quod.formats.resumable import expect
+
+    expect(out)
+    from quod.ceremony.powers.preparation import prepare as run
+    from quod.cli.display.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        run(
+            ptau, out, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), replace=force,
+        )  # fmt: skip
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@app.command()
+def truncate(
+    ptau: Source,
+    powers: Annotated[
+        list[int] | None,
+        typer.Option("--power", metavar="POWER", help="Only this one; may be repeated."),
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the smaller powers to files of their own, beside PTAU: a_01.ptau of a.ptau ..."""
+    from quod.ceremony.powers.truncation import check_smaller_power
+    from quod.ceremony.powers.truncation import truncate as run
+    from quod.cli.display.progress import followed_timeline
+    from quod.formats import PowersOfTau
+
+    file = PowersOfTau.open(ptau)
+    wanted = [check_smaller_power(file, power) for power in powers or range(1, file.power)]
+    stem = ptau.name.removesuffix(".ptau")
+    targets = {power: ptau.with_name(f"{stem}_{power:02d}.ptau") for power in wanted}
+    outputs = list(targets.values())
+    check_outputs(outputs, [ptau], exclusive=[] if force else outputs)
+    with followed_timeline(quiet=quiet) as timeline:
+        for power, target in targets.items():
+            run(ptau, target, power, timeline=timeline, replace=force)
+    for target in targets.values():
+        show(str(target))
+
+
+@export.command()
+def challenge(
+    ptau: Source,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the challenge goes.")],
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the challenge that other programs contribute to."""
+    check_outputs([out], [ptau], exclusive=[] if force else [out])
+    from quod.ceremony.powers.challenge_response import export_challenge
+    from quod.cli.display.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        digest = export_challenge(ptau, out, timeline=timeline, replace=force)
+    show_beside(out, f"Challenge: {in_words(digest)}")
+
+
+@imports.command()
+def response(
+    ptau: Source,
+    file: Annotated[Path, typer.Argument(metavar="RESPONSE", help="What was contributed.")],
+    out: Target,
+    name: Name = "",
+    device: Device = "cpu",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add the contribution that another program made of a challenge."""
+    check_outputs([out], [ptau, file], exclusive=[] if force else [out])
+    from quod.ceremony.powers.challenge_response import import_response
+    from quod.cli.display.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        receipt = import_response(
+            ptau, file, out, name=name, device=device, timeline=timeline, replace=force
+        )
+    _show_receipt(receipt, out, quiet)
+
+
+@app.command()
+def verify(
+    ptau: Source,
+    device: Device = "cpu",
+    resume: Resume = True,
+    max_hashes: MaxHashes = 28,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check every contribution and every point. The exit code is 0 only if all is well."""
+    from quod.ceremony.powers.verification import verify as run
+    from quod.cli.display.progress import followed_timeline
+
+    with followed_timeline(quiet=quiet) as timeline:
+        found = run(
+            ptau, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
+        )  # fmt: skip
+    if as_json:
+        show_json(
+            {
+                "curve": found.curve,
+                "power": found.power,
+                "next_challenge": found.next_challenge.hex(),
+                "contributions": contributions_json(found.contributions, "response_hash"),
+            }
+        )
+        return
+    show_contributions(found.contributions)
+    is_whole = found.power == found.ceremony_power
+    if len(found.contributions) > is_whole:
+        which = "but the last one " if is_whole else ""
+        show(
+            f"All hashes {which}are only what the file states: their points are gone. Compare each "
+            "with the one that its contributor published."
+        )
+    count = counted(len(found.contributions), "contribution")
+    show(f"OK: 2**{found.power} powers of {found.curve}, {count}.")
+
+
+def _two_files(files: list[Path]) -> tuple[Path, Path]:
+    """The two, after snarkjs's word for what is prepared; `typer.BadParameter` otherwise."""
+    named = files[1:] if len(files) == 3 and str(files[0]) == "phase2" else files
+    if len(named) != 2:
+        raise typer.BadParameter("name the powers of tau and the file to write, two files")
+    return named[0], named[1]
+
+
+def _steps() -> tuple[Callable[..., Receipt], Callable[..., Receipt]]:
+    from quod.ceremony.powers.update import add_beacon, contribute
+
+    return contribute, add_beacon
+
+
+def _show_receipt(receipt: Receipt, out: Path, quiet: bool) -> None:
+    show_beside(out, f"Contribution {receipt.number}: {in_words(receipt.response_hash)}")
+    note(f"Wrote {out}. The next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
+
+
+add_contributing(app, _steps, _show_receipt)

@@ -1,0 +1,61 @@
+"""quod zkey export solidityverifier and soliditycalldata: proofs verified by contracts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.cli.display.terminal import note, show, warn
+from quod.cli.options import InsecureTestKey, Quiet, check_outputs
+
+_ASSUMED_CURVE = "bn254"
+
+
+def solidityverifier(
+    key: Annotated[
+        Path, typer.Argument(metavar="KEY", help="Proving key, or verifying key (JSON).")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the contract goes.")],
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="What the contract is called.")
+    ] = "Groth16Verifier",
+    insecure_test_key: InsecureTestKey = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a contract in Solidity that verifies proofs for a key, over BN254 or BLS12-381."""
+    check_outputs([out], [key])
+    from quod.cli.groth16.commands import verifying_key_in
+    from quod.formats import write_atomically
+    from quod.formats.source import begins_with
+    from quod.groth16 import VerifyingKey, solidity_verifier
+
+    opened = (
+        VerifyingKey.from_zkey(key, allow_insecure=insecure_test_key)
+        if begins_with(key, b"zkey")
+        else verifying_key_in(key, "cpu", allow_insecure=insecure_test_key)
+    )
+    text = solidity_verifier(opened, name=name, allow_insecure=insecure_test_key)
+    if insecure_test_key:
+        warn(f"{out}: --insecure-test-key takes keys for which anyone can forge proofs")
+    write_atomically(out, text.encode())
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+def soliditycalldata(
+    public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="Public inputs (JSON).")],
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof (JSON).")],
+) -> None:
+    """Print what the functions of such a contract are called with, as `snarkjs` does."""
+    from quod.formats.snarkjs_json import parse_proof, read_public
+    from quod.formats.strict_json import PROOF, parse_json, read_json
+    from quod.groth16 import Proof, solidity_calldata
+
+    text, place = read_json(proof, PROOF), os.fspath(proof)
+    document = parse_json(text, place, PROOF)
+    unnamed = isinstance(document, dict) and "curve" not in document
+    read = parse_proof(text, curve=_ASSUMED_CURVE if unnamed else None, name=place)
+    inputs = read_public(public, curve=read.curve)
+    show(solidity_calldata(Proof(read.curve, read.a, read.b, read.c), inputs))

@@ -1,0 +1,195 @@
+"""quod zkey: the second phase of a ceremony, and what can be taken out of a proving key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quod.cli.ceremony.contributing import (
+    MaxHashes,
+    Name,
+    Target,
+    add_contributing,
+    contributions_json,
+    in_words,
+    show_contributions,
+)
+from quod.cli.display.terminal import note, show, show_beside, show_json
+from quod.cli.groth16 import commands as groth16
+from quod.cli.options import (
+    AsJson,
+    Device,
+    Force,
+    InsecureTestKey,
+    Quiet,
+    Resume,
+    check_outputs,
+    typer_command,
+)
+from quod.wording import counted
+
+if TYPE_CHECKING:
+    from quod.groth16.phase2 import KeyReceipt
+
+app = typer.Typer(help="Proving keys.", no_args_is_help=True)
+export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
+imports = typer.Typer(help="Take what another program contributed.", no_args_is_help=True)
+app.add_typer(export, name="export")
+app.add_typer(imports, name="import")
+
+_Zkey = Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")]
+
+app.command("new")(typer_command(groth16.setup))
+
+
+@app.callback()
+def _group() -> None:
+    """Proving keys."""
+
+
+@app.command()
+def verify(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="R1CS|INIT PTAU ZKEY",
+            help="The circuit, or its key before contributions; powers of tau; the key. The word "
+            "r1cs or init may stand before them.",
+        ),
+    ],
+    device: Device = "cpu",
+    resume: Resume = True,
+    max_hashes: MaxHashes = 28,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check every contribution and point of a key. The exit code is 0 only if all is well."""
+    kinds = {"r1cs", "init"}
+    kind = str(files[0]) if len(files) == 4 and str(files[0]) in kinds else ""
+    if len(files) - bool(kind) != 3:
+        raise typer.BadParameter("give three files: R1CS or INIT, PTAU, ZKEY")
+    first, ptau, zkey = files[-3:]
+    from quod.cli.display.progress import followed_timeline
+    from quod.formats.source import map_file
+    from quod.groth16.phase2 import verify_from_init, verify_from_r1cs
+
+    is_key = kind == "init" if kind else bytes(map_file(first)[:4]) == b"zkey"
+    run = verify_from_init if is_key else verify_from_r1cs
+    with followed_timeline(quiet=quiet) as timeline:
+        found = run(
+            first, ptau, zkey, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
+        )  # fmt: skip
+    if as_json:
+        show_json(
+            {
+                "curve": found.curve,
+                "circuit_hash": found.circuit_hash.hex(),
+                "contributions": contributions_json(found.contributions, "contribution_hash"),
+            }
+        )
+        return
+    show(f"Circuit hash: {in_words(found.circuit_hash)}")
+    show_contributions(found.contributions)
+    show(f"OK: {counted(len(found.contributions), 'contribution')}.")
+
+
+def _steps() -> tuple[Callable[..., KeyReceipt], Callable[..., KeyReceipt]]:
+    from quod.groth16.phase2 import add_beacon, contribute
+
+    return contribute, add_beacon
+
+
+def _show_receipt(receipt: KeyReceipt, out: Path, quiet: bool) -> None:
+    show_beside(out, f"Contribution {receipt.number}: {in_words(receipt.contribution_hash)}")
+    note(f"Wrote {out}. Circuit hash: {in_words(receipt.circuit_hash)}", quiet=quiet)
+
+
+add_contributing(app, _steps, _show_receipt)
+
+
+@export.callback()
+def _export() -> None:
+    """Take a part out of a proving key."""
+
+
+@imports.callback()
+def _import() -> None:
+    """Take what another program contributed."""
+
+
+@imports.command("bellman")
+def import_bellman(
+    zkey: _Zkey,
+    parameters: Annotated[
+        Path, typer.Argument(metavar="PARAMS", help="MPC parameters, contributed to.")
+    ],
+    out: Target,
+    name: Name = "",
+    device: Device = "cpu",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a key of MPC parameters that were exported from ZKEY and contributed to."""
+    check_outputs([out], [zkey, parameters], exclusive=[] if force else [out])
+    from quod.cli.display.progress import followed_timeline
+    from quod.groth16.phase2 import import_bellman as run
+
+    with followed_timeline(quiet=quiet) as timeline:
+        receipt = run(
+            zkey, parameters, out, name=name, device=device, timeline=timeline, replace=force
+        )
+    _show_receipt(receipt, out, quiet)
+
+
+@export.command()
+def verificationkey(
+    zkey: _Zkey,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the key goes (JSON).")],
+    insecure_test_key: InsecureTestKey = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the verifying key of a proving key, as snarkjs writes it."""
+    check_outputs([out], [zkey])
+    from quod.formats import write_atomically
+    from quod.groth16 import VerifyingKey
+
+    key = VerifyingKey.from_zkey(zkey, allow_insecure=insecure_test_key)
+    write_atomically(out, key.to_json().encode())
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@export.command()
+def bellman(
+    zkey: _Zkey,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the MPC parameters go.")],
+    device: Device = "cpu",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a key for bellman's tools to contribute to, as `snarkjs` does: MPC parameters."""
+    check_outputs([out], [zkey], exclusive=[] if force else [out])
+    from quod.cli.display.progress import followed_timeline
+    from quod.groth16.phase2 import export_bellman
+
+    with followed_timeline(quiet=quiet) as timeline:
+        export_bellman(zkey, out, device=device, timeline=timeline, replace=force)
+    note(f"Wrote {out}.", quiet=quiet)
+
+
+@export.command()
+def json(
+    zkey: _Zkey,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes (JSON).")],
+    quiet: Quiet = False,
+) -> None:
+    """Write all of a proving key as JSON, as `snarkjs zkey export json` does."""
+    check_outputs([out], [zkey])
+    from quod.groth16.encodings.key_json import export_json
+
+    export_json(zkey, out)
+    note(f"Wrote {out}.", quiet=quiet)

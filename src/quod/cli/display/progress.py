@@ -1,0 +1,181 @@
+"""A progress display that follows a timeline: one line for each stage at work.
+
+It appears only on a terminal, and only once the work has taken a moment, so that short commands
+pay nothing for it. Kernels that are compiled, which they are once a machine, have a stage of their
+own; off a terminal one line tells of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from quod.cli.display.terminal import note
+from quod.device.cache.compilations import compilations
+from quod.device.runtime.timeline import Stage, Timeline
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+DELAY_SECONDS = 0.15
+REFRESH_SECONDS = 0.08
+MOST_LINES = 8
+COMPILING_SECONDS = 0.5
+"""After so long it is said off a terminal, too."""
+
+
+@contextmanager
+def followed_timeline(*, quiet: bool) -> Iterator[Timeline]:
+    """A timeline whose stages are shown on standard error while the body runs.
+
+    Nothing is shown if `quiet`; off a terminal, only that kernels are compiled.
+    """
+    if quiet or not sys.stderr.isatty():
+        timeline = Timeline()
+        with compilations.watched(_Compiling(timeline, None, quiet=quiet)):
+            yield timeline
+        return
+    display = ProgressDisplay()
+    display.start()
+    timeline = Timeline(display)
+    try:
+        with compilations.watched(_Compiling(timeline, display)):
+            yield timeline
+    finally:
+        display.stop()
+
+
+class _Compiling:
+    """What the compiler does as stages of a timeline: called with how many kernels are done of all.
+
+    They are no stages of a thread, for several compile at once, and others wait meanwhile.
+    """
+
+    def __init__(
+        self, timeline: Timeline, display: ProgressDisplay | None, *, quiet: bool = False
+    ) -> None:
+        self._timeline = timeline
+        self._display = display
+        self._is_told = quiet or display is not None
+        self._first_ns = 0
+        self._stage: Stage | None = None
+        self._name = ""
+
+    def __call__(self, done: int, total: int) -> None:
+        now = perf_counter_ns()
+        if self._stage is None:
+            self._name = self._name or _compiling_text()
+            self._stage = Stage(self._name, now, "compiler")
+            self._first_ns = self._first_ns or now
+            if self._display is not None:
+                self._display.begin(self._stage)
+        stage = self._stage
+        stage.progress(done, total)
+        if not self._is_told and now - self._first_ns > COMPILING_SECONDS * 1e9:
+            self._is_told = True
+            # Whoever reads it may have gone; the proof is none the worse.
+            with suppress(OSError, ValueError):
+                note(f"{self._name}: {done} of {total}")
+        if done == total:
+            self._stage = None
+            self._timeline.record(stage.name, stage.begin_ns, now, track=stage.track)
+            if self._display is not None:
+                self._display.end(stage)
+
+
+def _compiling_text() -> str:
+    # A command that finds its kernels in the cache does not need this module.
+    from quod.device.cache.compile_notice import compiling_text
+
+    return compiling_text()
+
+
+class ProgressDisplay:
+    """The listener: workers only note what is open; one thread of its own draws."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[Stage] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take the display off the terminal."""
+        self._over.set()
+        self._thread.join()
+
+    def begin(self, stage: Stage) -> None:
+        """See `quod.device.runtime.timeline.Listener`."""
+        with self._lock:
+            self._open.append(stage)
+
+    def progress(self, stage: Stage) -> None:
+        """Nothing to note: the stage holds its own numbers."""
+
+    def end(self, stage: Stage) -> None:
+        """See `quod.device.runtime.timeline.Listener`."""
+        with self._lock:
+            self._open.remove(stage)
+
+    def leaves(self) -> list[Stage]:
+        """The stages at work: open ones with no open stage inside."""
+        with self._lock:
+            parents = {id(stage.parent) for stage in self._open}
+            return [stage for stage in self._open if id(stage) not in parents][:MOST_LINES]
+
+    def _draw(self) -> None:
+        if self._over.wait(DELAY_SECONDS):
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[parts]}", markup=False),
+            TimeElapsedColumn(),
+            console=Console(file=sys.stderr),
+            auto_refresh=False,
+            transient=True,
+        )
+        tasks: dict[int, tuple[Stage, TaskID]] = {}
+        with progress:
+            while True:
+                self._update(progress, tasks)
+                progress.refresh()
+                if self._over.wait(REFRESH_SECONDS):
+                    return
+
+    def _update(self, progress: Progress, tasks: dict[int, tuple[Stage, TaskID]]) -> None:
+        leaves = {id(stage): stage for stage in self.leaves()}
+        for key in [key for key in tasks if key not in leaves]:
+            progress.remove_task(tasks.pop(key)[1])
+        for key, stage in leaves.items():
+            if key not in tasks:
+                task = progress.add_task(path_of(stage), total=None, parts="")
+                tasks[key] = (stage, task)
+            if stage.total:
+                progress.update(
+                    tasks[key][1],
+                    total=stage.total,
+                    completed=stage.done,
+                    parts=f"{stage.done}/{stage.total}",
+                )
+
+
+def path_of(stage: Stage) -> str:
+    """The names from the outermost stage down to `stage`."""
+    names = [stage.name]
+    while stage.parent is not None:
+        stage = stage.parent
+        names.append(stage.name)
+    return " › ".join(reversed(names))

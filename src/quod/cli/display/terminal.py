@@ -1,0 +1,182 @@
+"""What a user sees: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from quod.cli.display.streams import ReaderLeft, discard_results
+from quod.errors import OutputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from quod.device.limits import Limits
+    from quod.device.runtime.timeline import Row, Timeline
+
+
+# Codes that move the cursor, ring or reorder text; lone surrogates stand for bytes of file names.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+_UNBROKEN = 1 << 30
+"""Columns; rich takes no more of them than a table needs."""
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: all but lines and tabs that is no character to be read is escaped.
+
+    What this module shows goes through it once, so that names and contents of files give a
+    terminal no commands.
+    """
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """The same for what is said on one line: a name with a line break in it must not begin one."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def show(text: str) -> None:
+    """A result, on standard output. Raises `ReaderLeft` and `OutputError`, see `streams`."""
+    sys.stdout.write(printable(text if text.endswith("\n") else text + "\n"))
+    sys.stdout.flush()
+
+
+def show_beside(out: str | os.PathLike[str], text: str) -> None:
+    """A result beside the file `out`: on standard error if that went to standard output."""
+    from quod.formats.target_path import follow
+
+    if follow(os.fspath(out)) == 1:
+        note(text)
+    else:
+        show(text)
+
+
+def show_valid(*, quiet: bool, what: str = "the proof is valid") -> None:
+    """That a proof is valid, unless `quiet`; whether it can be written does not matter."""
+    if quiet:
+        return
+    try:
+        show(f"OK: {what}.")
+    except (OutputError, ReaderLeft):
+        # The exit code says it.
+        discard_results()
+        warn(f"{what}, but standard output could not be written")
+
+
+def show_json(value: Any) -> None:
+    """A result for programs, on standard output."""
+    show(json.dumps(value, indent=1))
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """A line about what happened, on standard error unless `quiet`."""
+    if not quiet:
+        print(one_line(text), file=sys.stderr)
+
+
+def warn(text: str) -> None:
+    """A warning; `--quiet` does not hide it."""
+    note(f"quod: warning: {text}")
+
+
+def fail(text: str) -> None:
+    """Why the command ends, as one line; `--quiet` does not hide it."""
+    note(f"quod: {' '.join(text.split())}")
+
+
+def warn_of(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    """What Python's `warnings` call: Quod's own warnings are a line like any other."""
+    if issubclass(category, UserWarning) and file is None:
+        warn(str(message))
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        (file or sys.stderr).write(text)
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    title: str | None = None,
+    stderr: bool = False,
+) -> None:
+    """A table of plain text cells; the columns named in `right` hold numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=None if title is None else Text(one_line(title)),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        title_justify="left",
+        pad_edge=False,
+    )
+    for column in columns:
+        numeric = column in right
+        table.add_column(
+            Text(one_line(column)), justify="right" if numeric else "left", no_wrap=numeric
+        )
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    _console(stderr=stderr).print(table)
+
+
+_NUMBERED = re.compile(r"(layer|chunk) \d+: ")
+
+
+def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bool = True) -> None:
+    """The stage table of a timeline; with `limits`, how near to them each stage came.
+
+    Layers and chunks are put together: a circuit may have thousands, each with a dozen stages.
+    """
+    rows = [
+        (
+            "  " * row.depth + row.name + (f" ×{row.count}" if row.count > 1 else ""),
+            f"{row.busy * 1e3:.{1 if row.busy >= 0.01 else 3}f}",
+            f"{row.share:.0%}",
+            f"{row.bytes / 1e6:.1f}" if row.bytes else "",
+            f"{row.bytes_per_second / 1e9:.2f}" if row.bytes else "",
+            f"{row.modmuls_per_second / 1e9:.3f}" if row.modmuls else "",
+            _of_limit(row, limits),
+        )
+        for row in timeline.table(named=lambda name: _NUMBERED.sub(r"\1s: ", name))
+    ]
+    columns = ("stage", "ms", "share", "MB", "GB/s", "G products/s", "of the limit")
+    used = [at for at in range(len(columns)) if at < 3 or any(row[at] for row in rows)]
+    show_table(
+        [columns[at] for at in used],
+        [[row[at] for at in used] for row in rows],
+        right=columns[1:],
+        stderr=stderr,
+    )
+
+
+def _of_limit(row: Row, limits: Limits | None) -> str:
+    """The share of the limit that a stage meets first, and which one it is."""
+    if limits is None or not row.busy or not (row.bytes or row.multiply_adds):
+        return ""
+    share = limits.least_seconds(row.bytes, row.multiply_adds) / row.busy
+    return f"{share:.0%} {limits.limited_by(row.bytes, row.multiply_adds)}"
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    # Off a terminal a table is for a file or a program: no line is broken.
+    width = None if stream.isatty() else _UNBROKEN
+    return Console(file=stream, highlight=False, width=width)

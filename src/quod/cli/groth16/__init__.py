@@ -1,0 +1,1 @@
+"""Commands of Groth16: proofs, verification and keys."""

@@ -1,0 +1,280 @@
+"""quod groth16: prove, verify, and keys.
+
+Proofs take a fraction of a second, so what these functions import when they run is held to a list
+(tests/test_import_time.py), and `quick` calls `prove` and `verify` without typer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from quod.cli.display.terminal import note, show_beside, show_timings, show_valid, warn
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import (
+    Argument,
+    Device,
+    Force,
+    InsecureTestKey,
+    Option,
+    Quiet,
+    Resume,
+    Timings,
+    Trace,
+    WrongUsage,
+)
+from quod.errors import VerificationError
+
+if TYPE_CHECKING:
+    from quod.device.runtime.timeline import Timeline
+    from quod.formats import Witness
+    from quod.groth16 import Proof, ProvingKey, VerifyingKey
+
+
+def prove(
+    zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
+    witness: Annotated[Path, Argument("WTNS", "Witness.")],
+    proof: Annotated[Path, Argument("PROOF", "Where the proof goes (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "Where the public inputs go (JSON).")],
+    device: Device = "cpu",
+    bellman: Annotated[
+        Path | None,
+        Option(
+            "--bellman",
+            metavar="R1CS",
+            help="ZKEY is parameters of bellman for this constraint system, PROOF its 192 bytes.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        Option(metavar="N", least=0, help="Make the same proof every time. Not zero-knowledge."),
+    ] = None,
+    self_check: Annotated[bool, Option(help="Verify the proof before writing it.")] = True,
+    timings: Timings = False,
+    trace: Trace = None,
+    quiet: Quiet = False,
+) -> None:
+    """Prove that the witness satisfies the circuit of the key.
+
+    Writes PROOF and PUBLIC, both or neither, as snarkjs reads them.
+    """
+    check_outputs(
+        [proof, public, *([] if trace is None else [trace])],
+        [zkey, witness, *([] if bellman is None else [bellman])],
+    )
+
+    def opened(timeline: Timeline) -> ProvingKey:
+        from quod.groth16 import ProvingKey
+
+        if bellman is None:
+            return ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+        return ProvingKey.from_bellman(zkey, bellman, device=device, timeline=timeline)
+
+    def text(made: Proof) -> bytes:
+        if bellman is None:
+            return made.to_json().encode()
+        from quod.groth16.encodings.bellman import proof_to_bytes
+
+        return proof_to_bytes(made)
+
+    prove_to(
+        proof, public, opened, lambda key, timeline: witness, text, device=device, seed=seed,
+        self_check=self_check, timings=timings, trace=trace, quiet=quiet,
+    )  # fmt: skip
+
+
+def prove_to(
+    proof: Path,
+    public: Path,
+    open_key: Callable[[Timeline], ProvingKey],
+    witness_for: Callable[[ProvingKey, Timeline], Path | Witness],
+    text: Callable[[Proof], bytes],
+    *,
+    device: str,
+    seed: int | None,
+    self_check: bool,
+    timings: bool,
+    trace: Path | None,
+    quiet: bool,
+) -> None:
+    """Opens a key, makes a proof of a witness for it, and writes it with its public inputs."""
+    if seed is not None:
+        warn("--seed fixes the proof's blinding: whoever knows the seed can learn from the proof")
+
+    from quod.cli.display.progress import followed_timeline
+    from quod.formats import public_to_json, write_all_atomically
+
+    begin = perf_counter()
+    with followed_timeline(quiet=quiet) as timeline:
+        with timeline.stage("read key"):
+            key = open_key(timeline)
+        if key.weakness is not None:
+            warn(f"{key.zkey.path}: anyone can forge proofs for this key: {key.weakness.reason}")
+        witness = witness_for(key, timeline)
+        with timeline.stage("prove"):
+            made, inputs = key.prove(witness, seed=seed, self_check=self_check, timeline=timeline)
+        with timeline.stage("write"):
+            write_all_atomically({proof: text(made), public: public_to_json(inputs)})
+    if trace is not None:
+        write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
+    if timings:
+        from quod.device.discovery import resolve_device
+
+        show_timings(timeline, resolve_device(device).throughput_limits())
+    checked = "checked" if self_check else "not checked"
+    note(
+        f"Proved in {perf_counter() - begin:.2f} s on {device} ({checked}): {proof}, {public}",
+        quiet=quiet,
+    )
+
+
+def verify(
+    vkey: Annotated[Path, Argument("VKEY", "Verifying key (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "Public inputs (JSON).")],
+    proof: Annotated[Path, Argument("PROOF", "Proof (JSON).")],
+    device: Device = "cpu",
+    batch: Annotated[
+        bool,
+        Option(
+            "--batch",
+            help="PUBLIC and PROOF are lists, verified together; says which are not valid.",
+        ),
+    ] = False,
+    arkworks: Annotated[
+        str | None,
+        Option("--arkworks", metavar="CURVE", help="VKEY and PROOF are arkworks' over this curve."),
+    ] = None,
+    insecure_test_key: InsecureTestKey = False,
+    quiet: Quiet = False,
+) -> None:
+    """Verify a proof. The exit code is 0 only if it is valid, and 6 if it is not.
+
+    VKEY may be a verifying key or parameters of bellman as well, and PROOF a proof of it.
+    """
+    if batch and arkworks is not None:
+        raise WrongUsage("--batch takes proofs of snarkjs and bellman, not with --arkworks")
+    key = verifying_key_in(vkey, device, arkworks, allow_insecure=insecure_test_key)
+    if batch:
+        from quod.cli.groth16.verify_batch import verify_lists
+
+        verify_lists(key, public, proof, quiet=quiet)
+        return
+    from quod.formats import read_public
+
+    inputs = read_public(public, curve=key.curve)
+    if not key.verify(list(inputs), _proof_in(proof, key.curve, arkworks)):
+        raise VerificationError(
+            f"{proof}: not valid for these public inputs and this key; do not accept it"
+        )
+    show_valid(quiet=quiet)
+
+
+def verifying_key_in(
+    path: Path, device: str, arkworks: str | None = None, *, allow_insecure: bool
+) -> VerifyingKey:
+    """The key in a file of snarkjs, of bellman or of arkworks over a curve."""
+    from quod.formats.source import begins_as_text
+    from quod.groth16 import VerifyingKey
+
+    if arkworks is not None:
+        from quod.groth16.encodings import arkworks as ark
+
+        return ark.read_verifying_key(path, arkworks, device=device, allow_insecure=allow_insecure)
+    if begins_as_text(path):
+        return VerifyingKey.from_json(path, device=device, allow_insecure=allow_insecure)
+    from quod.groth16.encodings.bellman import read_verifying_key
+
+    return read_verifying_key(path, device=device, allow_insecure=allow_insecure)
+
+
+def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
+    from quod.formats.source import is_text
+    from quod.formats.strict_json import PROOF, read_json
+    from quod.groth16 import Proof
+
+    if arkworks is not None:
+        from quod.groth16.encodings import arkworks as ark
+
+        return ark.read_proof(path, curve, check_subgroup=False)
+    # Once, for a pipe can be read only once.
+    content, name = read_json(path, PROOF), str(path)
+    if is_text(content):
+        return Proof.from_json_text(content, curve=curve, name=name)
+    from quod.groth16.encodings.bellman import proof_from_bytes
+
+    # Verification looks at subgroups.
+    return proof_from_bytes(content, check_subgroup=False, name=name)
+
+
+def setup(
+    r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
+    ptau: Annotated[Path, Argument("PTAU", "Powers of tau, prepared for the second phase.")],
+    zkey: Annotated[Path, Argument("ZKEY", "Where the key goes, to be contributed to.")],
+    device: Device = "cpu",
+    resume: Resume = True,
+    timings: Timings = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a key of a circuit from powers of tau, for others to contribute to.
+
+    It is the file that snarkjs makes. Prints the circuit hash.
+    """
+    check_outputs([zkey], [r1cs, ptau], exclusive=[] if force else [zkey])
+    from quod.formats.resumable import expect
+
+    expect(zkey)
+    from quod.cli.ceremony.contributing import in_words
+    from quod.cli.display.progress import followed_timeline
+    from quod.groth16.phase2 import new_key
+
+    begin = perf_counter()
+    with followed_timeline(quiet=quiet) as timeline:
+        found = new_key(
+            r1cs, ptau, zkey, device=device, timeline=timeline, resume=resume,
+            report=partial(note, quiet=quiet), replace=force,
+        )  # fmt: skip
+    if timings:
+        show_timings(timeline)
+    show_beside(zkey, f"Circuit hash: {in_words(found)}")
+    note(
+        f"Made {zkey} in {perf_counter() - begin:.2f} s. Anyone can forge proofs for it until "
+        "somebody contributes: quod zkey contribute",
+        quiet=quiet,
+    )
+
+
+def make_test_key(
+    r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
+    zkey: Annotated[Path, Argument("ZKEY", "Where the proving key goes.")],
+    seed: Annotated[
+        int, Option(metavar="N", least=0, help="The key's secret: equal seeds make equal keys.")
+    ],
+    insecure_test_key: Annotated[
+        bool,
+        Option(
+            "--insecure-test-key",
+            help="Required: says that you know that anyone with the seed can forge proofs.",
+        ),
+    ] = False,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Make a key for tests and benchmarks. INSECURE: the seed is the secret of the key."""
+    if not insecure_test_key:
+        raise WrongUsage(
+            "whoever knows the seed can forge proofs for this key; "
+            "say --insecure-test-key if it is only for tests, "
+            "else make one from powers of tau (quod groth16 setup) and contribute to it"
+        )
+    check_outputs([zkey], [r1cs])
+    from quod.groth16 import generate_key
+
+    begin = perf_counter()
+    generate_key(r1cs, zkey, seed, device=device)
+    warn(f"{zkey} is INSECURE: it is for tests, anyone with the seed can forge proofs for it")
+    note(f"Made the key in {perf_counter() - begin:.2f} s.", quiet=quiet)

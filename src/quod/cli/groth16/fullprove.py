@@ -1,0 +1,74 @@
+"""quod groth16 fullprove: from inputs to a proof in one process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quod.cli.groth16.commands import prove_to
+from quod.cli.options import Device, Quiet, Timings, Trace, check_outputs
+from quod.cli.wtns import MemoryLimit, SecondsLimit, limits_of
+
+if TYPE_CHECKING:
+    from quod.device.runtime.timeline import Timeline
+    from quod.formats import Witness
+    from quod.groth16 import ProvingKey
+
+
+def fullprove(
+    inputs: Annotated[
+        Path, typer.Argument(metavar="INPUT", help="Inputs of the circuit (JSON).", readable=False)
+    ],
+    wasm: Annotated[
+        Path, typer.Argument(metavar="WASM", help="Witness calculator of circom.", readable=False)
+    ],
+    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Where the proof goes (JSON).")],
+    public: Annotated[
+        Path, typer.Argument(metavar="PUBLIC", help="Where the public inputs go (JSON).")
+    ],
+    device: Device = "cpu",
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Make the same proof every time. Not zero-knowledge."
+        ),
+    ] = None,
+    self_check: Annotated[bool, typer.Option(help="Verify the proof before writing it.")] = True,
+    seconds: SecondsLimit = 3600.0,
+    memory: MemoryLimit = 4096,
+    timings: Timings = False,
+    trace: Trace = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compute the witness of a circuit from its inputs, and prove it.
+
+    What `quod wtns calculate` and `quod groth16 prove` do; no witness is written anywhere.
+    """
+    check_outputs([proof, public, *([] if trace is None else [trace])], [inputs, wasm, zkey])
+
+    def opened(timeline: Timeline) -> ProvingKey:
+        from quod.groth16 import ProvingKey
+
+        return ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
+
+    def witness(key: ProvingKey, timeline: Timeline) -> Witness:
+        from quod.formats.strict_json import CIRCUIT_INPUT, read_json
+        from quod.witness.calculator import WitnessCalculator, read_wasm
+        from quod.witness.input_names import symbols_beside
+
+        with timeline.stage("calculate witness"):
+            given = read_json(inputs, CIRCUIT_INPUT)
+            calculator = WitnessCalculator(
+                read_wasm(wasm), name=os.fspath(wasm), curve=key.curve, variables=key.variables,
+                limits=limits_of(seconds, memory), symbols=symbols_beside(wasm),
+            )  # fmt: skip
+            return calculator.witness(given, where=os.fspath(inputs))
+
+    prove_to(
+        proof, public, opened, witness, lambda made: made.to_json().encode(), device=device,
+        seed=seed, self_check=self_check, timings=timings, trace=trace, quiet=quiet,
+    )  # fmt: skip

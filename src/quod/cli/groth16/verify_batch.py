@@ -1,0 +1,82 @@
+"""quod groth16 verify --batch: lists of proofs of one key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quod.cli.display.terminal import show_valid, warn
+from quod.errors import InputError, MismatchError, VerificationError
+from quod.formats import ProofJson, read_publics
+from quod.formats.snarkjs_json import parse_proofs
+from quod.formats.source import is_text
+from quod.formats.strict_json import PROOFS, read_json
+from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
+from quod.wording import counted
+
+# Of those that are not valid an error names so many.
+_NAMED = 20
+
+
+def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -> None:
+    """Verify each proof of a list for the public inputs at its place of another.
+
+    `VerificationError` says which are not valid, after a warning for each that is malformed;
+    `InputError` and `MismatchError` for files that are no such lists, or of different lengths.
+    """
+    inputs, proofs = read_lists(key, public, proof)
+    errors: dict[int, InputError] = {}
+    places: list[int] = []
+    claims = []
+    for place, (own, made) in enumerate(zip(inputs, proofs, strict=True)):
+        if isinstance(own, InputError) or isinstance(made, InputError):
+            errors[place] = own if isinstance(own, InputError) else _error(made)
+        else:
+            places.append(place)
+            claims.append((key, own, made))
+    verdicts = {place: Verdict(False, error) for place, error in errors.items()}
+    verdicts |= dict(zip(places, verify_batch(claims), strict=True))
+    bad = sorted(place for place, verdict in verdicts.items() if not verdict)
+    for place in bad:
+        if (error := verdicts[place].error) is not None:
+            warn(f"proof {place} is malformed: {error}")
+    if bad:
+        named = ", ".join(map(str, bad[:_NAMED])) + (", ..." if len(bad) > _NAMED else "")
+        raise VerificationError(
+            f"{proof}: {len(bad)} of {len(proofs)} proofs are not valid for their public inputs "
+            f"and this key (counted from 0: {named}); do not accept them"
+        )
+    every = "the proof is" if len(proofs) == 1 else f"all {len(proofs)} proofs are"
+    show_valid(quiet=quiet, what=f"{every} valid")
+
+
+def read_lists(
+    key: VerifyingKey, public: Path, proof: Path
+) -> tuple[list[tuple[int, ...] | InputError], list[Proof | InputError]]:
+    """The public inputs and the proofs of two files, as many of each; or their errors."""
+    inputs, proofs = read_publics(public, curve=key.curve), _proofs(key, proof)
+    if len(inputs) != len(proofs):
+        raise MismatchError(
+            f"{public} has the public inputs of {counted(len(inputs), 'proof')} and {proof} has "
+            f"{counted(len(proofs), 'proof')}; give lists of the same proofs in the same order"
+        )
+    if not proofs:
+        raise InputError("has no proofs, of which nothing can be said", path=proof)
+    return inputs, proofs
+
+
+def _proofs(key: VerifyingKey, path: Path) -> list[Proof | InputError]:
+    # Once, for a pipe can be read only once.
+    content, name = read_json(path, PROOFS), str(path)
+    if is_text(content):
+        return [
+            Proof(one.curve, one.a, one.b, one.c) if isinstance(one, ProofJson) else one
+            for one in parse_proofs(content, curve=key.curve, name=name)
+        ]
+    from quod.groth16.encodings.bellman import proofs_from_bytes
+
+    return proofs_from_bytes(content, device=key.device, name=name)
+
+
+def _error(found: Proof | InputError) -> InputError:
+    assert isinstance(found, InputError)
+    return found

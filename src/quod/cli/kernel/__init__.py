@@ -1,0 +1,1 @@
+"""Commands on the kernels that Quod is made of."""

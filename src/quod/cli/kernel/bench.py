@@ -1,0 +1,148 @@
+"""What `quod kernel bench` does: times a kernel with arguments of given sizes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.cli.display.terminal import show_json, show_table
+from quod.device.discovery import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.frozen import fields_of, frozen
+from quod.kernel.ir import types
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.launcher import Launcher
+from quod.kernel.ops.semantics import NUMPY_TYPES
+from quod.kernel.registry import find
+from quod.validation import whole_number
+
+_MOST_RUNS = 1000
+
+
+@frozen
+class Timing:
+    """Seconds of a launch: the median and the least of some.
+
+    `bytes` are those of its arrays, of one that is stored to twice.
+    """
+
+    kernel: str
+    device: str
+    workgroup: int
+    runs: int
+    median_seconds: float
+    least_seconds: float
+    bytes: int
+
+
+def bench(
+    name: str, sizes: Sequence[str], device_name: str, *, zeros: bool, seconds: float
+) -> Timing:
+    """Launches a kernel that `find` knows again and again, for at least so many seconds.
+
+    `sizes` has ``parameter=number`` for each parameter: of an array how many elements it has.
+    InputError for another, or one too few.
+    """
+    found = find(name)
+    given = _numbers(name, found.definition.parameters, sizes)
+    with open_device(device_name) as device:
+        run: Launcher[Any] = found.definition.on(device, **found.static)
+        random = None if zeros else np.random.default_rng(1)
+        arrays = {
+            parameter: _array(
+                type_,
+                whole_number(f"{parameter}, a number of elements,", given[parameter], 0),
+                random,
+            )
+            for parameter, type_ in run.kernel.parameters.items()
+            if isinstance(type_, PointerType)
+        }
+        arguments = [
+            device.upload(arrays[parameter]) if parameter in arrays else number
+            for parameter, number in given.items()
+        ]
+        times = _times(device, run, arguments, seconds)
+        slots = list(run.kernel.slots)
+        stored = {slots[at] for at in run.kernel.stored}
+        nbytes = sum(a.nbytes * (1 + (key in stored)) for key, a in arrays.items())
+        return Timing(
+            name, device.name, run.kernel.lanes, len(times), statistics.median(times), min(times),
+            nbytes,
+        )  # fmt: skip
+
+
+def _numbers(
+    name: str, parameters: Mapping[str, ParameterType], sizes: Sequence[str]
+) -> dict[str, int | float]:
+    given: dict[str, int | float] = {}
+    for text in sizes:
+        parameter, _, number = text.partition("=")
+        if parameter in given:
+            raise InputError(f"{text!r} is the second number of {parameter}; give it one")
+        if parameter not in parameters:
+            raise InputError(f"{text!r} is no parameter of {name}; it has {', '.join(parameters)}")
+        try:
+            given[parameter] = int(number, 0) if "." not in number else float(number)
+        except ValueError:
+            raise InputError(f"{text!r} gives no number; write {parameter}=1000") from None
+    missing = [
+        f"{parameter}={'ELEMENTS' if isinstance(type_, PointerType) else 'NUMBER'}"
+        for parameter, type_ in parameters.items()
+        if parameter not in given
+    ]
+    if missing:
+        raise InputError(f"{name} needs {' '.join(missing)}, too")
+    return {parameter: given[parameter] for parameter in parameters}
+
+
+def _array(pointer: PointerType, count: int, random: np.random.Generator | None) -> Any:
+    element: Type = pointer.element
+    dtype = np.dtype(NUMPY_TYPES[element])
+    if random is None:
+        return np.zeros(count, dtype)
+    if element is types.bf16:
+        return (random.standard_normal(count).astype(np.float32).view(np.uint32) >> 16).astype(
+            dtype
+        )
+    if element.kind == "float":
+        return random.standard_normal(count).astype(dtype)
+    if element.kind == "bool":
+        return random.integers(0, 2, count).astype(dtype)
+    return np.frombuffer(random.bytes(count * dtype.itemsize), dtype).copy()
+
+
+def _times(
+    device: AnyDevice, run: Launcher[Any], arguments: list[Any], seconds: float
+) -> list[float]:
+    """Seconds of each launch, after one that is not counted."""
+    run(*arguments)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while not times or (time.perf_counter() < end and len(times) < _MOST_RUNS):
+        begin = time.perf_counter()
+        run(*arguments)
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+def print_timing(found: Timing) -> None:
+    """A table on standard output."""
+    rate = found.bytes / found.median_seconds / 1e9
+    rows = [
+        ("kernel", f"{found.kernel}, workgroups of {found.workgroup}, on {found.device}"),
+        ("median", f"{1e3 * found.median_seconds:.4g} ms of {found.runs} launches"),
+        ("least", f"{1e3 * found.least_seconds:.4g} ms"),
+        ("arrays", f"{found.bytes:,} bytes, {rate:.4g} GB/s"),
+    ]
+    show_table(("", ""), rows)
+
+
+def as_json(found: Timing) -> None:
+    """The same for programs."""
+    show_json(fields_of(found))

@@ -1,0 +1,229 @@
+"""What `quod kernel build` does: registered kernels to cubins, in a folder that is shipped."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from quod.cli.display.terminal import show, show_json, show_table
+from quod.codegen.ptx.assembler import assemble, assembler_version
+from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, architecture, ptx_machine
+from quod.codegen.ptx.module import PtxModule
+from quod.device.cache.cache import CompileCache, key_of
+from quod.device.cache.compiled_code import KernelFacts
+from quod.device.cuda.compiler import emit, facts_of
+from quod.device.cuda.prebuilt import MANIFEST, Entry, cubin_name, manifest, prebuilt_key
+from quod.device.host import usable_threads
+from quod.errors import InputError, KernelError, OutputError
+from quod.formats.output import advice_on, flush_directory
+from quod.frozen import frozen
+from quod.kernel.registry import RegisteredKernel, find, is_written_for, kernels
+
+ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+"""What is made unless told otherwise, by the names that devices ask for: data centres and desks
+since 2020."""
+
+
+@frozen
+class Skipped:
+    """A kernel that could not be made for an architecture."""
+
+    kernel: str
+    arch: str
+    reason: str
+
+
+@frozen
+class Built:
+    """What was made of each architecture, and what was not."""
+
+    toolchain: str
+    made: dict[str, list[Entry]]
+    skipped: list[Skipped]
+
+
+@frozen
+class _Task:
+    entry_of: Callable[[bytes], Entry]
+    module: PtxModule
+    facts: KernelFacts
+
+
+def build(
+    out: Path, architectures: Sequence[str], patterns: Sequence[str],
+    follow: Callable[[str], None] = lambda text: None,
+) -> Built:  # fmt: skip
+    """Makes a folder that was not there with the kernels whose names match; with no pattern all but
+    those that are for processors alone.
+
+    In a pattern ``*`` is any text and ``?`` any character. The folder is there whole or not at all,
+    and with no kernel made it is not. `follow` hears of each kernel. Raises InputError for an
+    architecture or kernel that is none, `AssemblerMissing`, and OutputError.
+    """
+    for arch in architectures:
+        architecture(arch)
+    toolchain, cache = assembler_version(), CompileCache()
+    chosen = [find(name) for name in matching(patterns)]
+    built = Built(toolchain, {arch: [] for arch in dict.fromkeys(architectures)}, [])
+    with _new_folder(out) as folder, ThreadPoolExecutor(usable_threads()) as pool:
+        for arch in built.made:
+            os.mkdir(folder / arch, 0o755)
+        for number, kernel in enumerate(chosen, 1):
+            follow(f"{number} of {len(chosen)}: {kernel.name}")
+            tasks = {arch: _traced(kernel, arch) for arch in built.made}
+            if _is_for_processors(kernel, tasks.values()):
+                if patterns:
+                    reason = "is for processors alone"
+                    built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
+                continue
+            codes = pool.map(
+                lambda task, arch: _assembled(task, arch, toolchain, cache), tasks.values(), tasks
+            )
+            for (arch, task), code in zip(tasks.items(), codes, strict=True):
+                if isinstance(task, _Task) and isinstance(code, bytes):
+                    built.made[arch].append(task.entry_of(code))
+                    _write(folder / arch / cubin_name(task.facts.digest), code)
+                else:
+                    built.skipped.append(Skipped(kernel.name, arch, str(code)))
+        for arch, entries in built.made.items():
+            if entries:
+                _write(folder / arch / MANIFEST, manifest(arch, toolchain, entries))
+            else:
+                os.rmdir(folder / arch)
+        if not any(built.made.values()):
+            told = built.skipped[0]
+            raise KernelError(f"none of the kernels was made: {told.kernel}: {told.reason}")
+    return built
+
+
+def matching(patterns: Sequence[str]) -> list[str]:
+    """The registered names that match a pattern; InputError for one that none does."""
+    names = [row.name for row in kernels()]
+    found: dict[str, None] = {} if patterns else dict.fromkeys(names)
+    for pattern in patterns:
+        # Names have brackets of their own.
+        matched = fnmatch.filter(names, pattern.replace("[", "[[]"))
+        if not matched:
+            if ".py:" in pattern or set("*?") & set(pattern):
+                raise InputError(f"no registered kernel is named {pattern}; see quod kernel list")
+            find(pattern)
+        found |= dict.fromkeys(matched)
+    return [name for name in names if name in found]
+
+
+def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
+    size = kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    machine = ptx_machine(size, arch)
+    try:
+        traced, module = emit(kernel.definition, machine, kernel.static)
+    except KernelError as error:
+        return error
+    facts = facts_of(traced, module)
+    trace = prebuilt_key(kernel.definition, machine, kernel.static)
+    return _Task(lambda code: Entry.of(kernel.name, size, trace, facts, code), module, facts)
+
+
+def _is_for_processors(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
+    """Whether it could be traced for no architecture, and is for no NVIDIA GPU at all."""
+    none = all(isinstance(task, KernelError) for task in tasks)
+    return none and not is_written_for(kernel, "ptx")
+
+
+def _assembled(
+    task: _Task | KernelError, arch: str, toolchain: str, cache: CompileCache
+) -> bytes | KernelError:
+    """The cubin, which the cache keeps so that a build that was interrupted goes on."""
+    if not isinstance(task, _Task):
+        return task
+    key = key_of("cubin", task.module.text, toolchain, arch)
+    code = cache.get(key)
+    if code is None:
+        try:
+            code, _ = assemble(task.module.text, arch)
+            if task.module.moves_registers:
+                # Which its linker leaves out: the driver loads the text.
+                code = task.module.text.encode() + b"\0"
+        except KernelError as error:
+            return error
+        cache.put(key, code)
+    return code
+
+
+@contextmanager
+def _new_folder(out: Path) -> Iterator[Path]:
+    """A folder beside `out`, which takes its name in the end and is removed after a failure."""
+    if os.path.lexists(out):
+        raise OutputError(f"{out}: is there already; name a folder that is not, or remove it")
+    folder = out.parent / f".quod-{os.urandom(8).hex()}.tmp"
+    try:
+        # None but the owner may write it, or no device takes code from it.
+        os.mkdir(folder, 0o755)
+        yield folder
+        os.rename(folder, out)
+        flush_directory(str(out.parent))
+    except OSError as error:
+        raise OutputError(
+            f"{out}: could not be written ({error.strerror or error}); {advice_on(error)}"
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o644), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def as_json(built: Built) -> None:
+    """What was made and what not, on standard output."""
+    show_json(
+        {
+            "toolchain": built.toolchain,
+            "made": {
+                arch: [entry.document() for entry in made] for arch, made in built.made.items()
+            },
+            "skipped": [
+                {"kernel": one.kernel, "arch": one.arch, "reason": one.reason}
+                for one in built.skipped
+            ],
+        }
+    )
+
+
+def print_built(built: Built) -> None:
+    """The same as tables."""
+    show_table(
+        ("arch", "made", "skipped", "MB"),
+        [
+            (
+                arch, str(len(made)), str(sum(one.arch == arch for one in built.skipped)),
+                f"{sum(entry.size for entry in made) / 1e6:.2f}",
+            )
+            for arch, made in built.made.items()
+        ],
+        right=("made", "skipped", "MB"),
+    )  # fmt: skip
+    if built.skipped:
+        show_table(
+            ("skipped", "arch", "reason"),
+            [(one.kernel, one.arch, one.reason.split("\n")[0]) for one in built.skipped],
+        )
+    show(f"assembled by {built.toolchain}")
+
+
+def check_all_made(built: Built) -> None:
+    """KernelError unless all that was asked for was made."""
+    made = sum(map(len, built.made.values()))
+    if built.skipped:
+        raise KernelError(
+            f"{len(built.skipped)} of {made + len(built.skipped)} kernels asked for were not made; "
+            "the list says why"
+        )

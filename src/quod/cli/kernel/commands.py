@@ -1,0 +1,180 @@
+"""quod kernel: the kernels Quod is made of, and their text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quod.cli.display.terminal import note, show, show_json, show_table
+from quod.cli.options import AsJson, Device, Quiet
+
+app = typer.Typer(help="The kernels Quod is made of.", no_args_is_help=True)
+
+
+_NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is run."
+
+
+class Target(StrEnum):
+    """Forms in which a kernel can be printed."""
+
+    IR = "ir"
+    LLVM = "llvm"
+    PTX = "ptx"
+    WGSL = "wgsl"
+
+
+@app.command("list")
+def list_kernels(as_json: AsJson = False) -> None:
+    """List the kernels with their parameters."""
+    from quod.kernel.registry import kernels
+
+    rows = kernels()
+    if as_json:
+        show_json(
+            [{"name": row.name, "parameters": row.parameters, "doc": row.doc} for row in rows]
+        )
+        return
+    show_table(
+        ("kernel", "parameters", "what it does"),
+        [(row.name, ", ".join(map(str, row.parameters)), row.doc.split("\n")[0]) for row in rows],
+    )
+
+
+@app.command()
+def emit(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
+    target: Annotated[Target, typer.Option(help="The form to print.")] = Target.IR,
+    arch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="An NVIDIA architecture to print it for, as sm_90a."),
+    ] = None,
+    workgroup: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Instances a workgroup, for an NVIDIA architecture."),
+    ] = None,
+) -> None:
+    """Print a kernel as Quod's intermediate representation or as what it is compiled to.
+
+    PTX is for sm_90a and workgroups of 128 unless the kernel or an option says otherwise, WGSL for
+    browsers. With --arch or --workgroup, `ir` is the representation that the PTX is made from.
+    """
+    from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
+    from quod.kernel.registry import emit as emit_text
+
+    if arch is None and workgroup is None:
+        show(emit_text(name, target.value))
+        return
+    if target is Target.LLVM:
+        raise typer.BadParameter("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
+    from quod.kernel.registry import emit_kernel, find
+
+    found = find(name)
+    size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    show(emit_kernel(found, target.value, ptx_machine(size, arch or DEFAULT_ARCH)))
+
+
+@app.command()
+def analyze(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
+    arch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="An NVIDIA architecture, as sm_90a.")
+    ] = None,
+    workgroup: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Instances a workgroup.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a kernel costs on an NVIDIA GPU, and which Python lines make it so.
+
+    Live registers, accesses to memory, divergence and instruction mix follow from the intermediate
+    representation; registers and spills are the assembler's. No GPU is needed.
+    """
+    from quod.cli.kernel import report as kernel_report
+    from quod.codegen.ptx.machine import DEFAULT_ARCH
+
+    found = kernel_report.report(name, arch or DEFAULT_ARCH, workgroup)
+    if as_json:
+        kernel_report.as_json(found)
+    else:
+        kernel_report.print_report(found)
+
+
+@app.command()
+def build(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="A folder that is not there yet.")
+    ],
+    architectures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arch",
+            metavar="NAME",
+            help="An NVIDIA architecture, may be repeated; sm_80, sm_89, sm_90a, sm_100a and "
+            "sm_120a if absent.",
+        ),
+    ] = None,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kernel",
+            metavar="PATTERN",
+            help="Names that `list` shows, with * and ?; may be repeated. If absent, all but those "
+            "for processors alone.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Assemble kernels ahead of time, for GPUs that are not here.
+
+    Devices whose QUOD_KERNELS names the folder take the code from there. Kernels that cannot be
+    made for an architecture are listed with the reason, and the exit code is 8 then. No GPU is
+    needed, but the extra `build`.
+    """
+    from quod.cli.kernel import build as kernel_build
+
+    built = kernel_build.build(
+        out,
+        architectures or kernel_build.ARCHITECTURES,
+        patterns or [],
+        lambda text: note(text, quiet=quiet),
+    )
+    if as_json:
+        kernel_build.as_json(built)
+    else:
+        kernel_build.print_built(built)
+    kernel_build.check_all_made(built)
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
+    sizes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PARAMETER=NUMBER...",
+            help="What each parameter gets; of an array the number of its elements.",
+        ),
+    ],
+    device: Device = "cpu",
+    zeros: Annotated[
+        bool, typer.Option("--zeros", help="Arrays of zeros, not random ones.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Measure at least so long.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Time a kernel: the median of its launches, and what its arrays make in GB/s.
+
+    Arrays lie where the device computes. An array that is stored to counts twice. Whether arrays
+    are long enough only `--device cpu:checked` looks.
+    """
+    from quod.cli.kernel import bench as kernel_bench
+
+    found = kernel_bench.bench(name, sizes, device, zeros=zeros, seconds=seconds)
+    if as_json:
+        kernel_bench.as_json(found)
+    else:
+        kernel_bench.print_timing(found)

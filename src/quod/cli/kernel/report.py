@@ -1,0 +1,159 @@
+"""What `quod kernel analyze` prints: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.cli.display.terminal import show, show_json, show_table
+from quod.codegen.ptx.assembler import AssemblerMissing, Usage, assemble, usage
+from quod.codegen.ptx.emitter import translate
+from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
+from quod.device.cuda.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK
+from quod.device.limits import Limits
+from quod.frozen import frozen
+from quod.kernel.analysis import Analysis, Finding, analyze, short
+from quod.kernel.registry import find
+
+H200 = Limits(
+    MEASURED_BANDWIDTH["NVIDIA H200"], MULTIPLY_ADDS_A_CLOCK * 132 * 1.98e9,
+    "an H200: 132 multiprocessors at 1980 MHz",
+)  # fmt: skip
+"""What the roofline is drawn for; no GPU needs to be there."""
+
+_REGISTERS = 65536  # of a multiprocessor
+_MOST_WARPS = 64
+
+
+@frozen
+class Report:
+    """An analysis beside what the assembler says; `missing` says why it says nothing."""
+
+    name: str
+    arch: str
+    analysis: Analysis
+    assembled: Usage | None
+    missing: str
+
+    @property
+    def warps(self) -> int | None:
+        """Warps whose registers a multiprocessor has room for."""
+        if self.assembled is None:
+            return None
+        granules = -(-self.assembled.registers // 8) * 8
+        whole = -(-self.analysis.kernel.workgroup_size // 32)
+        return min(_MOST_WARPS, _REGISTERS // (32 * granules) // whole * whole)
+
+
+def report(name: str, arch: str, workgroup: int | None = None) -> Report:
+    """Analyses a kernel that `find` knows and has it assembled, if nvJitLink is there."""
+    found = find(name)
+    size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    machine = ptx_machine(size, arch)
+    kernel = found.trace(machine)
+    analysis, module = analyze(kernel), translate(kernel, machine)
+    if module.moves_registers:
+        missing = "what nvJitLink assembles moves no registers between roles; the driver's does"
+        return Report(name, arch, analysis, None, missing)
+    try:
+        return Report(name, arch, analysis, usage(assemble(module.text, arch)[1]), "")
+    except AssemblerMissing as error:
+        return Report(name, arch, analysis, None, str(error))
+
+
+def _summary(found: Report) -> list[tuple[str, str]]:
+    kernel, pressure = found.analysis.kernel, found.analysis.pressure
+    rows = [
+        ("kernel", f"{found.name}, workgroups of {kernel.workgroup_size}, {found.arch}"),
+        ("live at most", f"{pressure.words} words, at {short(pressure.location)}"),
+    ]
+    rows += [
+        ("" if at else "of them", f"{words} of {short(where)}")
+        for at, (where, words) in enumerate(pressure.sources)
+    ]
+    needs = found.assembled
+    if needs is None:
+        rows.append(("assembler", found.missing))
+    else:
+        rows += [
+            ("registers", f"{needs.registers}, which leaves room for {found.warps} warps"),
+            ("spilled", f"{needs.spill_store_bytes + needs.spill_load_bytes} bytes"),
+            ("stack", f"{needs.stack_bytes} bytes"),
+        ]
+    if kernel.shared_bytes:
+        rows.append(("shared memory", f"{kernel.shared_bytes:,} bytes a workgroup"))
+    return rows
+
+
+def _lines(finding: Finding) -> tuple[str, str, str, str]:
+    times = f"{finding.count}" if finding.count > 1 else ""
+    mark = "" if finding.good else "!"
+    return mark, short(finding.location), times, f"{finding.topic}: {finding.text}"
+
+
+_KINDS = (
+    ("multiply-adds", "multiply-adds"), ("additions", "additions, in words"),
+    ("floats", "floating-point operations"), ("other", "other, in words"),
+    ("loaded", "bytes loaded"), ("stored", "bytes stored"),
+    ("moved", "bytes of sectors moved"), ("shared", "bytes of shared memory"),
+    ("barriers", "barriers"), ("atomics", "atomics"), ("shuffles", "shuffles and ballots"),
+)  # fmt: skip
+
+
+def print_report(found: Report) -> None:
+    """Tables on standard output."""
+    show_table(("", ""), _summary(found))
+    analysis = found.analysis
+    if analysis.findings:
+        rows = [_lines(finding) for finding in analysis.findings]
+        show_table(("", "line", "times", "finding"), rows, right=("times",))
+    loops = analysis.mix.loops
+    columns = ("an instance", "whole", *(f"round of {short(place)}" for place, _ in loops))
+    counts = [analysis.mix.whole(), *(body.whole() for _, body in loops)]
+    rows_of_kinds = [
+        (text, *(f"{count[kind]:,}" for count in counts))
+        for kind, text in _KINDS
+        if any(count[kind] for count in counts)
+    ]
+    show_table(columns, rows_of_kinds, right=columns[1:])
+    for point in analysis.roofline(H200.bytes_per_second, H200.multiply_adds_per_second):
+        if not point.multiply_adds and not point.bytes:
+            continue
+        rate = point.instances_per_second / 1e9
+        share = point.multiply_adds / point.bytes if point.bytes else float("inf")
+        show(
+            f"{short(point.place)}: {share:.3g} multiply-adds a byte; {point.limit}-bound, at most "
+            f"{rate:.3g} G instances/s"
+        )
+    show(f"Rates are those of {H200.source}.")
+    if loops:
+        show("A loop whose length is known at run time only counts as one round.")
+
+
+def as_json(found: Report) -> None:
+    """The same for programs."""
+    analysis = found.analysis
+    points = analysis.roofline(H200.bytes_per_second, H200.multiply_adds_per_second)
+    result: dict[str, Any] = {
+        "kernel": found.name,
+        "arch": found.arch,
+        "workgroup": analysis.kernel.workgroup_size,
+        "live_words": analysis.pressure.words,
+        "live_at": short(analysis.pressure.location),
+        "assembled": None if found.assembled is None else vars(found.assembled),
+        "findings": [
+            {
+                "topic": one.topic, "line": short(one.location), "text": one.text,
+                "good": one.good, "count": one.count,
+            }
+            for one in analysis.findings
+        ],
+        "mix": dict(analysis.mix.whole()),
+        "roofline": [
+            {
+                "line": short(point.place), "multiply_adds": point.multiply_adds,
+                "bytes": point.bytes, "limit": point.limit,
+            }
+            for point in points
+        ],
+    }  # fmt: skip
+    show_json(result)

@@ -1,0 +1,62 @@
+"""Division of wide numbers."""
+
+from __future__ import annotations
+
+import functools
+
+from quod.codegen.int64.arithmetic import WideArithmetic
+from quod.codegen.int64.forms import Wide
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+
+
+def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
+    """Quotient or remainder; signed numbers are rounded down."""
+    if a.type is types.u64:
+        return _divide_sizes(wide, name, a, b)
+    sizes = [Wide(types.u64, wide.halves(wide.absolute(one))) for one in (a, b)]
+    rest = Wide(types.i64, wide.halves(_divide_sizes(wide, "rem", *sizes)))
+    zero, minus = wide.constant(0, types.i64), wide.constant(-1, types.i64)
+    differ = (wide.halves(a)[1] ^ wide.halves(b)[1]) >> 31 != 0
+    inexact = wide.compare("ne", rest, zero)
+    by_zero = wide.compare("eq", b, zero)
+    if name == "rem":
+        rest = wide.select_wide(wide.is_negative(a), wide.negate(rest), rest)
+        return wide.select_wide(
+            differ & inexact & ~by_zero, wide.add(rest, b), wide.select_wide(by_zero, a, rest)
+        )
+    size = Wide(types.i64, wide.halves(_divide_sizes(wide, "div", *sizes)))
+    down = wide.select_wide(inexact, wide.subtract(minus, size), wide.negate(size))
+    return wide.select_wide(by_zero, minus, wide.select_wide(differ, down, size))
+
+
+def _divide_sizes(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
+    """Of unsigned numbers, by long division, a bit at a time."""
+    body = functools.partial(_divide_body, remainder=name == "rem")
+    low, high = wide.k.call(f"{name}_wide", body, wide.halves(a), wide.halves(b))
+    return Wide(a.type, (low, high))
+
+
+def _divide_body(
+    k: Builder, a: tuple[Value, Value], b: tuple[Value, Value], *, remainder: bool
+) -> tuple[Value, Value]:
+    halved = WideArithmetic(k, native=False)
+    divisor = Wide(types.u64, b)
+    zero = (halved.word(0), halved.word(0))
+    with k.range(0, 64, carry=(a, zero)) as loop:
+        quotient, rest = (Wide(types.u64, pair) for pair in loop.carried)
+        out = halved.halves(rest)[1] >> 31
+        low, high = halved.halves(quotient)
+        one = halved.constant(1, types.u64)
+        moved = halved.shift_left(rest, one)
+        below, above = halved.halves(moved)
+        moved = Wide(types.u64, (below | (high >> 31), above))
+        fits = (out != 0) | ~halved.compare("lt", moved, divisor)
+        rest = halved.select_wide(fits, halved.subtract(moved, divisor), moved)
+        low, high = halved.halves(halved.shift_left(quotient, one))
+        low = low | k.cast(fits, types.u32)
+        loop.next(((low, high), halved.halves(rest)))
+    quotient_halves, rest_halves = loop.results
+    chosen: tuple[Value, Value] = rest_halves if remainder else quotient_halves
+    return chosen

@@ -1,0 +1,185 @@
+"""Single points of twisted Edwards curves as plain integers: the group law, multiples, sums.
+
+Points are pairs (x, y), the neutral element is (0, 1). The law is complete (`EdwardsCurve`), so
+that every function takes every pair of points of the curve, whatever their order. Nothing here runs
+in constant time; many points at once are the business of `quod.curve.edwards.operations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from quod.curve.edwards.curve import EdwardsCurve
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.validation import instance, whole_number
+
+EdwardsPair = tuple[int, int]
+
+_Extended = tuple[int, int, int, int]
+"""X, Y, Z, T with x = X/Z, y = Y/Z and T = XY/Z: Hisil, Wong, Carter, Dawson (ASIACRYPT 2008)."""
+
+_NEUTRAL: _Extended = (0, 1, 1, 0)
+_WINDOW = 4
+
+
+@frozen
+class EdwardsGroup:
+    """The points of a curve; `edwards_group` gives the one of a curve."""
+
+    curve: EdwardsCurve
+
+    def contains(self, point: EdwardsPair) -> bool:
+        """Whether coordinates are below q and the point is on the curve."""
+        q = self.curve.fq.value
+        return all(0 <= part < q for part in point) and self.curve.contains(point)
+
+    def add(self, left: EdwardsPair, right: EdwardsPair) -> EdwardsPair:
+        """left + right."""
+        q = self.curve.fq.value
+        (x1, y1), (x2, y2) = left, right
+        cross = self.curve.d * x1 * x2 % q * y1 * y2 % q
+        inverse = pow((1 + cross) * (1 - cross), -1, q)
+        x = (x1 * y2 + y1 * x2) * (1 - cross) * inverse % q
+        return x, (y1 * y2 - self.curve.a * x1 * x2) * (1 + cross) * inverse % q
+
+    def double(self, point: EdwardsPair) -> EdwardsPair:
+        """2 * point."""
+        return self.add(point, point)
+
+    def negate(self, point: EdwardsPair) -> EdwardsPair:
+        """-point."""
+        return -point[0] % self.curve.fq.value, point[1]
+
+    def multiply(self, scalar: int, point: EdwardsPair) -> EdwardsPair:
+        """scalar * point for any integer, which is not reduced: a point may be of any order."""
+        if scalar < 0:
+            scalar, point = -scalar, self.negate(point)
+        once = self._extended(point)
+        multiples = [_NEUTRAL]
+        for _ in range((1 << _WINDOW) - 1):
+            multiples.append(self._sum(multiples[-1], once))
+        result = _NEUTRAL
+        for digit in reversed(_digits(scalar, _WINDOW)):
+            for _ in range(_WINDOW):
+                result = self._doubled(result)
+            result = self._sum(result, multiples[digit])
+        return self._affine(result)
+
+    def multiply_fixed(self, scalar: int, point: EdwardsPair) -> EdwardsPair:
+        """The same for a point that comes often, such as a generator: its multiples are kept."""
+        if not 0 <= scalar < 1 << self.curve.fq.bits:
+            return self.multiply(scalar, point)
+        table = _multiples(self, point)
+        return self.sum(
+            row[digit] for row, digit in zip(table, _digits(scalar, _WINDOW), strict=False) if digit
+        )
+
+    def sum(self, points: Iterable[EdwardsPair]) -> EdwardsPair:
+        """The sum of points, with one inversion; of none the neutral element."""
+        result = _NEUTRAL
+        for point in points:
+            result = self._sum(result, self._extended(point))
+        return self._affine(result)
+
+    def has_small_order(self, point: EdwardsPair) -> bool:
+        """Whether the order of a point divides the cofactor."""
+        return self.multiply(self.curve.cofactor, point) == (0, 1)
+
+    def in_subgroup(self, point: EdwardsPair) -> bool:
+        """Whether a point of the curve is in the subgroup of prime order; the neutral one is."""
+        return self.multiply(self.curve.fr.value, point) == (0, 1)
+
+    def add_montgomery(self, left: EdwardsPair, right: EdwardsPair) -> EdwardsPair:
+        """The sum of points (u, v) of the Montgomery form.
+
+        InputError where u is the same, for which the formula with one division has no answer.
+        """
+        q, form = self.curve.fq.value, self.curve.montgomery
+        (u1, v1), (u2, v2) = left, right
+        if (u1 - u2) % q == 0:
+            raise InputError(f"{self.curve.name}: points of one u have no sum by this formula")
+        slope = (v2 - v1) * pow(u2 - u1, -1, q) % q
+        u = (form.b * slope * slope - form.a - u1 - u2) % q
+        return u, (slope * (u1 - u) - v1) % q
+
+    def double_montgomery(self, point: EdwardsPair) -> EdwardsPair:
+        """Twice a point (u, v) of the Montgomery form; InputError for one of order two."""
+        q, form = self.curve.fq.value, self.curve.montgomery
+        u1, v1 = point
+        if v1 % q == 0:
+            raise InputError(f"{self.curve.name}: a point with v = 0 has no double in this form")
+        slope = (3 * u1 * u1 + 2 * form.a * u1 + 1) * pow(2 * form.b * v1, -1, q) % q
+        u = (form.b * slope * slope - form.a - 2 * u1) % q
+        return u, (slope * (u1 - u) - v1) % q
+
+    def _extended(self, point: EdwardsPair) -> _Extended:
+        x, y = point
+        return x, y, 1, x * y % self.curve.fq.value
+
+    def _affine(self, point: _Extended) -> EdwardsPair:
+        q = self.curve.fq.value
+        inverse = pow(point[2], -1, q)
+        return point[0] * inverse % q, point[1] * inverse % q
+
+    def _sum(self, left: _Extended, right: _Extended) -> _Extended:
+        """add-2008-hwcd of the Explicit-Formulas Database."""
+        q = self.curve.fq.value
+        (x1, y1, z1, t1), (x2, y2, z2, t2) = left, right
+        a, b = x1 * x2 % q, y1 * y2 % q
+        c, d = t1 * t2 % q * self.curve.d % q, z1 * z2 % q
+        e = (x1 + y1) * (x2 + y2) - a - b
+        return self._completed(e, d - c, d + c, b - self.curve.a * a)
+
+    def _doubled(self, point: _Extended) -> _Extended:
+        """dbl-2008-hwcd."""
+        x, y, z, _ = point
+        a, b = x * x, y * y
+        e, scaled = (x + y) * (x + y) - a - b, self.curve.a * a
+        g = scaled + b
+        return self._completed(e, g - 2 * z * z, g, scaled - b)
+
+    def _completed(self, e: int, f: int, g: int, h: int) -> _Extended:
+        q = self.curve.fq.value
+        e, f, g, h = e % q, f % q, g % q, h % q
+        return e * f % q, g * h % q, f * g % q, e * h % q
+
+
+def _digits(scalar: int, bits: int) -> list[int]:
+    mask = (1 << bits) - 1
+    return [scalar >> at & mask for at in range(0, scalar.bit_length(), bits)]
+
+
+@cache
+def _multiples(group: EdwardsGroup, point: EdwardsPair) -> list[list[EdwardsPair]]:
+    """Row i has digit * 16**i * point for each digit."""
+    rows = []
+    for _ in range(0, group.curve.fq.bits, _WINDOW):
+        row = [(0, 1)]
+        for _ in range((1 << _WINDOW) - 1):
+            row.append(group.add(row[-1], point))
+        rows.append(row)
+        point = group.add(row[-1], point)
+    return rows
+
+
+@cache
+def _group(curve: EdwardsCurve) -> EdwardsGroup:
+    return EdwardsGroup(curve)
+
+
+def edwards_group(curve: EdwardsCurve) -> EdwardsGroup:
+    """The points of a curve such as ``EDWARDS["jubjub"]``."""
+    return _group(instance("the curve", curve, EdwardsCurve, "EDWARDS has the named ones"))
+
+
+def edwards_pair(name: str, curve: EdwardsCurve, value: object) -> EdwardsPair:
+    """A point that somebody gives: two coordinates below q, on the curve. Else InputError."""
+    group = edwards_group(curve)
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise InputError(f"{name} must be a point (x, y) of {curve.name}")
+    x, y = (whole_number(f"a coordinate of {name}", part, 0, curve.fq.value - 1) for part in value)
+    if not group.contains((x, y)):
+        raise InputError(f"{name} is not on {curve.name}")
+    return x, y

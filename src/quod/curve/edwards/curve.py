@@ -1,0 +1,139 @@
+"""Twisted Edwards curves and their Montgomery forms, as plain integers.
+
+The maps between them are those of Bernstein, Birkner, Joye, Lange and Peters, "Twisted Edwards
+curves" (AFRICACRYPT 2008), section 3.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Self
+
+from quod.curve.making import check_order, check_prime_field, unchecked
+from quod.curve.parameters import G1Point
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.frozen import frozen
+from quod.validation import instance, whole_number
+
+
+@frozen
+class MontgomeryForm:
+    """The curve B*v^2 = u^3 + A*u^2 + u over Fq, with A = `a` and B = `b`."""
+
+    fq: Modulus
+    a: int
+    b: int
+
+    def contains(self, point: G1Point) -> bool:
+        """Whether (u, v) is on the curve; infinity, None, is."""
+        if point is None:
+            return True
+        u, v = point
+        return (self.b * v * v - u * (u * u + self.a * u + 1)) % self.fq.value == 0
+
+
+@frozen
+class EdwardsCurve:
+    """The subgroup of prime order r = `fr` of a*x^2 + y^2 = 1 + d*x^2*y^2 over Fq, q = `fq`.
+
+    Its neutral element is (0, 1). The curve has `cofactor` * r points. Numbers are integers modulo
+    q, of which the least are kept. It needs no registration.
+
+    InputError, with what is wrong, unless a is a square and d is none, so that the addition law is
+    complete (has no exceptional points); for a + d = 0, a generator that is off the curve or has
+    another order, a cofactor that no such curve has, and coordinates of 32 bits or fewer.
+    """
+
+    name: str
+    fq: Modulus
+    fr: Modulus
+    a: int
+    d: int
+    generator: tuple[int, int]
+    cofactor: int
+
+    def __post_init__(self) -> None:
+        instance("the name of a curve", self.name, str, "name it")
+        for name, field in (("fq", self.fq), ("fr", self.fr)):
+            instance(f"{name} of {self.name}", field, Modulus, "make one of a prime")
+        if type(self.generator) not in (tuple, list) or len(self.generator) != 2:
+            raise InputError(f"the generator of {self.name} must be a point, (x, y)")
+        a, d = whole_number("a", self.a), whole_number("d", self.d)
+        x, y = (whole_number("a coordinate of the generator", c) for c in self.generator)
+        self._set(a, d, (x, y))
+        self.__dict__.update(cofactor=whole_number("cofactor", self.cofactor))
+        check_prime_field(self.name, self.fq)
+        q, name = self.fq.value, self.name
+        if not self.is_complete:
+            raise InputError(
+                f"the addition law of {name} has exceptional points: take a square for a and no "
+                "square for d, neither of them 0"
+            )
+        if (self.a + self.d) % q == 0:
+            raise InputError(
+                f"a + d of {name} is 0: its Weierstrass form, in which MSMs are computed, has "
+                "(0, 0), which stands for infinity in memory"
+            )
+        if not self.contains(self.generator):
+            raise InputError(f"the generator of {name} is not on the curve")
+        # Only what somebody makes is checked: the law of points takes time to load.
+        from quod.curve.edwards.weierstrass_model import model_of
+        from quod.curve.weierstrass.affine import affine_group
+
+        has_order = self.generator != (0, 1)
+        if has_order:
+            model = model_of(self)
+            multiple = affine_group(model).multiply(self.fr.value, model.parameters.generator)
+            has_order = multiple is None
+        check_order(self, self.cofactor, has_order=has_order)
+
+    def _set(self, a: int, d: int, generator: tuple[int, int]) -> None:
+        q = self.fq.value
+        x, y = generator
+        # a = -1, for which there are faster formulas, stays as it is.
+        self.__dict__.update(a=-1 if (a + 1) % q == 0 else a % q, d=d % q, generator=(x % q, y % q))
+
+    @classmethod
+    def known(
+        cls, name: str, fq: Modulus, fr: Modulus, a: int, d: int, generator: tuple[int, int],
+        cofactor: int,
+    ) -> Self:  # fmt: skip
+        """A curve that is not checked, as its maker stands for it: Quod's own are in the tests."""
+        return unchecked(cls, name, fq, fr, (a, d, generator), cofactor)
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether the addition law takes every pair of points: a is a square and d is none."""
+        q = self.fq.value
+        return pow(self.a, (q - 1) // 2, q) == 1 and pow(self.d, (q - 1) // 2, q) == q - 1
+
+    def contains(self, point: tuple[int, int]) -> bool:
+        """Whether a point is on the curve."""
+        x2, y2 = point[0] ** 2, point[1] ** 2
+        return (self.a * x2 + y2 - 1 - self.d * x2 * y2) % self.fq.value == 0
+
+    @cached_property
+    def montgomery(self) -> MontgomeryForm:
+        """The Montgomery form, A = 2(a + d)/(a - d) and B = 4/(a - d)."""
+        q = self.fq.value
+        inverse = pow(self.a - self.d, -1, q)
+        return MontgomeryForm(self.fq, 2 * (self.a + self.d) * inverse % q, 4 * inverse % q)
+
+    def to_montgomery(self, point: tuple[int, int]) -> G1Point:
+        """u = (1 + y)/(1 - y), v = u/x; (0, 1) goes to infinity and (0, -1) to (0, 0)."""
+        q = self.fq.value
+        x, y = point[0] % q, point[1] % q
+        if (x, y) == (0, 1):
+            return None
+        u = (1 + y) * pow(1 - y, -1, q) % q
+        return u, u * pow(x, -1, q) % q if x else 0
+
+    def from_montgomery(self, point: G1Point) -> tuple[int, int]:
+        """x = u/v, y = (u - 1)/(u + 1), the inverse of `to_montgomery`."""
+        if point is None:
+            return 0, 1
+        q = self.fq.value
+        u, v = point[0] % q, point[1] % q
+        x = u * pow(v, -1, q) % q if v else 0
+        return x, (u - 1) * pow(u + 1, -1, q) % q

@@ -1,0 +1,74 @@
+"""Points of twisted Edwards curves as bytes: y little-endian, and in the top bit the sign of x.
+
+What is negative is a convention: of Zcash (protocol specification 5.4.9.3, with the consensus rule
+of ZIP 216) an odd x, of circomlib one above q/2. Every decoder takes exactly what its encoder
+writes: it refuses a y of q or more, one without a point, and a sign where x is 0.
+"""
+
+from __future__ import annotations
+
+from quod.curve.coordinates import FqCoordinates
+from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
+from quod.curve.edwards.curve import EdwardsCurve
+from quod.errors import InputError
+from quod.validation import choice, flag
+
+SIGNS = ("zcash", "circomlib")
+
+
+def encode_edwards(curve: EdwardsCurve, point: EdwardsPair, *, sign: str = "zcash") -> bytes:
+    """The bytes of a point, one bit more than a coordinate has; InputError if it is off the curve.
+
+    `sign` is the convention, ``zcash`` or ``circomlib``.
+    """
+    choice("sign", sign, SIGNS)
+    x, y = edwards_pair("the point", edwards_group(curve).curve, point)
+    size = _size(curve)
+    return (y | _is_negative(curve, x, sign) << 8 * size - 1).to_bytes(size, "little")
+
+
+def decode_edwards(
+    curve: EdwardsCurve, data: bytes, *, sign: str = "zcash", check_subgroup: bool = True
+) -> EdwardsPair:
+    """The point of bytes that `encode_edwards` writes.
+
+    InputError for all others, and unless told otherwise for points outside the subgroup of prime
+    order.
+    """
+    choice("sign", sign, SIGNS)
+    flag("check_subgroup", check_subgroup)
+    group, name = edwards_group(curve), curve.name
+    size = _size(curve)
+    if not isinstance(data, bytes):
+        raise InputError(f"{name}: a point is encoded in bytes, not {type(data).__name__}")
+    if len(data) != size:
+        raise InputError(f"{name}: expected {size} bytes, not {len(data)}")
+    number, q = int.from_bytes(data, "little"), curve.fq.value
+    is_negative, y = divmod(number, 1 << 8 * size - 1)
+    if y >= q:
+        raise InputError(f"{name}: y is not below the modulus")
+    x = _root(curve, y)
+    if x is None:
+        raise InputError(f"{name}: no point of the curve has this y")
+    if x == 0 and is_negative:
+        raise InputError(f"{name}: x is 0, which has no sign")
+    if _is_negative(curve, x, sign) != is_negative:
+        x = q - x
+    if check_subgroup and not group.in_subgroup((x, y)):
+        raise InputError(f"{name}: the point is not in the subgroup of prime order")
+    return x, y
+
+
+def _root(curve: EdwardsCurve, y: int) -> int | None:
+    """An x of a*x^2 + y^2 = 1 + d*x^2*y^2; the denominator is no zero as a/d is no square."""
+    q = curve.fq.value
+    square = (1 - y * y) * pow(curve.a - curve.d * y * y, -1, q) % q
+    return FqCoordinates(q).square_root(square)
+
+
+def _is_negative(curve: EdwardsCurve, x: int, sign: str) -> bool:
+    return bool(x & 1) if sign == "zcash" else 2 * x > curve.fq.value
+
+
+def _size(curve: EdwardsCurve) -> int:
+    return curve.fq.bits // 8 + 1

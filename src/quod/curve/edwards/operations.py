@@ -1,0 +1,258 @@
+"""Operations on host arrays of points of a twisted Edwards curve, by a device.
+
+An array of n points is uint32 of shape (n, 2, words): affine x and y in Montgomery form; the
+neutral element is (0, 1), in Montgomery form as well. Every function takes every point of the
+curve. InputError for arrays of other shapes or types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.array import widened_scalars
+from quod.curve.edwards.curve import EdwardsCurve
+from quod.curve.edwards.point import EdwardsArithmetic
+from quod.curve.edwards.weierstrass_model import EdwardsModel, edwards_to_model
+from quod.curve.multiples.lane_table import LaneTable, digit_bits
+from quod.curve.weierstrass.affine import plain_point
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.sentinel import check_written, unwritten
+from quod.errors import InputError
+from quod.field import array as elements
+from quod.field.array import Words
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.validation import plain_array
+
+# Points from which on an instance shares an inversion.
+_SHARING = 64
+
+
+@kernel
+def edwards_add(
+    k: Builder, count: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *,
+    curve: EdwardsCurve,
+) -> None:  # fmt: skip
+    """out[i] = a[i] + b[i]."""
+    law, i = EdwardsArithmetic(k, curve), k.global_id()
+    with k.if_(i < count):
+        law.store(out, i, law.add(law.load(a, i), law.load(b, i)))
+
+
+@kernel
+def edwards_double(
+    k: Builder, count: U32, a: Pointer[U64], out: Pointer[U64], *, curve: EdwardsCurve
+) -> None:
+    """out[i] = 2 * a[i]."""
+    law, i = EdwardsArithmetic(k, curve), k.global_id()
+    with k.if_(i < count):
+        law.store(out, i, law.double(law.load(a, i)))
+
+
+@kernel
+def edwards_negate(
+    k: Builder, count: U32, a: Pointer[U64], out: Pointer[U64], *, curve: EdwardsCurve
+) -> None:
+    """out[i] = -a[i]."""
+    f, i = EdwardsArithmetic(k, curve).field, k.global_id()
+    with k.if_(i < count):
+        place = i.cast(types.u64) * 2
+        f.store(out, place, -f.load(a, place, linear=True))
+        f.store_words_at(
+            out, (place + 1) * f.word_count, f.load_words_at(a, (place + 1) * f.word_count)
+        )
+
+
+@kernel
+def edwards_multiply(
+    k: Builder, count: U32, points: Pointer[U64], scalars: Pointer[U64], out: Pointer[U64], *,
+    curve: EdwardsCurve, scalar_words: int,
+) -> None:  # fmt: skip
+    """out[i] = scalars[i] * points[i] for integers of `scalar_words` 64-bit words.
+
+    With a table of multiples as `curve_multiply` has it.
+    """
+    law, i = EdwardsArithmetic(k, curve), k.global_id()
+    window = digit_bits(k, law.neutral())
+    size, digits = 1 << window, 64 // window
+    table = LaneTable(k, law.neutral(), size) if window > 1 else None
+    with k.if_(i < count):
+        if table is not None:
+            point = law.load(points, i)
+            with k.range(0, size, carry=law.neutral()) as filling:
+                table.store(filling.index, filling.carried)
+                filling.next(law.carried(law.add(filling.carried, point)))
+        with k.range(0, scalar_words * digits, carry=law.neutral()) as loop:
+            place = (scalar_words * digits - 1) - loop.index
+            word = scalars[
+                i.cast(types.u64) * scalar_words + (place // digits).cast(types.u64)
+            ]  # fmt: skip
+            shift = ((place % digits) * window).cast(types.u64)
+            total = loop.carried
+            for _ in range(window):
+                total = law.double(total)
+            digit = (word >> shift & (size - 1)).cast(types.u32)
+            if table is not None:
+                loop.next(law.carried(law.add(total, table.load(digit))))
+            else:
+                with k.if_(digit != 0) as branch:
+                    branch.give(law.carried(law.add(total, law.load(points, i))))
+                with branch.otherwise():
+                    branch.give(law.carried(total))
+                loop.next(branch.results)
+        law.store(out, i, loop.results)
+
+
+@kernel
+def edwards_check(
+    k: Builder, count: U32, points: Pointer[U64], found: Pointer[U32], *, curve: EdwardsCurve
+) -> None:
+    """found[i] = 1 if a*x^2 + y^2 = 1 + d*x^2*y^2, else 0; coordinates are below the modulus."""
+    law, i = EdwardsArithmetic(k, curve), k.global_id()
+    f = law.field
+    with k.if_(i < count):
+        place = i.cast(types.u64) * 2
+        x2, y2 = f.square(f.load(points, place)), f.square(f.load(points, place + 1))
+        left = y2 - x2 if curve.a == -1 else y2 + law.a_times(x2)
+        difference = left - f.one() - x2 * y2 * f.constant(curve.d)
+        found[i] = k.select(f.is_zero(difference), k.constant(1, types.u32), 0)
+
+
+# --- on the host
+
+
+def from_edwards_points(curve: EdwardsCurve, points: Iterable[tuple[int, int]]) -> Words:
+    """The array of affine points (x, y) of int, whose coordinates are taken modulo q.
+
+    InputError for anything else; there is no point at infinity.
+    """
+
+    def coordinates() -> Iterable[int]:
+        for position, given in enumerate(points):
+            point = plain_point(given, 1, "point", position)
+            if point is None:
+                raise InputError(f"point {position} is None, and {curve.name} has no infinity")
+            yield from point
+
+    flat = elements.from_integers(curve.fq, coordinates())
+    return flat.reshape(-1, 2, curve.fq.words)
+
+
+def to_edwards_points(curve: EdwardsCurve, array: Words) -> list[tuple[int, int]]:
+    """The inverse of `from_edwards_points`."""
+    flat = elements.to_integers(curve.fq, _points(curve, array))
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def add(device: AnyDevice, curve: EdwardsCurve, a: Words, b: Words) -> Words:
+    """a[i] + b[i]."""
+    a, b = _points(curve, a), _points(curve, b)
+    if len(a) != len(b):
+        raise InputError(f"{len(a)} points cannot be added to {len(b)}")
+    out = unwritten(*a.shape)
+    _launch(device, device.compile(edwards_add, curve=curve), len(a), a, b, out)
+    check_written(device, "points", out)
+    return out
+
+
+def double(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
+    """2 * points[i]."""
+    points = _points(curve, points)
+    out = unwritten(*points.shape)
+    _launch(device, device.compile(edwards_double, curve=curve), len(points), points, out)
+    check_written(device, "points", out)
+    return out
+
+
+def negate(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
+    """-points[i]."""
+    points = _points(curve, points)
+    out = unwritten(*points.shape)
+    _launch(device, device.compile(edwards_negate, curve=curve), len(points), points, out)
+    check_written(device, "points", out)
+    return out
+
+
+def multiply(device: AnyDevice, curve: EdwardsCurve, points: Words, scalars: Words) -> Words:
+    """scalars[i] * points[i].
+
+    Scalars are uint32 of shape (n, words) or (1, words) for all points: integers of any size, not
+    reduced, so that points need not be in the subgroup.
+    """
+    points = _points(curve, points)
+    padded = widened_scalars(scalars, len(points))
+    out = unwritten(*points.shape)
+    kernel = device.compile(edwards_multiply, curve=curve, scalar_words=padded.shape[1] // 2)
+    _launch(device, kernel, len(points), points, padded, out)
+    check_written(device, "points", out)
+    return out
+
+
+def sum_points(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
+    """The sum of all points, of shape (2, words)."""
+    points = _points(curve, points)
+    neutral = from_edwards_points(curve, [(0, 1)])
+    while len(points) != 1:
+        if len(points) % 2 or not len(points):
+            points = np.concatenate([points, neutral])
+            continue
+        half = len(points) // 2
+        points = add(device, curve, points[:half], points[half:])
+    total: Words = points[0]
+    return total
+
+
+def is_on_curve(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is on the curve, with coordinates below the modulus."""
+    points = _points(curve, points)
+    found = unwritten(len(points), 1)
+    _launch(device, device.compile(edwards_check, curve=curve), len(points), points, found)
+    check_written(device, "which points are on the curve", found)
+    below = elements.canonical(curve.fq, points).reshape(len(points), 2).all(axis=1)
+    result: NDArray[np.bool_] = (found[:, 0] == 1) & below
+    return result
+
+
+def is_in_subgroup(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is on the curve and in the subgroup of order r: r * P is neutral."""
+    order = np.frombuffer(curve.fr.value.to_bytes(curve.fr.bytes, "little"), "<u4")
+    product = multiply(device, curve, points, order.astype(np.uint32)[None])
+    neutral = from_edwards_points(curve, [(0, 1)])
+    killed = (product == neutral).reshape(len(points), -1).all(axis=1)
+    result: NDArray[np.bool_] = is_on_curve(device, curve, points) & killed
+    return result
+
+
+def to_model(device: AnyDevice, model: EdwardsModel, points: Words) -> Words:
+    """Points of the curve as points of its Weierstrass model, of shape (n, *model.shape)."""
+    points = _points(model.edwards, points)
+    count = len(points)
+    out = unwritten(count, *model.shape)
+    if not count:
+        return out
+    instances = min(count, max(device.resident_lanes, count // _SHARING))
+    prefixes = np.empty((count, model.edwards.fq.words), np.uint32)
+    kernel = device.compile(edwards_to_model, model=model)
+    device.launch(
+        kernel, -(-instances // device.lanes), instances, count, points, prefixes, out
+    )  # fmt: skip
+    check_written(device, "points of the model", out)
+    return out
+
+
+def _points(curve: EdwardsCurve, points: Words) -> Words:
+    points = plain_array("points", points)
+    if points.dtype != np.uint32 or points.shape[1:] != (2, curve.fq.words):
+        raise InputError(
+            f"points of {curve.name} are uint32 words of shape (n, 2, {curve.fq.words}), "
+            f"not {points.dtype} of {points.shape}"
+        )
+    return np.require(points, requirements=("C", "A"))
+
+
+def _launch(device: AnyDevice, kernel: Any, count: int, *arrays: Words) -> None:
+    device.launch(kernel, -(-count // device.lanes), count, *arrays)

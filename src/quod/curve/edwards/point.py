@@ -1,0 +1,148 @@
+"""Points of twisted Edwards curves inside kernels.
+
+Extended coordinates (X, Y, Z, T: x = X/Z, y = Y/Z, T = XY/Z) of Hisil, Wong, Carter and Dawson,
+"Twisted Edwards Curves Revisited" (ASIACRYPT 2008): add-2008-hwcd, its form hwcd-3 where a = -1,
+and dbl-2008-hwcd of the Explicit-Formulas Database. Where a is a square and d is not they take
+every pair of points: equal, opposite, neutral, of even order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from quod.curve.edwards.curve import EdwardsCurve
+from quod.field.element import Element
+from quod.field.prime import PrimeField
+from quod.field.strategy import prime_field
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structure import Rebuild, Unknown, flatten
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Operand, Value
+
+
+@frozen(eq=False)
+class EdwardsPoint(Unknown):
+    """X, Y, Z and T."""
+
+    comparison: ClassVar[str] = (
+        "write points.equal(p, q), with `with k.if_(...)` or a select of each coordinate"
+    )
+
+    x: Element
+    y: Element
+    z: Element
+    t: Element
+
+    def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
+        values, key, rebuild = flatten((self.x, self.y, self.z, self.t))
+
+        def rebuild_point(flat: Sequence[Value]) -> EdwardsPoint:
+            return EdwardsPoint(*rebuild(flat))
+
+        return values, (EdwardsPoint, (key,)), rebuild_point
+
+
+class EdwardsArithmetic:
+    """The group law of one curve in one kernel; affine points in memory are x then y."""
+
+    def __init__(self, k: Builder, curve: EdwardsCurve) -> None:
+        if not curve.is_complete:
+            raise TraceError(f"the formulas take a square a and a d that is none: {curve.name}")
+        self.k = k
+        self.curve = curve
+        self.field = prime_field(k, curve.fq)
+
+    def load(self, pointer: Value, index: Operand) -> EdwardsPoint:
+        """Affine point `index` of an array."""
+        f = self.field
+        place = self.k.operand(index, types.u64).cast(types.u64) * 2
+        x, y = f.load(pointer, place), f.load(pointer, place + 1)
+        return self.carried(EdwardsPoint(x, y, f.one(), x * y))
+
+    def store(self, pointer: Value, index: Operand, p: EdwardsPoint) -> None:
+        """Stores a point in affine form, with an inversion of its own."""
+        f = self.field
+        inverse = f.inverse(f.carried(p.z))
+        place = self.k.operand(index, types.u64).cast(types.u64) * 2
+        f.store(pointer, place, p.x * inverse)
+        f.store(pointer, place + 1, p.y * inverse)
+
+    def carried(self, p: EdwardsPoint) -> EdwardsPoint:
+        """The point with standard bounds, fit to be carried."""
+        return EdwardsPoint(*(self.field.carried(part) for part in (p.x, p.y, p.z, p.t)))
+
+    def neutral(self) -> EdwardsPoint:
+        """(0, 1)."""
+        f = self.field
+        return self.carried(EdwardsPoint(f.zero(), f.one(), f.one(), f.zero()))
+
+    def equal(self, p: EdwardsPoint, q: EdwardsPoint) -> Value:
+        """Whether two points are equal."""
+        f = self.field
+        return f.is_zero(p.x * q.z - q.x * p.z) & f.is_zero(p.y * q.z - q.y * p.z)
+
+    def add(self, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
+        """p + q."""
+        result: EdwardsPoint = self.k.call(
+            f"add.{self.curve.name}", self._add, self.carried(p), self.carried(q), key=self.curve
+        )
+        return result
+
+    def double(self, p: EdwardsPoint) -> EdwardsPoint:
+        """2p."""
+        result: EdwardsPoint = self.k.call(
+            f"double.{self.curve.name}", self._double, self.carried(p), key=self.curve
+        )
+        return result
+
+    def _add(self, k: Builder, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
+        f = self.field
+        if self.curve.a != -1:
+            a, b = p.x * q.x, p.y * q.y
+            c, d = p.t * f.constant(self.curve.d) * q.t, p.z * q.z
+            e = (p.x + p.y) * (q.x + q.y) - a - b
+            return EdwardsPoint(*completed(f, e, d - c, d + c, b - self.a_times(a)))
+        return added(f, p, q, self.curve.d)
+
+    def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:
+        if self.curve.a == -1:
+            return doubled(self.field, p)
+        f = self.field
+        a, b, c = f.square(p.x), f.square(p.y), f.square(p.z)
+        e, scaled = f.square(p.x + p.y) - a - b, f.carried(self.a_times(a))
+        g = scaled + b
+        return EdwardsPoint(*completed(f, e, g - (c + c), g, scaled - b))
+
+    def a_times(self, x: Element) -> Element:
+        """a * x."""
+        return -x if self.curve.a == -1 else self.field.constant(self.curve.a) * x
+
+
+def completed(
+    field: PrimeField, e: Element, f: Element, g: Element, h: Element
+) -> tuple[Element, ...]:
+    """X, Y, Z and T of the point (e/g, h/f), with standard bounds."""
+    return tuple(field.carried(product) for product in (e * f, g * h, f * g, e * h))
+
+
+def added(field: PrimeField, p: EdwardsPoint, q: EdwardsPoint, d: int) -> EdwardsPoint:
+    """p + q on a curve with a = -1, with standard bounds: add-2008-hwcd-3."""
+    a = (p.y - p.x) * (q.y - q.x)
+    b = (p.y + p.x) * (q.y + q.x)
+    c = p.t * q.t * field.constant(2 * d)
+    z = p.z * q.z
+    e, double_z, h = b - a, z + z, b + a
+    return EdwardsPoint(*completed(field, e, double_z - c, double_z + c, h))
+
+
+def doubled(field: PrimeField, p: EdwardsPoint) -> EdwardsPoint:
+    """2p on a curve with a = -1, with standard bounds: dbl-2008-hwcd."""
+    a, b, c = field.square(p.x), field.square(p.y), field.square(p.z)
+    e = field.square(p.x + p.y) - a - b
+    g = b - a
+    h = field.negate(a + b)
+    f = g - (c + c)
+    return EdwardsPoint(*completed(field, e, f, g, h))

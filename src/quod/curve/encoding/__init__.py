@@ -1,0 +1,1 @@
+"""Points as bytes, and the maps from bytes and field elements to points."""

@@ -1,0 +1,90 @@
+"""The y of many x on a curve at once, by a device: what decoding points and hashing to them takes.
+
+A square root is a power with as many squarings as the modulus has bits, some 0.1 ms on plain
+integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.curve.array import Point
+from quod.curve.encoding.points import encode_point, point_bytes
+from quod.curve.group import Group
+from quod.curve.weierstrass.affine import affine_group
+from quod.curve.weierstrass.point import plus_a_times
+from quod.device.discovery import resolve_device
+from quod.device.runtime.sentinel import check_written, unwritten
+from quod.field.array import from_integers, to_integers
+from quod.field.strategy import prime_field
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+
+
+@kernel
+def curve_ordinates(
+    k: Builder, n: U32, xs: Pointer[U64], ys: Pointer[U64], found: Pointer[U32], *, group: Group
+) -> None:
+    """ys[i]: a square root of what the equation has at xs[i], if found[i] is 1; it is 0 or 1."""
+    f, i = prime_field(k, group.coordinates), k.global_id()
+    with k.if_(i < n):
+        x = f.carried(f.load(xs, i))
+        right = f.carried(
+            plus_a_times(f, group, f.square(x) * x, x) + f.constant(group.parameters.b)
+        )
+        y = f.carried(f.power(right, (group.coordinates.value + 1) // 4))
+        f.store(ys, i, y)
+        found[i] = k.select(f.is_zero(f.square(y) - right), k.constant(1, types.u32), 0)
+
+
+def has_quick_roots(group: Group) -> bool:
+    """Whether `ordinates` knows the square roots of a group's coordinates."""
+    return group.degree == 1 and group.coordinates.value % 4 == 3
+
+
+def ordinates(group: Group, xs: Sequence[int]) -> list[int | None]:
+    """One of the two y at each x below the modulus, None where there is none.
+
+    For groups with `has_quick_roots`.
+    """
+    if not xs:
+        return []
+    device, modulus = resolve_device("cpu"), group.coordinates
+    ys, found = unwritten(len(xs), modulus.words), unwritten(len(xs), 1)
+    own = device.compile(curve_ordinates, group=group)
+    device.launch(
+        own, -(-len(xs) // own.lanes), len(xs), from_integers(modulus, xs), ys, found
+    )  # fmt: skip
+    check_written(device, "coordinates of points", ys)
+    check_written(device, "coordinates of points", found)
+    flags = found[:, 0].tolist()
+    return [y if flag else None for y, flag in zip(to_integers(modulus, ys), flags, strict=True)]
+
+
+def decoded_together(group: Group, data: bytes) -> list[Point] | None:
+    """The points that compressed encodings one after the other are (`encode_point`).
+
+    None where they have to be looked at one by one: some encoding is wrong, or the group has a
+    cofactor or other square roots.
+    """
+    size, law = point_bytes(group), affine_group(group)
+    if law.cofactor != 1 or not has_quick_roots(group):
+        return None
+    parts = [data[at : at + size] for at in range(0, len(data), size)]
+    infinity, q = encode_point(group, None), law.field.p
+    sign = 1 << (8 * size - 1)
+    numbers = [int.from_bytes(part, "little") for part in parts if part != infinity]
+    xs = [number & (sign - 1) for number in numbers]
+    if any(x >= q for x in xs):
+        return None
+    points = iter(zip(numbers, xs, ordinates(group, xs), strict=True))
+    decoded: list[Point] = []
+    for part in parts:
+        if part == infinity:
+            decoded.append(None)
+            continue
+        number, x, y = next(points)
+        if not y:
+            return None
+        decoded.append((x, y if law.field.is_larger(y) == bool(number & sign) else q - y))
+    return decoded

@@ -1,0 +1,357 @@
+"""Byte encodings of single points that other programs use.
+
+Points are affine pairs of plain integers, None for infinity. Every decoder accepts exactly what
+its encoder writes: it refuses coordinates of p or more, flags that contradict each other or the
+point, stray bits, points off the curve and, unless told otherwise, points outside the subgroup of
+order r. Encoders take what decoders give, with coordinates below p. Errors are `InputError`.
+
+| functions                 | curve             | form                                             |
+|---------------------------|-------------------|--------------------------------------------------|
+| ``*_zcash_*``             | BLS12-381         | Zcash protocol specification 5.4.9.2; IETF       |
+|                           |                   | draft-irtf-cfrg-pairing-friendly-curves, app. C  |
+| ``*_eip2537_*``           | BLS12-381         | EIP-2537: coordinates padded to 64 bytes         |
+| ``*_eip196_*``            | BN254 G1          | EIP-196                                          |
+| ``*_eip197_*``            | BN254 G2          | EIP-197: coefficient of u first                  |
+| ``*_arkworks_*``          | BN254, BLS12-377  | ark-serialize 0.4 and later: little-endian       |
+| ``*_point``               | every group       | that form: Quod's own messages                   |
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Generic, Literal
+
+from quod.curve.array import Point, check_group
+from quod.curve.coordinates import C
+from quod.curve.group import Group
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.named.bn254 import BN254
+from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
+from quod.curve.weierstrass.affine import AffineGroup, affine_group, g1_group, g2_group, plain_point
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.validation import flag, instance, plain_bytes
+
+
+@frozen
+class _Layout(Generic[C]):
+    """How coordinates lie in bytes: how many to an Fq, in which order of bytes and coefficients."""
+
+    group: AffineGroup[C]
+    size: int
+    byteorder: Literal["little", "big"]
+    high_coefficient_first: bool
+
+    @property
+    def coordinate_size(self) -> int:
+        return self.size * self.group.field.degree
+
+    def pack(self, value: C) -> bytes:
+        parts = self.group.field.coefficients(value)
+        if self.high_coefficient_first:
+            parts = parts[::-1]
+        return b"".join(part.to_bytes(self.size, self.byteorder) for part in parts)
+
+    def unpack(self, data: bytes, coordinate: str) -> C:
+        """One coordinate; `coordinate` (x, say) is for the message."""
+        parts = tuple(
+            int.from_bytes(data[at : at + self.size], self.byteorder)
+            for at in range(0, len(data), self.size)
+        )
+        if any(part >= self.group.field.p for part in parts):
+            raise InputError(f"{self.group.name}: {coordinate} is not below the modulus")
+        if self.high_coefficient_first:
+            parts = parts[::-1]
+        return self.group.field.from_coefficients(parts)
+
+    def given(self, point: tuple[C, C] | None) -> tuple[C, C] | None:
+        """The point to encode, once it is clear that it is one."""
+        field = self.group.field
+        plain: tuple[C, C] | None = plain_point(point, field.degree, f"{self.group.name}: a point")
+        for value in plain or ():
+            if any(not 0 <= part < field.p for part in field.coefficients(value)):
+                raise InputError(f"{self.group.name}: a coordinate is not below the modulus")
+        return plain
+
+    def taken(self, data: object, coordinates: int) -> bytes:
+        """The bytes of so many coordinates, once it is clear that they are such."""
+        expected = coordinates * self.coordinate_size
+        given = plain_bytes(f"{self.group.name}: a point", data)
+        if len(given) != expected:
+            raise InputError(f"{self.group.name}: expected {expected} bytes, not {len(given)}")
+        return given
+
+    def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
+        """Those of a point, once it is clear how it is to be read."""
+        flag("check_subgroup", check_subgroup)
+        return self.taken(data, 1 if flag("compressed", compressed) else 2)
+
+    def checked(self, x: C, y: C, check_subgroup: bool) -> tuple[C, C]:
+        if not self.group.contains((x, y)):
+            raise InputError(f"{self.group.name}: the point is not on the curve")
+        return self.in_subgroup((x, y), check_subgroup)
+
+    def in_subgroup(self, point: tuple[C, C], check_subgroup: bool) -> tuple[C, C]:
+        if check_subgroup and not self.group.in_subgroup(point):
+            raise InputError(f"{self.group.name}: the point is not in the subgroup of order r")
+        return point
+
+    def solve(self, x: C, larger: bool) -> tuple[C, C]:
+        """The point at x whose y is the larger or smaller of the two."""
+        field = self.group.field
+        y = field.square_root(self.group.right_side(x))
+        if y is None:
+            raise InputError(f"{self.group.name}: no point of the curve has this x")
+        if field.is_larger(y) != larger:
+            y = field.negate(y)
+            if field.is_larger(y) != larger:  # y = 0 is its own opposite
+                raise InputError(f"{self.group.name}: the sign bit is set although y is 0")
+        return x, y
+
+    # Plain: x then y, all zero for infinity.
+
+    def encode_plain(self, point: tuple[C, C] | None) -> bytes:
+        point = self.given(point)
+        if point is None:
+            return bytes(2 * self.coordinate_size)
+        return self.pack(point[0]) + self.pack(point[1])
+
+    def decode_plain(self, data: bytes, check_subgroup: bool) -> tuple[C, C] | None:
+        data = self.of_point(data, False, check_subgroup)
+        if not any(data):
+            return None
+        middle = self.coordinate_size
+        x, y = self.unpack(data[:middle], "x"), self.unpack(data[middle:], "y")
+        return self.checked(x, y, check_subgroup)
+
+
+# Zcash and IETF: three flags in the top bits of the first byte.
+
+_COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
+
+
+def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
+    point, compressed = layout.given(point), flag("compressed", compressed)
+    size = layout.coordinate_size * (1 if compressed else 2)
+    flags = _COMPRESSED if compressed else 0
+    if point is None:
+        return bytes([flags | _INFINITY]) + bytes(size - 1)
+    data = bytearray(layout.pack(point[0]))
+    if compressed:
+        flags |= _SIGN if layout.group.field.is_larger(point[1]) else 0
+    else:
+        data += layout.pack(point[1])
+    data[0] |= flags
+    return bytes(data)
+
+
+def _decode_zcash(
+    layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
+) -> tuple[C, C] | None:
+    data = layout.of_point(data, compressed, check_subgroup)
+    flags = data[0]
+    data = bytes([flags & 0x1F]) + data[1:]
+    if bool(flags & _COMPRESSED) != compressed:
+        form = "a compressed" if compressed else "an uncompressed"
+        raise InputError(f"{layout.group.name}: the flags are not those of {form} point")
+    if flags & _INFINITY:
+        if flags & _SIGN or any(data):
+            raise InputError(f"{layout.group.name}: infinity has bits set beside its flag")
+        return None
+    if compressed:
+        point = layout.solve(layout.unpack(data, "x"), bool(flags & _SIGN))
+        return layout.in_subgroup(point, check_subgroup)
+    if flags & _SIGN:
+        raise InputError(f"{layout.group.name}: an uncompressed point has no sign bit")
+    middle = layout.coordinate_size
+    x, y = layout.unpack(data[:middle], "x"), layout.unpack(data[middle:], "y")
+    return layout.checked(x, y, check_subgroup)
+
+
+_ZCASH_G1 = _Layout(g1_group(BLS12_381), 48, "big", True)
+_ZCASH_G2 = _Layout(g2_group(BLS12_381), 48, "big", True)
+
+
+def encode_zcash_g1(point: G1Point, *, compressed: bool = True) -> bytes:
+    """A point of BLS12-381 G1 in 48 bytes, or 96 uncompressed."""
+    return _encode_zcash(_ZCASH_G1, point, compressed)
+
+
+def decode_zcash_g1(
+    data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G1Point:
+    """A point of BLS12-381 G1 from 48 bytes, or 96 uncompressed."""
+    return _decode_zcash(_ZCASH_G1, data, compressed, check_subgroup)
+
+
+def encode_zcash_g2(point: G2Point, *, compressed: bool = True) -> bytes:
+    """A point of BLS12-381 G2 in 96 bytes, or 192 uncompressed; coefficient of u first."""
+    return _encode_zcash(_ZCASH_G2, point, compressed)
+
+
+def decode_zcash_g2(
+    data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G2Point:
+    """A point of BLS12-381 G2 from 96 bytes, or 192 uncompressed; coefficient of u first."""
+    return _decode_zcash(_ZCASH_G2, data, compressed, check_subgroup)
+
+
+# Ethereum: plain big-endian coordinates.
+
+_EIP2537_G1 = _Layout(g1_group(BLS12_381), 64, "big", False)
+_EIP2537_G2 = _Layout(g2_group(BLS12_381), 64, "big", False)
+_EIP196_G1 = _Layout(g1_group(BN254), 32, "big", False)
+_EIP197_G2 = _Layout(g2_group(BN254), 32, "big", True)
+
+
+def encode_eip2537_g1(point: G1Point) -> bytes:
+    """A point of BLS12-381 G1 in 128 bytes: x, y, each padded with 16 zero bytes in front."""
+    return _EIP2537_G1.encode_plain(point)
+
+
+def decode_eip2537_g1(data: bytes, *, check_subgroup: bool = True) -> G1Point:
+    """A point of BLS12-381 G1 from 128 bytes. The addition precompile alone takes points outside
+    the subgroup."""
+    return _EIP2537_G1.decode_plain(data, check_subgroup)
+
+
+def encode_eip2537_g2(point: G2Point) -> bytes:
+    """A point of BLS12-381 G2 in 256 bytes: x.c0, x.c1, y.c0, y.c1, each padded to 64."""
+    return _EIP2537_G2.encode_plain(point)
+
+
+def decode_eip2537_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
+    """A point of BLS12-381 G2 from 256 bytes."""
+    return _EIP2537_G2.decode_plain(data, check_subgroup)
+
+
+def decode_eip2537_fp(data: bytes) -> int:
+    """An element of BLS12-381 Fq from 64 bytes, the input of the map to G1."""
+    return _EIP2537_G1.unpack(_EIP2537_G1.taken(data, 1), "u")
+
+
+def decode_eip2537_fp2(data: bytes) -> Fq2Element:
+    """An element of BLS12-381 Fq2 from 128 bytes, c0 first, the input of the map to G2."""
+    return _EIP2537_G2.unpack(_EIP2537_G2.taken(data, 1), "u")
+
+
+def encode_eip196_g1(point: G1Point) -> bytes:
+    """A point of BN254 G1 in 64 bytes: x, y."""
+    return _EIP196_G1.encode_plain(point)
+
+
+def decode_eip196_g1(data: bytes) -> G1Point:
+    """A point of BN254 G1 from 64 bytes. The whole curve has order r."""
+    return _EIP196_G1.decode_plain(data, False)
+
+
+def encode_eip197_g2(point: G2Point) -> bytes:
+    """A point of BN254 G2 in 128 bytes: x.c1, x.c0, y.c1, y.c0."""
+    return _EIP197_G2.encode_plain(point)
+
+
+def decode_eip197_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
+    """A point of BN254 G2 from 128 bytes: x.c1, x.c0, y.c1, y.c0."""
+    return _EIP197_G2.decode_plain(data, check_subgroup)
+
+
+# arkworks: little-endian, two flags in the top bits of the last byte, also on uncompressed points.
+
+_ARKWORKS_NEGATIVE, _ARKWORKS_INFINITY = 0x80, 0x40
+
+
+def _arkworks(curve: PairingCurve, degree: int) -> _Layout[Any]:
+    instance("curve", curve, PairingCurve, "take one of quod.curve.CURVES")
+    if curve is BLS12_381:
+        raise InputError("arkworks encodes bls12_381 in the Zcash form: use the zcash functions")
+    return _flagged(g1_group(curve) if degree == 1 else g2_group(curve), curve.fq.bits)
+
+
+def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
+    """Coordinates in bytes that hold the two flags as well."""
+    return _Layout(group, (bits + 2 + 7) // 8, "little", False)
+
+
+def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
+    point, compressed = layout.given(point), flag("compressed", compressed)
+    size = layout.coordinate_size * (1 if compressed else 2)
+    if point is None:
+        return bytes(size - 1) + bytes([_ARKWORKS_INFINITY])
+    data = bytearray(layout.pack(point[0]))
+    if not compressed:
+        data += layout.pack(point[1])
+    if layout.group.field.is_larger(point[1]):
+        data[-1] |= _ARKWORKS_NEGATIVE
+    return bytes(data)
+
+
+def _decode_arkworks(
+    layout: _Layout[C], data: bytes, compressed: bool, check_subgroup: bool
+) -> tuple[C, C] | None:
+    data = layout.of_point(data, compressed, check_subgroup)
+    flags = data[-1] & 0xC0
+    negative = bool(flags & _ARKWORKS_NEGATIVE)
+    data = data[:-1] + bytes([data[-1] & 0x3F])
+    if flags & _ARKWORKS_INFINITY:
+        if negative or any(data):
+            raise InputError(f"{layout.group.name}: infinity has bits set beside its flag")
+        return None
+    if compressed:
+        return layout.in_subgroup(layout.solve(layout.unpack(data, "x"), negative), check_subgroup)
+    middle = layout.coordinate_size
+    x, y = layout.unpack(data[:middle], "x"), layout.unpack(data[middle:], "y")
+    if layout.group.field.is_larger(y) != negative:
+        raise InputError(f"{layout.group.name}: the sign bit contradicts y")
+    return layout.checked(x, y, check_subgroup)
+
+
+def encode_arkworks_g1(curve: PairingCurve, point: G1Point, *, compressed: bool = True) -> bytes:
+    """A point of G1 in 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
+    return _encode_arkworks(_arkworks(curve, 1), point, compressed)
+
+
+def decode_arkworks_g1(
+    curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G1Point:
+    """A point of G1 from 32 bytes (BN254) or 48 (BLS12-377), twice that uncompressed."""
+    return _decode_arkworks(_arkworks(curve, 1), data, compressed, check_subgroup)
+
+
+def encode_arkworks_g2(curve: PairingCurve, point: G2Point, *, compressed: bool = True) -> bytes:
+    """A point of G2 in 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
+    return _encode_arkworks(_arkworks(curve, 2), point, compressed)
+
+
+def decode_arkworks_g2(
+    curve: PairingCurve, data: bytes, *, compressed: bool = True, check_subgroup: bool = True
+) -> G2Point:
+    """A point of G2 from 64 bytes (BN254) or 96 (BLS12-377), twice that uncompressed; c0 first."""
+    return _decode_arkworks(_arkworks(curve, 2), data, compressed, check_subgroup)
+
+
+@cache
+def _layout_of(group: Group) -> _Layout[Any]:
+    return _flagged(affine_group(group), group.coordinates.bits)
+
+
+def point_bytes(group: Group, *, compressed: bool = True) -> int:
+    """Bytes of a point in Quod's messages."""
+    check_group(group)
+    return _layout_of(group).coordinate_size * (1 if flag("compressed", compressed) else 2)
+
+
+def encode_point(group: Group, point: Point, *, compressed: bool = True) -> bytes:
+    """A point of any group: x, or x and y, little-endian, the coefficient of 1 first.
+
+    Of the last byte the highest bit says that y > -y, the next one that the point is infinity. A
+    coordinate has as many bytes as hold it and these bits: on BN254 and BLS12-377 it is the form of
+    arkworks.
+    """
+    check_group(group)
+    return _encode_arkworks(_layout_of(group), point, compressed)
+
+
+def decode_point(group: Group, data: bytes, *, compressed: bool = True) -> Point:
+    """The inverse of `encode_point`."""
+    check_group(group)
+    return _decode_arkworks(_layout_of(group), data, compressed, check_subgroup=True)

@@ -1,0 +1,1 @@
+"""Scalar multiplication of single points inside kernels."""

@@ -1,0 +1,180 @@
+"""Multiples of points of prime order by scalars in parts, inside kernels.
+
+A scalar comes as the digits of its parts along an endomorphism
+(`quod.curve.multiples.scalar_parts`); all parts share the doublings, and one table of eight
+multiples. The table is affine on an isomorphic curve, without an inversion: y^2 = x^3 + b*u^6 has
+(x*u^2, y*u^3), and nothing here depends on b. What is done, and where memory is read, is the same
+for all scalars where tables are scanned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.curve.groups import PairingGroup
+from quod.curve.multiples.scalar_parts import DIGIT_BITS, parts_of
+from quod.curve.weierstrass.jacobian import Coordinate, JacobianArithmetic, Pair
+from quod.curve.weierstrass.point import ExtendedPoint, PointArithmetic
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structure import flatten
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+
+_ROWS = 1 << (DIGIT_BITS - 1)
+_WORD_BITS = 64
+
+
+class FixedMultiple:
+    """Multiplies in one kernel, made at its top: each instance has a table of its own.
+
+    Sums within it never meet equal or opposite points: those would be a vector that stands for 0,
+    and the parts of a scalar, and what its first digits make of them, are at most half of each
+    vector of the basis and a digit long.
+    """
+
+    def __init__(self, k: Builder, curve: PointArithmetic, *, scanned: bool) -> None:
+        """`scanned` reads all rows of the table for each digit, as secrets need it."""
+        self._k = k
+        self._curve = curve
+        self._law = JacobianArithmetic(k, curve.group)
+        self._parts = parts_of(curve.group)
+        self._scanned = scanned
+        one = curve.field.carried(curve.field.one())
+        values, _, self._rebuild = flatten((one, one, one))
+        self._each = len(values)
+        self._memory = k.private(values[0].type, _ROWS * self._each)
+
+    def __call__(self, point: ExtendedPoint, digits: Sequence[Sequence[Value]]) -> ExtendedPoint:
+        """The multiple by a scalar; for each part the 32-bit words that hold its digits."""
+        k, curve, law, parts = self._k, self._curve, self._law, self._parts
+        f = curve.field
+        scale = self._fill(point)
+        words = [self._aligned(part) for part in digits]
+        one, zero = f.carried(f.one()), f.carried(f.zero())
+        nothing = (one, one, zero), k.constant(True, types.bool_), words
+        with k.range(0, parts.digits, carry=nothing) as loop:
+            total, infinite, words = loop.carried
+            for _ in range(DIGIT_BITS):
+                total = law.double(total)
+            for number, part in enumerate(words):
+                digit = (part[-1] >> (_WORD_BITS - DIGIT_BITS)).cast(types.u32)
+                negative = digit < _ROWS
+                size = k.select(negative, _ROWS - digit, digit - _ROWS)
+                x, y = self._moved(self._entry(size), number)
+                entry = x, f.select(negative, f.carried(-y), y)
+                added = law.add_affine(total, entry)
+                first = (*entry, one)
+                empty = size == 0
+                total = tuple(
+                    f.select(empty, old, f.select(infinite, start, new))
+                    for old, start, new in zip(total, first, added, strict=True)
+                )
+                infinite = infinite & empty
+            loop.next((law.carried(total), infinite, [self._shifted(part) for part in words]))
+        (x, y, z), infinite, _ = loop.results
+        z = f.carried(z * scale)
+        zz = f.carried(f.square(z))
+        return curve.carried(
+            ExtendedPoint(x, y, zz, zz * z, infinite | point.infinity)
+        )  # fmt: skip
+
+    def _fill(self, point: ExtendedPoint) -> Coordinate:
+        """Fills the table; what its points are to be divided by, squared and cubed."""
+        k, law, f = self._k, self._law, self._curve.field
+        own = law.carried((point.x * point.zz, point.y * point.zzz))
+        twice, once, ratio = law.double_sharing((own[0], own[1]))
+        one = f.carried(f.one())
+        self._store(k.constant(0, types.u32), (own[0], own[1], one))
+        self._store(k.constant(1, types.u32), (*twice, ratio))
+        start = twice, once, f.carried(ratio * point.zz)
+        with k.range(2, _ROWS, carry=start) as filling:
+            last, once, z = filling.carried
+            further, once, ratio = law.add_sharing(once, last)
+            self._store(filling.index, (*further, ratio))
+            filling.next((further, once, f.carried(z * ratio)))
+        z = filling.results[2]
+        # Endomorphisms of G2 conjugate, so that there u has to be of the prime field.
+        factor = f.carried(f.frobenius(z)) if self._parts.count > 2 else one
+        with k.range(0, _ROWS, carry=factor) as back:
+            row = (_ROWS - 1) - back.index
+            x, y, ratio = self._load(row)
+            squared = f.square(back.carried)
+            self._store(row, (*law.carried((x * squared, y * (squared * back.carried))), ratio))
+            back.next(f.carried(back.carried * ratio))
+        return f.carried(z * factor)
+
+    def _aligned(self, part: Sequence[Value]) -> list[Value]:
+        """A part in 64-bit words, with the highest digit at the top of the last one."""
+        k = self._k
+        bits = DIGIT_BITS * self._parts.digits
+        count = -(-bits // _WORD_BITS)
+        wide = [word.cast(types.u64) for word in part]
+        wide += [k.constant(0, types.u64)] * (2 * count - len(wide))
+        words = [low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True)]
+        return self._shifted(words, _WORD_BITS * count - bits)
+
+    def _shifted(self, words: Sequence[Value], by: int = DIGIT_BITS) -> list[Value]:
+        if by == 0:
+            return list(words)
+        below = [None, *words[:-1]]
+        return [
+            word << by if low is None else word << by | low >> (_WORD_BITS - by)
+            for word, low in zip(words, below, strict=True)
+        ]
+
+    def _store(self, row: Value, entry: tuple[Coordinate, ...]) -> None:
+        values, _, _ = flatten(entry)
+        for part, value in enumerate(values):
+            self._memory[row * self._each + part] = value
+
+    def _load(self, row: Value) -> Any:
+        return self._rebuild([self._memory[row * self._each + at] for at in range(self._each)])
+
+    def _entry(self, size: Value) -> Pair:
+        """The multiple of a size; any where that is 0."""
+        k = self._k
+        if not self._scanned:
+            x, y, _ = self._load(k.maximum(size, 1) - 1)
+            return x, y
+        kept = self._each // 3 * 2
+        found = [self._memory[part] for part in range(kept)]
+        for row in range(1, _ROWS):
+            here = size == row + 1
+            found = [
+                k.select(here, self._memory[row * self._each + part], value)
+                for part, value in enumerate(found)
+            ]
+        x, y, _ = self._rebuild([*found, *found[: self._each - kept]])
+        return x, y
+
+    def _moved(self, point: Pair, times: int) -> Pair:
+        """The endomorphism of the group's parts, applied so many times."""
+        group = self._curve.group
+        if times == 0:
+            return point
+        assert isinstance(group, PairingGroup)
+        f, parameters = self._curve.field, group.curve
+        x, y = point
+        if group.degree == 1:
+            return f.carried(
+                x * f.constant(pow(parameters.phi.beta, times, parameters.fq.value))
+            ), y
+        cx, cy = parameters.psi_coefficients
+        tower, p = parameters.tower, parameters.fq.value
+        factor_x, factor_y = cx, cy
+        for _ in range(times - 1):
+            factor_x = tower.multiply((factor_x[0], -factor_x[1] % p), cx)
+            factor_y = tower.multiply((factor_y[0], -factor_y[1] % p), cy)
+        x = f.frobenius(x, times) * f.constant(factor_x)
+        y = f.frobenius(y, times) * f.constant(factor_y)
+        return f.carried(x), f.carried(y)
+
+
+def loaded_digits(digits: Value, row: Value, count: int, part_words: int) -> list[list[Value]]:
+    """The parts of row `row` of an array that `ScalarParts.words` makes."""
+    start = (row * (count * part_words)).cast(types.u64)
+    return [
+        [digits[start + (part * part_words + word)] for word in range(part_words)]
+        for part in range(count)
+    ]

@@ -1,0 +1,1 @@
+"""Pairings: the Miller loop and the final exponentiation."""

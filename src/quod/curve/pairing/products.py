@@ -1,0 +1,239 @@
+"""Pairings on a device: products of pairings with one final exponentiation.
+
+Points are taken to be on the curve and in their subgroups of order r: check them first. Devices are
+processors and NVIDIA's GPUs: drivers of WebGPU copy functions to their calls, and take minutes to
+compile what is milliseconds of work for a processor. Processors with vectors of integers (IFMA)
+compute a few pairings by lanes (`quod.curve.pairing.subgroup_miller_loop`): that takes a third of
+the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.array import from_points
+from quod.curve.groups import PairingGroup
+from quod.curve.named import CURVES
+from quod.curve.pairing.final_exponentiation import power_of_product
+from quod.curve.pairing.miller_loop import MillerLoop
+from quod.curve.pairing.subgroup_miller_loop import miller_loops_by_lanes, pairing_final_by_lanes
+from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.sentinel import not_written, unwritten
+from quod.errors import DeviceError, InputError
+from quod.field.array import canonical, to_integers
+from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
+from quod.kernel.machine import Capability
+from quod.validation import in_order, instance
+
+Words = NDArray[np.uint32]
+Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
+Fq12Integers = tuple[Fq6Integers, Fq6Integers]
+Pair = tuple[G1Point, G2Point]
+
+ONE: Fq12Integers = (((1, 0), (0, 0), (0, 0)), ((0, 0), (0, 0), (0, 0)))
+"""1 in Fq12."""
+
+# Miller functions a thread up to which lanes compute each of them together: one takes a third of
+# the time of eight side by side.
+_FEW_A_THREAD = 2
+
+
+@kernel
+def miller_loops(
+    k: Builder, n: U32, p: Pointer[U64], q: Pointer[U64], out: Pointer[U64], *, curve: str
+) -> None:
+    """out[i] in Fq12 = the Miller function of p[i] in G1 and q[i] in G2, 1 if one is infinity."""
+    loop = MillerLoop(k, CURVES[curve])
+    i = k.global_id()
+    with k.if_(i < n):
+        loop.compute(p, q, out, i)
+
+
+@kernel
+def pairing_final(
+    k: Builder, n: U32, values: Pointer[U64], out: Pointer[U64], *, curve: str
+) -> None:
+    """out[0] in Fq12 = the product of n values to the power (q^12 - 1)/r, by one instance."""
+    loop = MillerLoop(k, CURVES[curve])
+    power_of_product(loop.tower, loop.curve, n, values, out)
+
+
+def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int]:
+    """The kernel of so many Miller functions, and how many workgroups they are."""
+    if _has_lanes(device) and in_host_memory(device) and count <= _FEW_A_THREAD * device.threads:
+        return miller_loops_by_lanes, count
+    return miller_loops, -(-count // device.lanes)
+
+
+def final_kernel(device: AnyDevice) -> tuple[KernelDefinition, int]:
+    """The kernel of the final exponentiation, and its lanes."""
+    if _has_lanes(device):
+        return pairing_final_by_lanes, device.lanes
+    # One lane of a vector would take as long, and much longer to compile.
+    return pairing_final, 1
+
+
+def _has_lanes(device: AnyDevice) -> bool:
+    """Whether the lanes of a subgroup share the work."""
+    return device.machine(device.lanes).has(Capability.IFMA52)
+
+
+def pairing_product_words(
+    device: AnyDevice, curve: PairingCurve, p: Words, q: Words
+) -> NDArray[np.uint32]:
+    """The product of e(p[i], q[i]): Fq12 as 12 elements of Fq in the order of the tower.
+
+    `p` is uint32 of shape (n, 2, words), `q` of shape (n, 2, 2, words), points in Montgomery form
+    (see `quod.curve.array`); the result is of shape (12, words). DeviceError on WebGPU.
+    """
+    return _checked_product(device, curve, miller_words(device, curve, p, q))
+
+
+def check_pairing_device(device: AnyDevice) -> None:
+    """DeviceError for a device that computes no pairings."""
+    if device.machine(device.lanes).has(Capability.SHORT_KERNELS):
+        raise DeviceError(
+            f"{device.name} computes no pairings, which a driver of WebGPU takes minutes to "
+            "compile; verify on the processor, with --device cpu"
+        )
+
+
+def miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> Words:
+    """The Miller functions of arrays of points as `pairing_product_words` takes them.
+
+    Of shape (n, 12, words), for `product_of_values`.
+    """
+    check_pairing_device(device)
+    words = curve.fq.words
+    count = len(p)
+    if p.shape != (count, 2, words) or q.shape != (count, 2, 2, words):
+        raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
+    values = unwritten(count, 12, words)
+    given = (np.ascontiguousarray(p), np.ascontiguousarray(q))
+    definition, workgroups = miller_kernel(device, count)
+    loops = device.compile(definition, curve=curve.name)
+    device.launch(loops, workgroups, count, *given, values)
+    # Marks are above the modulus, so that this sees them too.
+    if not canonical(curve.fq, values).all() or not values.any(axis=(1, 2)).all():
+        raise not_written(device, "Miller functions")
+    return values
+
+
+def _checked_product(device: AnyDevice, curve: PairingCurve, values: Words) -> Words:
+    out = _product_words(device, curve, values)
+    if not _is_cyclotomic(curve, to_integers(curve.fq, out)):
+        raise not_written(device, "a pairing")
+    return out
+
+
+def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Words:
+    check_pairing_device(device)
+    out = unwritten(12, curve.fq.words)
+    definition, lanes = final_kernel(device)
+    product = device.compile(definition, lanes=lanes, curve=curve.name)
+    device.launch(product, 1, len(values), values, out)
+    if not canonical(curve.fq, out).all():
+        raise not_written(device, "a pairing")
+    return out
+
+
+def _is_cyclotomic(curve: PairingCurve, c: Sequence[int]) -> bool:
+    """Whether a value is in the subgroup of order q^4 - q^2 + 1, as all pairings are; 0 is not.
+
+    It is where the value to the power q^4 times the value is the value to the power q^2.
+    """
+    tower, q = curve.tower, curve.fq.value
+    # Coefficients of w^0 to w^5, from those of both halves over v = w^2.
+    value = [(c[at], c[at + 1]) for at in (0, 6, 2, 8, 4, 10)]
+
+    def frobenius(power: int) -> list[Fq2Element]:
+        factors = tower.frobenius_coefficients(power)
+        return [tower.multiply(own, factor) for own, factor in zip(value, factors, strict=True)]
+
+    product = [(0, 0)] * 6
+    for i, own in enumerate(frobenius(4)):
+        for j, other in enumerate(value):
+            term = tower.multiply(own, other)
+            if i + j >= 6:
+                term = tower.multiply(term, tower.fq6_non_residue)
+            low, high = product[(i + j) % 6]
+            product[(i + j) % 6] = ((low + term[0]) % q, (high + term[1]) % q)
+    return product == frobenius(2) and any(c)
+
+
+def miller_values(device: AnyDevice, curve: PairingCurve, pairs: Sequence[Pair]) -> Words:
+    """The Miller functions of pairs of plain points, None for infinity: what may be known earlier.
+
+    Of shape (n, 12, words), for `product_of_values`.
+    """
+    p = from_points(PairingGroup(curve.name, 1), [pair[0] for pair in pairs])
+    q = from_points(PairingGroup(curve.name, 2), [pair[1] for pair in pairs])
+    return miller_words(device, curve, p, q)
+
+
+def product_of_values(device: AnyDevice, curve: PairingCurve, values: Words) -> Fq12Integers:
+    """The product of the pairings that have these Miller functions."""
+    return _in_tower(to_integers(curve.fq, _checked_product(device, curve, values)))
+
+
+def product_is(
+    device: AnyDevice, curve: PairingCurve, values: Words, expected: Fq12Integers
+) -> bool:
+    """Whether that product is this one."""
+    found = to_integers(curve.fq, _product_words(device, curve, values))
+    if _in_tower(found) == expected:
+        return True
+    # What is expected is a pairing; another number may be none.
+    if not _is_cyclotomic(curve, found):
+        raise not_written(device, "a pairing")
+    return False
+
+
+def _in_tower(c: Sequence[int]) -> Fq12Integers:
+    low: Fq6Integers = ((c[0], c[1]), (c[2], c[3]), (c[4], c[5]))
+    high: Fq6Integers = ((c[6], c[7]), (c[8], c[9]), (c[10], c[11]))
+    return low, high
+
+
+def pairing_product(
+    device: DeviceChoice, curve: PairingCurve, pairs: Iterable[Pair]
+) -> Fq12Integers:
+    """The product of e(p, q) over pairs of plain points, None for infinity; 1 of no pairs.
+
+    Points are taken to be on the curve and in their subgroups: `contains` and `in_subgroup` of
+    `quod.curve.g1_group` and `g2_group` say so. InputError for another curve than those of
+    `quod.curve.CURVES`, and for what is not a list of pairs of points.
+    """
+    opened = resolve_device(device)
+    instance("curve", curve, PairingCurve, "take one of quod.curve.CURVES")
+    if CURVES.get(curve.name) != curve:
+        raise InputError(f"{curve.name} is none of quod.curve.CURVES, which have pairings")
+    return product_of_values(opened, curve, miller_values(opened, curve, _checked_pairs(pairs)))
+
+
+def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
+    """Each a pair and no more: a third point, or a key of a mapping, would be left out unseen."""
+    found: list[Pair] = []
+    for position, pair in enumerate(in_order("pairs", pairs)):
+        copy = tuple(pair) if type(pair) in (tuple, list) else ()
+        if len(copy) != 2:
+            raise InputError(f"pair {position} must be a point of G1 and one of G2, and no more")
+        found.append((copy[0], copy[1]))
+    return found
+
+
+def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:
+    """e(p, q), the optimal ate pairing to the power (q^12 - 1)/r exactly."""
+    return pairing_product(device, curve, [(p, q)])
+
+
+def pairing_product_is_one(
+    device: DeviceChoice, curve: PairingCurve, pairs: Iterable[Pair]
+) -> bool:
+    """Whether the product of e(p, q) over all pairs is 1; see `pairing_product`."""
+    return pairing_product(device, curve, pairs) == ONE

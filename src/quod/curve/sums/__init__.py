@@ -1,0 +1,1 @@
+"""Sums of points in GPU kernels: the forms of bases and sums."""

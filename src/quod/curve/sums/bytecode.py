@@ -1,0 +1,285 @@
+"""Formulas as programs, for compilers that copy what is called to every call.
+
+A product in small limbs is thousands of instructions. Ten of them in a row are more than a cache of
+instructions holds, and take a compiler ten times as long. Here the elements of a formula lie in
+slots of the instance's private memory, in as few words as hold them, and a loop runs the formula's
+program: each step is one product, of slots that the step names. So a kernel has one product, and
+few registers hold more than its factors.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from quod.curve.group import Group
+from quod.field.arithmetic import FieldArithmetic
+from quod.field.element import Element
+from quod.field.extension import ExtensionField, field_arithmetic
+from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Operand, Value
+from quod.kernel.machine import Capability
+
+NOTHING = "nothing"
+"""The slot that holds zero."""
+
+_SLOT_BITS = 4
+
+
+@frozen
+class Factor:
+    """first + second, first - second, or with `doubled` 2 * first in place of first."""
+
+    first: str
+    second: str = NOTHING
+    minus: bool = False
+    doubled: bool = False
+
+
+@frozen
+class Step:
+    """target = left * right - less - 2 * twice."""
+
+    target: str
+    left: Factor
+    right: Factor
+    less: str = NOTHING
+    twice: str = NOTHING
+
+    def code(self, names: Sequence[str]) -> int:
+        """The step in 32 bits: seven slots, by their places among the names, and four flags."""
+        left, right = self.left, self.right
+        slots = (
+            self.target, left.first, left.second, right.first, right.second, self.less, self.twice
+        )  # fmt: skip
+        word = sum(names.index(name) << (_SLOT_BITS * place) for place, name in enumerate(slots))
+        flags = (left.minus, left.doubled, right.minus, right.doubled)
+        return word | sum(flag << (28 + place) for place, flag in enumerate(flags))
+
+
+def factor(text: str) -> Factor:
+    """The factor that a text such as ``x``, ``2x``, ``c-x`` or ``2z+t`` means."""
+    doubled, text = text.startswith("2"), text.removeprefix("2")
+    first, minus, second = text.partition("-")
+    if not minus:
+        first, _, second = text.partition("+")
+    return Factor(first, second or NOTHING, bool(minus), doubled)
+
+
+def step(target: str, left: str, right: str, less: str = NOTHING, twice: str = NOTHING) -> Step:
+    """A step from texts."""
+    return Step(target, factor(left), factor(right), less, twice)
+
+
+def keeps_elements(k: Builder, group: Group) -> bool:
+    """Whether a kernel is to be short, and coordinates are limbs that private memory keeps.
+
+    Coordinates of one word are short enough as values.
+    """
+    if not k.machine.has(Capability.SHORT_KERNELS):
+        return False
+    return isinstance(_coefficients(field_arithmetic(k, group.field)), LazyLimbs)
+
+
+def _coefficients(field: FieldArithmetic[Any]) -> FieldArithmetic[Any]:
+    return field.base if isinstance(field, ExtensionField) else field
+
+
+class ElementMachine:
+    """Slots of elements of Fq or Fq2, named, and what runs programs on them in one kernel.
+
+    Made at the top of a kernel. Functions take `memory` as an argument and go on with `within` it.
+    """
+
+    def __init__(self, k: Builder, field: FieldArithmetic[Any], names: Sequence[str]) -> None:
+        base = _coefficients(field)
+        if not isinstance(base, LazyLimbs):
+            raise TraceError("only elements in small limbs are kept in private memory")
+        self._field = field
+        self.base = base
+        """The arithmetic of coefficients."""
+        self._degree = field.word_count // base.word_count
+        self._names = (NOTHING, *names)
+        if len(self._names) > 1 << _SLOT_BITS:
+            raise TraceError(f"a machine has {1 << _SLOT_BITS} slots, not {len(self._names)}")
+        self.k = k
+        self.words = base.modulus.words
+        """32-bit words of a coefficient."""
+        self.element_words = self._degree * self.words
+        self.memory = k.private(types.u32, (len(self._names) + 1) * self.element_words)
+        self.put(NOTHING, (k.constant(0, types.u32),) * self.element_words)
+
+    @property
+    def key(self) -> Hashable:
+        """What a function that is given the memory depends on besides: how slots are used."""
+        return self.base.identity, self._degree, self._names
+
+    def within(self, memory: Value) -> ElementMachine:
+        """The same machine in a function that was given its memory."""
+        other = copy.copy(self)
+        other.memory = memory
+        return other
+
+    # --- elements and their words
+
+    def pack(self, element: Any) -> tuple[Value, ...]:
+        """An element as it lies in a slot."""
+        parts = (element,) if self._degree == 1 else element.coefficients
+        return tuple(word for part in parts for word in self.base.to_register(part))
+
+    def unpack(self, words: Sequence[Value]) -> Any:
+        """The element whose words these are."""
+        size, field = self.words, self._field
+        parts = [
+            self.base.from_register(words[j * size : (j + 1) * size]) for j in range(self._degree)
+        ]
+        return field.made(*parts) if isinstance(field, ExtensionField) else parts[0]
+
+    # --- slots
+
+    def _place(self, name: str) -> int:
+        return self._names.index(name) * self.element_words
+
+    def put(self, name: str, words: Sequence[Value]) -> None:
+        """Fills a slot."""
+        self.k.store(self.memory, self._place(name), *words)
+
+    def get(self, name: str) -> tuple[Value, ...]:
+        """The words in a slot."""
+        return self.k.load(self.memory, self._place(name), self.element_words)
+
+    def put_part(self, name: str, place: Value, part: Element) -> None:
+        """Fills coefficient `place` of the slots from one on."""
+        self.put_words(name, place, self.base.to_register(part))
+
+    def get_part(self, name: str, place: Value) -> Element:
+        """Coefficient `place` of the slots from one on."""
+        return self.base.from_register(self.get_words(name, place))
+
+    def put_words(self, name: str, place: Value, words: Sequence[Value]) -> None:
+        """Fills coefficient `place` of the slots from one on with words."""
+        self.k.store(self.memory, place * self.words + self._place(name), *words)
+
+    def get_words(self, name: str, place: Value) -> tuple[Value, ...]:
+        """The words of coefficient `place` of the slots from one on."""
+        return self.k.load(self.memory, place * self.words + self._place(name), self.words)
+
+    def is_zero(self, words: Sequence[Value]) -> Value:
+        """Whether packed words are those of a multiple of p in each coefficient."""
+        k, size, p = self.k, self.words, self.base.p
+        found = k.constant(True, types.bool_)
+        for part in range(self._degree):
+            own = words[part * size : (part + 1) * size]
+            is_multiple = k.constant(False, types.bool_)
+            for multiple in range(0, self.base.carried_bound, p):
+                differences = [
+                    word ^ (multiple >> (32 * place) & 0xFFFFFFFF) for place, word in enumerate(own)
+                ]
+                is_multiple = is_multiple | self.base.words_are_zero(differences)
+            found = found & is_multiple
+        return found
+
+    # --- programs
+
+    def run(self, program: Sequence[Step], start: Operand = 0, stop: Operand | None = None) -> None:
+        """Runs the steps of a program from one on to before another."""
+        k = self.k
+        codes = [k.constant(step.code(self._names), types.u32) for step in program]
+        with k.range(start, len(program) if stop is None else stop) as loop:
+            code = codes[-1]
+            for number in reversed(range(len(program) - 1)):
+                code = k.select(loop.index == number, codes[number], code)
+            self._step(_Decoder(self, code, program))
+
+    def _step(self, step: _Decoder) -> None:
+        k, size = self.k, self.words
+        if self._degree == 1:
+            nothing = k.constant(0, types.u32)
+            product = self.base.multiply(step.left(nothing), step.right(nothing))
+            self._finish(step, nothing, product, step.target())
+            return
+        low, high = (k.constant(part * size, types.u32) for part in range(2))
+        behind = k.constant(len(self._names) * self.element_words, types.u32)
+        # Each coefficient is a sum of two products; slots are read until both are made.
+        with k.range(0, 2) as loop:
+            own = loop.index * size
+            straight, crossed = step.right(own), step.right(high - own)
+            scaled = self.base.times(crossed, self._residue)
+            crossed = self.base.select(loop.index == 0, scaled, crossed)
+            product = self.base.sum_of_products(
+                [(step.left(low), straight), (step.left(high), crossed)]
+            )
+            self._finish(step, own, product, behind)
+        k.store(self.memory, step.target(), *k.load(self.memory, behind, self.element_words))
+
+    @property
+    def _residue(self) -> int:
+        assert isinstance(self._field, ExtensionField)
+        residue = self._field.extension.non_residue
+        assert residue is not None
+        return residue
+
+    def read(self, at: Value) -> Element:
+        """The coefficient at a place of the memory."""
+        return self.base.from_register(self.k.load(self.memory, at, self.words))
+
+    def _finish(self, step: _Decoder, part: Value, product: Element, out: Value) -> None:
+        made = step.rest(product, part)
+        self.k.store(self.memory, out + part, *self.base.to_register(made))
+
+
+class _Decoder:
+    """What a step's code says; only what some step of the program has is looked for."""
+
+    def __init__(self, machine: ElementMachine, code: Value, program: Sequence[Step]) -> None:
+        self._machine = machine
+        self._code = code
+        self._program = program
+
+    def _slot(self, place: int) -> Value:
+        """Where the slot begins that the code has in a place."""
+        slot = self._code >> (_SLOT_BITS * place) & ((1 << _SLOT_BITS) - 1)
+        return slot * self._machine.element_words
+
+    def target(self) -> Value:
+        """Where the step's target begins."""
+        return self._slot(0)
+
+    def left(self, part: Value) -> Element:
+        """A coefficient of the left factor."""
+        return self._factor([step.left for step in self._program], 1, 28, part)
+
+    def right(self, part: Value) -> Element:
+        """A coefficient of the right factor."""
+        return self._factor([step.right for step in self._program], 3, 30, part)
+
+    def _factor(self, factors: Sequence[Factor], place: int, flag: int, part: Value) -> Element:
+        machine, base = self._machine, self._machine.base
+        made = machine.read(self._slot(place) + part)
+        if any(factor.doubled for factor in factors):
+            made = base.select(self._flag(flag + 1), base.double(made), made)
+        signs = {factor.minus for factor in factors if factor.second != NOTHING}
+        if signs:
+            second = machine.read(self._slot(place + 1) + part)
+            if len(signs) == 2:
+                made = base.select(self._flag(flag), made - second, made + second)
+            else:
+                made = made - second if True in signs else made + second
+        return made
+
+    def _flag(self, bit: int) -> Value:
+        return (self._code >> bit & 1) != 0
+
+    def rest(self, product: Element, part: Value) -> Element:
+        """A coefficient of what the step makes of its product."""
+        machine = self._machine
+        if any(step.less != NOTHING for step in self._program):
+            product = product - machine.read(self._slot(5) + part)
+        if any(step.twice != NOTHING for step in self._program):
+            product = product - machine.base.double(machine.read(self._slot(6) + part))
+        return product

@@ -1,0 +1,230 @@
+"""Sums on the twisted Edwards form of a Weierstrass curve: 7 products for each base.
+
+A curve y^2 = x^3 + b with a point (alpha, 0) of order two has the Montgomery form
+s*v^2 = u^3 + 3*alpha*s*u^2 + u with s = 1/sqrt(3)/alpha, u = s*(x - alpha), v = s*y (Okeya,
+Kurumatani, Sakurai, PKC 2000), and this the Edwards form -X^2 + Y^2 = 1 + d*X^2*Y^2 with
+X = scale*u/v, Y = (u - 1)/(u + 1), if the square roots are there (Bernstein, Birkner, Joye, Lange,
+Peters, AFRICACRYPT 2008, theorem 3.2). Of the named groups bls12_377.g1 has one.
+
+Additions are add-2008-hwcd-3 of the Explicit-Formulas Database. d is a square, so they are right
+for points of odd order only, of which all pairs are fine: the pairs that they do not take differ by
+a point of even order (Bernstein, Lange, "A complete set of addition laws for incomplete Edwards
+curves", theorem 8.3). So bases must be in the subgroup of prime order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from quod.curve.coordinates import FqCoordinates
+from quod.curve.edwards.point import EdwardsPoint, added, completed, doubled
+from quod.curve.group import Group
+from quod.curve.sums.entries import SIGN_BIT
+from quod.curve.sums.forms import Coordinates, SumArithmetic
+from quod.curve.weierstrass.shared_inversion import share_inversion
+from quod.field.element import Element
+from quod.field.strategy import prime_field
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, U64, Operand, Pointer, Value
+
+
+@frozen
+class EdwardsForm:
+    """The map X = scale * (x - alpha) / y, Y = (s*(x - alpha) - 1)/(s*(x - alpha) + 1)."""
+
+    alpha: int
+    s: int
+    scale: int
+    d: int
+
+
+@cache
+def edwards_form(group: Group) -> EdwardsForm | None:
+    """The form of a group, or None if its curve has none with a = -1 over the same field."""
+    if group.degree != 1 or group.parameters.a != 0:
+        return None
+    field, p = FqCoordinates(group.coordinates.value), group.coordinates.value
+    b = group.parameters.b
+    assert isinstance(b, int)
+    alpha = -b % p
+    root = field.square_root(3)
+    # A cube root of -b: where b = 1 the curve has (-1, 0), and no other b matters here.
+    if pow(alpha, 3, p) != alpha or root is None:
+        return None
+    s = pow(alpha * root, -1, p)
+    a = (3 * alpha * s + 2) * pow(s, -1, p) % p
+    scale = field.square_root(-a % p)
+    if scale is None:
+        return None
+    d = (2 - 3 * alpha * s) * pow(a * s, -1, p) % p
+    return EdwardsForm(alpha, s, scale, d)
+
+
+@frozen
+class _Base:
+    """Y - X, Y + X and 2*d*X*Y of an affine point."""
+
+    minus: Element
+    plus: Element
+    product: Element
+
+
+class EdwardsSums(SumArithmetic[EdwardsPoint]):
+    """Bases are Y - X, Y + X, 2*d*X*Y; sums X, Y, Z, T, where all zero is neutral too."""
+
+    def __init__(self, k: Builder, group: Group) -> None:
+        form = edwards_form(group)
+        if form is None:
+            raise ValueError(f"{group.name} has no Edwards form")
+        self.k = k
+        self.group = group
+        self.form = form
+        self.field = prime_field(k, group.coordinates)
+        self.base_words = 3 * group.coordinate_words
+        self.sum_words = 4 * group.coordinate_words
+
+    def base(self, words: Sequence[Value], entry: Value) -> _Base:
+        f, size = self.field, self.group.coordinate_words
+        minus, plus, product = (
+            f.from_words(words[i * size : (i + 1) * size]) for i in range(3)
+        )  # fmt: skip
+        is_negative = (entry & SIGN_BIT) != 0
+        return _Base(
+            f.select(is_negative, plus, minus), f.select(is_negative, minus, plus),
+            f.select(is_negative, f.negate(product), product),
+        )  # fmt: skip
+
+    # --- the fast kind
+
+    def begin(self, base: _Base) -> Coordinates:
+        f = self.field
+        # 2*X and 2*Y over Z = 2, so that T = 2*X*Y, which is the base's product over d.
+        x, y = base.plus - base.minus, base.plus + base.minus
+        t = base.product * f.constant(pow(self.form.d, -1, f.p))
+        return self._carried(x, y, f.constant(2), t)
+
+    def _carried(self, *coordinates: Element) -> Coordinates:
+        return tuple(self.field.carried(part) for part in coordinates)
+
+    def add_base(self, total: Coordinates, base: _Base) -> Coordinates:
+        x, y, z, t = total
+        a = (y - x) * base.minus
+        b = (y + x) * base.plus
+        c = t * base.product
+        e, double_z, h = b - a, z + z, b + a
+        return completed(self.field, e, double_z - c, double_z + c, h)
+
+    def failed(self, total: Coordinates) -> None:
+        return None
+
+    def store_coordinates(self, sums: Value, index: Operand, total: Coordinates) -> None:
+        f, size = self.field, self.group.coordinate_words
+        offset = self.k.operand(index, types.u64).cast(types.u64) * self.sum_words
+        for part, element in enumerate(total):
+            f.store_words_at(sums, offset + part * size, f.to_words(element))
+
+    # --- the complete kind
+
+    def neutral(self) -> EdwardsPoint:
+        f = self.field
+        return EdwardsPoint(*self._carried(f.zero(), f.one(), f.one(), f.zero()))
+
+    def add_base_completely(self, total: EdwardsPoint, base: _Base) -> EdwardsPoint:
+        return EdwardsPoint(*self.add_base((total.x, total.y, total.z, total.t), base))
+
+    def add(self, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
+        result: EdwardsPoint = self.k.call(
+            f"add_sums.{self.group.name}", self._add, p, q, key=self.group
+        )
+        return result
+
+    def _add(self, k: Builder, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
+        return added(self.field, p, q, self.form.d)
+
+    def double(self, p: EdwardsPoint) -> EdwardsPoint:
+        result: EdwardsPoint = self.k.call(
+            f"double_sum.{self.group.name}", self._double, p, key=self.group
+        )
+        return result
+
+    def _double(self, k: Builder, p: EdwardsPoint) -> EdwardsPoint:
+        return doubled(self.field, p)
+
+    def load(self, sums: Value, index: Operand) -> EdwardsPoint:
+        f, size = self.field, self.group.coordinate_words
+        offset = self.k.operand(index, types.u64).cast(types.u64) * self.sum_words
+        words = [f.load_words_at(sums, offset + part * size) for part in range(4)]
+        x, y, z, t = (f.from_words(part) for part in words)
+        is_unset = f.words_are_zero(words[2])
+        one = f.one()
+        y, z = f.select(is_unset, one, y), f.select(is_unset, one, z)
+        return EdwardsPoint(*self._carried(x, y, z, t))
+
+    def store(self, sums: Value, index: Operand, p: EdwardsPoint) -> None:
+        self.store_coordinates(sums, index, (p.x, p.y, p.z, p.t))
+
+    def to_affine_words(self, p: EdwardsPoint) -> tuple[Value, ...]:
+        """u = (Z + Y)/(Z - Y) and v = scale*u*Z/X, with one inversion; X = 0 is infinity."""
+        f, form = self.field, self.form
+        inverse_s = pow(form.s, -1, f.p)
+        below = p.z - p.y
+        inverse = f.carried(f.inverse(f.carried(below * p.x)))
+        above = p.z + p.y
+        x = above * p.x * inverse * f.constant(inverse_s) + f.constant(form.alpha)
+        y = above * p.z * inverse * f.constant(form.scale * inverse_s)
+        is_neutral = f.is_zero(p.x)
+        zero = self.k.constant(0, types.u64)
+        words = (*f.to_words(x), *f.to_words(y))
+        return tuple(self.k.select(is_neutral, zero, word) for word in words)
+
+
+@kernel
+def to_edwards(
+    k: Builder,
+    instances: U32,
+    count: U32,
+    points: Pointer[U64],
+    prefixes: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+) -> None:
+    """Affine points of a Weierstrass curve, of odd order, to bases of its Edwards form.
+
+    Instance i takes points i, i + instances, ... with one inversion (Montgomery's trick);
+    `prefixes` has room for an element a point. Infinity becomes the neutral element.
+    """
+    law = EdwardsSums(k, group)
+    f, form = law.field, law.form
+    one = f.carried(f.one())
+    s, shift = f.constant(form.s), f.constant(form.s * form.alpha)
+
+    def load(index: Value) -> tuple[Element, Element]:
+        """(u, y)."""
+        place = index.cast(types.u64)
+        x, y = f.load(points, place * 2), f.load(points, place * 2 + 1)
+        return f.carried(x * s - shift), y
+
+    def denominator(point: tuple[Element, Element]) -> Element:
+        """y*(u + 1), which infinity does not have: 1."""
+        u, y = point
+        # Of a point of odd order only infinity has y = 0.
+        is_infinite = f.words_are_zero(f.to_words(y))
+        return f.select(is_infinite, one, f.carried(y * (u + f.one())))
+
+    def store(index: Value, point: tuple[Element, Element], inverse: Element) -> None:
+        place, (u, y) = index.cast(types.u64), point
+        x = u * (u + f.one()) * inverse * f.constant(form.scale * pow(form.s, -1, f.p))
+        edwards_y = (u - f.one()) * y * inverse
+        is_infinite = f.is_zero(y)
+        x = f.select(is_infinite, f.carried(f.zero()), f.carried(x))
+        edwards_y = f.select(is_infinite, one, f.carried(edwards_y))
+        product = x * edwards_y * f.constant(2 * form.d)
+        for part, element in enumerate((edwards_y - x, edwards_y + x, product)):
+            f.store(out, place * 3 + part, element)
+
+    share_inversion(k, f, instances, count, prefixes, load, denominator, store)

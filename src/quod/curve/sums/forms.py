@@ -1,0 +1,354 @@
+"""How kernels of a GPU's MSM hold bases and sums, and add them.
+
+Two kinds of addition: `add_base`, as cheap as it gets and wrong for some pairs of points, which
+`failed` finds afterwards; and complete ones, which take every pair.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+from quod.curve.group import Group
+from quod.curve.lanes import of_lane
+from quod.curve.sums.entries import INDEX_MASK, SIGN_BIT
+from quod.curve.weierstrass.point import (
+    AffinePoint,
+    CoordinateElement,
+    ExtendedPoint,
+    PointArithmetic,
+)
+from quod.field.cost import product_cost, square_cost
+from quod.frozen import replace
+from quod.kernel.builder.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Operand, Value
+from quod.kernel.machine import Capability
+
+Coordinates = tuple[Any, ...]
+"""A running sum of the fast kind: its coordinates, with standard bounds, or their words."""
+
+P = TypeVar("P")
+
+Form = Literal["weierstrass", "edwards"]
+"""How the bases and sums of a group are held: see `WeierstrassSums` and `EdwardsSums`."""
+
+PRODUCTS_OF_BASE: dict[Form, int] = {"weierstrass": 10, "edwards": 7}
+"""Products of the coordinates' field that adding a base to a sum takes."""
+
+PRODUCTS_OF_ADDITION: dict[Form, int] = {"weierstrass": 14, "edwards": 9}
+"""Products that adding two sums takes."""
+
+
+def addition_cost(group: Group, form: Form, products: int) -> int:
+    """32-bit multiply-adds of an addition of so many products.
+
+    Two of those of Weierstrass points, P squared and R squared, are squares.
+    """
+    squares = 2 if form == "weierstrass" else 0
+    product = product_cost(group.coordinates, group.degree)
+    return (products - squares) * product + squares * square_cost(group.coordinates, group.degree)
+
+
+def resident_workgroups(group: Group) -> int:
+    """Workgroups that a multiprocessor should hold at a time.
+
+    Four coordinates, the operands of a product and its columns must fit the registers that so many
+    leave to an instance.
+    """
+    words = group.coordinate_words
+    return 4 if words <= 4 else 3 if words <= 6 else 2
+
+
+class SumArithmetic(ABC, Generic[P]):
+    """Bases and sums of one form in one kernel; P is a sum of the complete kind.
+
+    `base_words` and `sum_words` are their 64-bit words in memory.
+    """
+
+    k: Builder
+    base_words: int
+    sum_words: int
+
+    # --- bases
+
+    def base_offset(self, entry: Value) -> Value:
+        """Where an entry's base is, counted in 64-bit words."""
+        return (entry & INDEX_MASK).cast(types.u64) * self.base_words
+
+    def load_base(self, bases: Value, entry: Value) -> tuple[Value, ...]:
+        """The words of an entry's base."""
+        return self.k.load(bases, self.base_offset(entry), self.base_words)
+
+    @abstractmethod
+    def base(self, words: Sequence[Value], entry: Value) -> Any:
+        """The base of these words, negated if the entry says so."""
+
+    # --- the fast kind
+
+    @abstractmethod
+    def begin(self, base: Any) -> Coordinates:
+        """The sum of one base."""
+
+    @abstractmethod
+    def add_base(self, total: Coordinates, base: Any) -> Coordinates:
+        """total + base, if `failed` does not say otherwise in the end."""
+
+    @abstractmethod
+    def failed(self, total: Coordinates) -> Value | None:
+        """Whether some addition that led here was of a pair that `add_base` does not take.
+
+        None where there are no such pairs.
+        """
+
+    @abstractmethod
+    def store_coordinates(self, sums: Value, index: Operand, total: Coordinates) -> None:
+        """Stores a sum that has not failed."""
+
+    # --- the complete kind
+
+    @abstractmethod
+    def neutral(self) -> P:
+        """The neutral element."""
+
+    @abstractmethod
+    def add_base_completely(self, total: P, base: Any) -> P:
+        """total + base."""
+
+    @abstractmethod
+    def add(self, p: P, q: P) -> P:
+        """p + q."""
+
+    @abstractmethod
+    def double(self, p: P) -> P:
+        """2p."""
+
+    @abstractmethod
+    def to_affine_words(self, p: P) -> tuple[Value, ...]:
+        """The canonical words of a point of the group, x then y, zeros for infinity."""
+
+    @abstractmethod
+    def load(self, sums: Value, index: Operand) -> P:
+        """Sum `index` of an array."""
+
+    @abstractmethod
+    def store(self, sums: Value, index: Operand, p: P) -> None:
+        """Stores a sum."""
+
+    def keep(self, room: Value, index: Operand, p: P) -> None:
+        """Stores a sum in shared memory that has room for sums, in any form."""
+        self.store(room, index, p)
+
+    def kept(self, room: Value, index: Operand) -> P:
+        """What `keep` stored."""
+        return self.load(room, index)
+
+    def of_lane(self, p: P, lane: Value) -> P:
+        """The sum that another lane of the subgroup has."""
+        result: P = of_lane(self.k, p, lane)
+        return result
+
+    def room_for_lanes(self, lanes: int) -> Value | None:
+        """The shared memory, if any, in which `sum_of_lanes` works; for the top of a kernel."""
+        k = self.k
+        # Sums in private memory are not for registers, which shuffles exchange.
+        if lanes == 1 or not k.machine.has(Capability.SHORT_KERNELS):
+            return None
+        return k.shared(types.u64, k.workgroup_size // 2 * self.sum_words)
+
+    def sum_of_lanes(self, p: P, lanes: int, room: Value | None) -> P:
+        """In the first lane of every `lanes` neighbours, a power of two, the sum of their sums.
+
+        Legal where control flow is uniform over the workgroup, as shuffles are.
+        """
+        k = self.k
+        if lanes == 1:
+            return p
+        if room is not None:
+            return self._sum_through_memory(p, lanes, room)
+        if lanes > k.subgroup_size:
+            raise TraceError(f"{lanes} lanes are more than a subgroup of {k.subgroup_size} has")
+        rounds = lanes.bit_length() - 1
+        own = k.local_id() % lanes
+        with k.range(0, rounds, carry=p) as loop:
+            distance = k.constant(1, types.u32) << loop.index
+            other = self.of_lane(loop.carried, k.lane_id() ^ distance)
+            loop.next(self._add_where(own % (distance << 1) == 0, loop.carried, lambda: other))
+        result: P = loop.results
+        return result
+
+    def sum_of_terms(
+        self, terms: Value, lane_bits: Value, room: Value, term: Callable[[Value], tuple[Value, P]]
+    ) -> P:
+        """In the first lane of every 2**lane_bits neighbours the sum of the terms of all of them.
+
+        One addition in one loop, of own terms first and then of other lanes' sums: little text.
+        `term(i)` is whether a lane has a term i, and this where it has; `terms`, the most that one
+        has, and `lane_bits` are uniform over the workgroup, and `room` is for half of it.
+        """
+        k, one = self.k, self.k.constant(1, types.u32)
+        lanes = one << lane_bits
+        own = k.local_id() & (lanes - 1)
+        first = k.local_id() >> lane_bits << lane_bits >> 1
+        with k.range(0, terms + lane_bits, carry=self.neutral()) as loop:
+            is_own = loop.index < terms
+            distance = lanes >> (k.select(is_own, 0, loop.index - terms) + 1)
+            with k.if_(~is_own & (own >= distance) & (own < distance * 2)):
+                self.keep(room, first + (own - distance), loop.carried)
+            k.barrier()
+            with k.if_(is_own) as which:
+                exists, addend = term(loop.index)
+                which.give((exists, addend))
+            with which.otherwise():
+                takes = own < distance
+                with k.if_(takes) as taken:
+                    taken.give(self.kept(room, first + own))
+                with taken.otherwise():
+                    taken.give(loop.carried)
+                which.give((takes, taken.results))
+            exists, addend = which.results
+            total = self._add_where(exists, loop.carried, lambda: addend)
+            k.barrier()
+            loop.next(total)
+        result: P = loop.results
+        return result
+
+    def _sum_through_memory(self, p: P, lanes: int, room: Value) -> P:
+        """What `sum_of_lanes` does, of up to a workgroup's lanes: the upper half gives its sums
+        to the lower one, until one lane is left."""
+        k, half = self.k, lanes // 2
+        own = k.local_id() % lanes
+        first = k.local_id() // lanes * half
+        with k.range(0, lanes.bit_length() - 1, carry=p) as loop:
+            distance = k.constant(half, types.u32) >> loop.index
+            with k.if_((own >= distance) & (own < distance * 2)):
+                self.keep(room, first + (own - distance), loop.carried)
+            k.barrier()
+            total = self._add_where(
+                own < distance, loop.carried, lambda: self.kept(room, first + own)
+            )
+            k.barrier()
+            loop.next(total)
+        result: P = loop.results
+        return result
+
+    def _add_where(self, exists: Value, total: P, addend: Callable[[], P]) -> P:
+        """total + addend() where that exists."""
+        with self.k.if_(exists) as branch:
+            branch.give(self.add(total, addend()))
+        with branch.otherwise():
+            branch.give(total)
+        result: P = branch.results
+        return result
+
+
+class WeierstrassSums(SumArithmetic[ExtendedPoint]):
+    """Bases are affine, sums in XYZZ coordinates, ZZ = 0 for infinity; see
+    `quod.curve.weierstrass.point`.
+
+    No base is infinity. `add_base` is madd-2008-s of the Explicit-Formulas Database: adding a point
+    to itself or to its negative makes ZZ zero, which it stays.
+    """
+
+    def __init__(self, k: Builder, group: Group, *, inlined: bool = False) -> None:
+        self.k = k
+        self.group = group
+        self.points = PointArithmetic(k, group, inlined=inlined)
+        self.field = self.points.field
+        self.base_words = group.point_words
+        self.sum_words = 4 * group.coordinate_words
+
+    def base(self, words: Sequence[Value], entry: Value) -> AffinePoint:
+        f, size = self.field, self.group.coordinate_words
+        y = f.from_words(words[size:])
+        signed = f.select((entry & SIGN_BIT) != 0, f.negate(y), y)
+        return AffinePoint(
+            f.from_words(words[:size]), signed, self.k.constant(False, types.bool_)
+        )  # fmt: skip
+
+    def begin(self, base: AffinePoint) -> Coordinates:
+        one = self.field.one()
+        return self._carried(base.x, base.y, one, one)
+
+    def _carried(self, *coordinates: CoordinateElement) -> Coordinates:
+        return tuple(self.field.carried(part) for part in coordinates)
+
+    def add_base(self, total: Coordinates, base: AffinePoint) -> Coordinates:
+        f = self.field
+        x, y, zz, zzz = total
+        run = base.x * zz - x
+        rise = base.y * zzz - y
+        squared = f.square(run)
+        new_zz = f.carried(zz * squared)
+        scaled = x * squared
+        cubed = run * squared
+        new_zzz = f.carried(zzz * cubed)
+        new_x = f.carried(f.square(rise) - cubed - (scaled + scaled))
+        new_y = f.sum_of_products([(rise, scaled - new_x), (f.negate(y), cubed)])
+        return new_x, f.carried(new_y), new_zz, new_zzz
+
+    def failed(self, total: Coordinates) -> Value:
+        return self.field.is_zero(total[2])
+
+    def store_coordinates(self, sums: Value, index: Operand, total: Coordinates) -> None:
+        x, y, zz, zzz = total
+        never = self.k.constant(False, types.bool_)
+        self.points.store_extended(sums, index, ExtendedPoint(x, y, zz, zzz, never))
+
+    def neutral(self) -> ExtendedPoint:
+        return self.points.carried(self.points.infinity())
+
+    def add_base_completely(self, total: ExtendedPoint, base: AffinePoint) -> ExtendedPoint:
+        return self.points.carried(self.points.add_affine(total, base))
+
+    def double(self, p: ExtendedPoint) -> ExtendedPoint:
+        return self.points.carried(self.points.double(p))
+
+    def to_affine_words(self, p: ExtendedPoint) -> tuple[Value, ...]:
+        return self.points.to_affine_words(p)
+
+    def load(self, sums: Value, index: Operand) -> ExtendedPoint:
+        return self.points.load_extended(sums, index)
+
+    def store(self, sums: Value, index: Operand, p: ExtendedPoint) -> None:
+        self.points.store_extended(sums, index, p)
+
+    def add(self, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
+        """add-2008-s where it holds; what it does not take leaves the straight way."""
+        points = self.points
+        result: ExtendedPoint = self.k.call(
+            f"add_sums.{self.group.name}",
+            self._add,
+            points.carried(p),
+            points.carried(q),
+            key=self.group,
+        )
+        return result
+
+    def _add(self, k: Builder, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
+        f, points = self.field, self.points
+        with k.if_(p.infinity | q.infinity) as some_infinite:
+            some_infinite.give(points.select(p.infinity, q, p))
+        with some_infinite.otherwise():
+            scaled_x = p.x * q.zz
+            run = q.x * p.zz - scaled_x
+            with k.if_(f.is_zero(run)) as same_x:
+                is_opposite = ~f.is_zero(q.y * p.zzz - p.y * q.zzz)
+                doubled = points.carried(points.double(p))
+                same_x.give(replace(doubled, infinity=doubled.infinity | is_opposite))
+            with same_x.otherwise():
+                scaled_y = p.y * q.zzz
+                rise = q.y * p.zzz - scaled_y
+                squared = f.square(run)
+                cubed = run * squared
+                zz, zzz = p.zz * q.zz * squared, p.zzz * q.zzz * cubed
+                scaled = scaled_x * squared
+                x = f.carried(f.square(rise) - cubed - (scaled + scaled))
+                y = f.sum_of_products([(rise, scaled - x), (f.negate(scaled_y), cubed)])
+                never = k.constant(False, types.bool_)
+                same_x.give(points.carried(ExtendedPoint(x, y, zz, zzz, never)))
+            some_infinite.give(same_x.results)
+        result: ExtendedPoint = some_infinite.results
+        return result

@@ -1,0 +1,269 @@
+"""Additions by four lanes, where latency counts: each lane holds one coordinate of every sum.
+
+Fourteen products one after the other become four at a time in four steps, those on an Edwards curve
+three steps. A workgroup is one subgroup, of eight groups of four lanes, and all of them come to
+every addition.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from quod.curve.group import Group
+from quod.curve.lanes import of_lane
+from quod.curve.sums.edwards import edwards_form
+from quod.curve.sums.forms import Form
+from quod.curve.weierstrass.point import CoordinateElement, plus_a_times
+from quod.field.arithmetic import FieldArithmetic
+from quod.field.extension import field_arithmetic
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Operand, Value
+
+LANES_PER_SUM = 4
+"""Lanes that an addition takes."""
+
+LANES = 32
+"""Instances a workgroup."""
+
+
+@frozen(eq=False)
+class FourLaneSum:
+    """What one lane knows of a sum: its coordinate, and whether the sum is infinity.
+
+    The flag counts on Weierstrass curves only.
+    """
+
+    coordinate: CoordinateElement
+    infinity: Value
+
+
+class FourLaneArithmetic(ABC):
+    """Sums of one form in a kernel whose lanes work four by four."""
+
+    def __init__(self, k: Builder, group: Group) -> None:
+        if k.workgroup_size > k.subgroup_size:
+            raise TraceError(
+                "sums of four lanes need a workgroup of one subgroup, of at most "
+                f"{k.subgroup_size} instances"
+            )
+        self.k = k
+        self.group = group
+        self.field: FieldArithmetic[Any] = field_arithmetic(k, group.field)
+        self.lane = k.local_id()
+        self.own = self.lane % LANES_PER_SUM
+        self.first = self.lane - self.own
+
+    # --- lanes
+
+    def from_lane(self, item: Any, lane: Value) -> Any:
+        """An element, or a flag, as another lane has it."""
+        return of_lane(self.k, item, lane)
+
+    def of(self, item: Any, coordinate: int) -> Any:
+        """What the lane for a coordinate has, of the four of this one."""
+        return self.from_lane(item, self.first + coordinate)
+
+    def choose(self, *elements: CoordinateElement) -> CoordinateElement:
+        """The element for this lane's coordinate; those left out are as the last one given."""
+        chosen = elements[-1]
+        for coordinate in reversed(range(len(elements) - 1)):
+            chosen = self.field.select(self.own == coordinate, elements[coordinate], chosen)
+        return chosen
+
+    # --- sums
+
+    @abstractmethod
+    def neutral(self) -> FourLaneSum:
+        """The neutral element."""
+
+    @abstractmethod
+    def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
+        """p + q for every pair, where all lanes of the workgroup come."""
+
+    @abstractmethod
+    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum: ...
+
+    @abstractmethod
+    def _stored(self, p: FourLaneSum) -> CoordinateElement: ...
+
+    def load(self, sums: Value, index: Operand) -> FourLaneSum:
+        """Sum `index` of an array, where each four lanes have an index of their own."""
+        return self._loaded(self.field.load_words_at(sums, self._offset(index)))
+
+    def load_where(self, exists: Value, sums: Value, index: Value) -> FourLaneSum:
+        """Sum `index`, or the neutral element where there is none."""
+        k = self.k
+        neutral = self.neutral()
+        with k.if_(exists) as branch:
+            words = self.field.load_words_at(sums, self._offset(index))
+            branch.give(words)
+        with branch.otherwise():
+            branch.give(self.field.to_words(neutral.coordinate))
+        return self._loaded(branch.results)
+
+    def store(self, sums: Value, index: Operand, p: FourLaneSum) -> None:
+        """Stores a sum."""
+        words = self.field.to_words(self._stored(p))
+        self.field.store_words_at(sums, self._offset(index), words)
+
+    def _offset(self, index: Operand) -> Value:
+        place = self.k.operand(index, types.u64).cast(types.u64) * LANES_PER_SUM + self.own.cast(
+            types.u64
+        )
+        return place * self.group.coordinate_words
+
+    def total(self, p: FourLaneSum, groups: int) -> FourLaneSum:
+        """In the first of every `groups` groups of four, a power of two, the sum of their sums."""
+        k = self.k
+        rounds = groups.bit_length() - 1
+        if rounds == 0:
+            return p
+        number = self.lane // LANES_PER_SUM % groups
+        with k.range(0, rounds, carry=(p.coordinate, p.infinity)) as loop:
+            mine = FourLaneSum(*loop.carried)
+            distance = k.constant(1, types.u32) << loop.index
+            other = FourLaneSum(*self.from_lane(loop.carried, self.lane ^ distance * LANES_PER_SUM))
+            # The upper ones add too, to nothing that is used again.
+            total = self.add(mine, other)
+            takes = number % (distance << 1) == 0
+            coordinate = self.field.select(takes, total.coordinate, mine.coordinate)
+            loop.next((coordinate, k.select(takes, total.infinity, mine.infinity)))
+        return FourLaneSum(*loop.results)
+
+
+class FourLaneWeierstrass(FourLaneArithmetic):
+    """X, Y, ZZ and ZZZ; see `quod.curve.weierstrass.point`."""
+
+    def neutral(self) -> FourLaneSum:
+        zero = self.field.carried(self.field.zero())
+        return FourLaneSum(zero, self.k.constant(True, types.bool_))
+
+    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
+        f = self.field
+        return FourLaneSum(f.carried(f.from_words(words)), self.of(f.words_are_zero(words), 2))
+
+    def _stored(self, p: FourLaneSum) -> CoordinateElement:
+        f = self.field
+        return f.select(p.infinity, f.carried(f.zero()), f.carried(p.coordinate))
+
+    def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
+        """add-2008-s; a workgroup with a pair of equal points doubles besides."""
+        k, f = self.k, self.field
+        mine, other = p.coordinate, q.coordinate
+        # X1*ZZ2, Y1*ZZZ2, ZZ1*X2, ZZZ1*Y2
+        scaled = f.carried(mine * self.from_lane(other, self.lane ^ 2))
+        # Run and rise, and in the upper lanes their negatives.
+        difference = f.carried(self.from_lane(scaled, self.lane ^ 2) - scaled)
+        is_low = self.own < 2
+        factors = f.select(is_low, difference, mine), f.select(is_low, difference, other)
+        # run^2, rise^2, ZZ1*ZZ2, ZZZ1*ZZZ2
+        second = f.carried(factors[0] * factors[1])
+        squared = self.of(second, 0)
+        # run^3, X1*ZZ2*run^2, ZZ
+        third = f.carried(self.choose(difference, self.of(scaled, 0), second) * squared)
+        cubed, middle = self.of(third, 0), self.of(third, 1)
+        x = f.carried(self.of(second, 1) - cubed - (middle + middle))
+        # Y in lane 1, ZZZ in lane 3.
+        is_last = self.own == 3
+        zero = f.carried(f.zero())
+        fourth = f.sum_of_products(
+            [
+                (f.select(is_last, second, difference),
+                 f.select(is_last, cubed, f.carried(middle - x))),
+                (f.select(is_last, zero, f.carried(f.negate(scaled))), cubed),
+            ]
+        )  # fmt: skip
+        made = f.carried(self.choose(x, f.carried(fourth), third, f.carried(fourth)))
+        made = f.select(q.infinity, mine, f.select(p.infinity, other, made))
+        infinity = p.infinity & q.infinity
+        # Lanes 0 and 1 know whether the coordinates are equal.
+        vanishes = f.is_zero(difference)
+        same_x = self.of(vanishes, 0) & ~(p.infinity | q.infinity)
+        same_y = self.of(vanishes, 1)
+        with k.if_(k.uniform(k.any_lane(same_x))) as branch:
+            doubled = self._double(mine)
+            coordinate = f.select(same_x, doubled.coordinate, made)
+            cancels = doubled.infinity | ~same_y
+            branch.give(f.carried(coordinate), infinity | (same_x & cancels))
+        with branch.otherwise():
+            branch.give(f.carried(made), infinity)
+        return FourLaneSum(*branch.results)
+
+    def _double(self, mine: CoordinateElement) -> FourLaneSum:
+        """dbl-2008-s-1 of a finite point; one of order two gives infinity."""
+        f = self.field
+        x, y = self.of(mine, 0), self.of(mine, 1)
+        u = f.carried(y + y)
+        # X^2, U^2 = V, ZZ^2
+        first = f.carried(f.square(self.choose(x, u, mine)))
+        square, v = self.of(first, 0), self.of(first, 1)
+        m = plus_a_times(f, self.group, square + square + square, self.of(first, 2))
+        m = f.carried(m)
+        # X*V = S, U*V = W, ZZ, M^2
+        second = f.carried(self.choose(x, u, mine, m) * f.select(self.own == 3, m, v))
+        s, w = self.of(second, 0), self.of(second, 1)
+        new_x = f.carried(self.of(second, 3) - (s + s))
+        # Y in lane 1, ZZZ in lane 3.
+        is_last = self.own == 3
+        zero = f.carried(f.zero())
+        third = f.sum_of_products(
+            [
+                (f.select(is_last, mine, m), f.select(is_last, w, f.carried(s - new_x))),
+                (f.select(is_last, zero, f.carried(f.negate(w))), y),
+            ]
+        )
+        third = f.carried(third)
+        return FourLaneSum(self.choose(new_x, third, second, third), f.is_zero(y))
+
+
+class FourLaneEdwards(FourLaneArithmetic):
+    """X, Y, Z and T; see `quod.curve.sums.edwards`."""
+
+    def __init__(self, k: Builder, group: Group) -> None:
+        super().__init__(k, group)
+        form = edwards_form(group)
+        if form is None:
+            raise ValueError(f"{group.name} has no Edwards form")
+        self._never = k.constant(False, types.bool_)
+        self._twice_d = self.field.constant(2 * form.d)
+
+    def neutral(self) -> FourLaneSum:
+        f = self.field
+        zero, one = f.carried(f.zero()), f.carried(f.one())
+        return FourLaneSum(self.choose(zero, one, one, zero), self._never)
+
+    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
+        """All zero is neutral too."""
+        f = self.field
+        is_unset = self.of(f.words_are_zero(words), 2)
+        coordinate = f.carried(f.from_words(words))
+        return FourLaneSum(f.select(is_unset, self.neutral().coordinate, coordinate), self._never)
+
+    def _stored(self, p: FourLaneSum) -> CoordinateElement:
+        return p.coordinate
+
+    def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
+        """add-2008-hwcd-3."""
+        f = self.field
+        # (Y1 - X1)*(Y2 - X2), (Y1 + X1)*(Y2 + X2), Z1*Z2, T1*T2
+        first = f.carried(self._factor(p.coordinate) * self._factor(q.coordinate))
+        a, b, d = (self.of(first, i) for i in range(3))
+        c = self.of(f.carried(first * self._twice_d), 3)
+        e, h = f.carried(b - a), f.carried(b + a)
+        less, more = f.carried(d + d - c), f.carried(d + d + c)
+        product = self.choose(e, more, less, e) * self.choose(less, h, more, h)
+        return FourLaneSum(f.carried(product), self._never)
+
+    def _factor(self, mine: CoordinateElement) -> CoordinateElement:
+        f = self.field
+        neighbour = self.from_lane(mine, self.lane ^ 1)
+        return self.choose(f.carried(neighbour - mine), f.carried(neighbour + mine), mine)
+
+
+def four_lane_arithmetic(k: Builder, group: Group, form: Form) -> FourLaneArithmetic:
+    """How four lanes together add sums of that form."""
+    return FourLaneEdwards(k, group) if form == "edwards" else FourLaneWeierstrass(k, group)

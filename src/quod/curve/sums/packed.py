@@ -1,0 +1,417 @@
+"""Bases and sums where kernels are to be short: as words, for an `ElementMachine`.
+
+A sum is the words of its four coordinates, as slots hold them. So it takes two fifths of the
+registers that small limbs would, and moves through shared memory as it is.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from quod.curve.edwards.point import EdwardsPoint
+from quod.curve.group import Group
+from quod.curve.sums.bytecode import ElementMachine, Step, step
+from quod.curve.sums.edwards import EdwardsSums
+from quod.curve.sums.entries import SIGN_BIT
+from quod.curve.sums.forms import SumArithmetic
+from quod.field.element import Element
+from quod.field.extension import field_arithmetic
+from quod.field.strategies.lazy_limbs.strategy import halves, joined
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Operand, Value
+
+Words = tuple[Value, ...]
+
+_DIFFERENCES = (
+    step("a", "a", "zz", less="x"),  # run
+    step("b", "b", "zzz", less="y"),  # rise
+)
+
+# From the differences on, sums of any two points are alike.
+_BY_DIFFERENCES = (
+    step("c", "a", "a"),
+    step("zz", "zz", "c"),
+    step("a", "a", "c"),
+    step("zzz", "zzz", "a"),
+    step("c", "x", "c"),
+    step("x", "b", "b", less="a", twice="c"),
+    step("a", "y", "a"),
+    step("y", "b", "c-x", less="a"),
+)
+
+# madd-2008-s of the Explicit-Formulas Database: to x, y, zz, zzz the affine point (a, b).
+_ADD_AFFINE = (*_DIFFERENCES, *_BY_DIFFERENCES)
+
+# add-2008-s: to x, y, zz, zzz the point a, b, c, d. It leaves the rise in b.
+_ADD_POINT = (
+    step("x", "x", "c"),
+    step("y", "y", "d"),
+    *_DIFFERENCES,
+    step("zz", "zz", "c"),
+    step("zzz", "zzz", "d"),
+    *_BY_DIFFERENCES,
+)
+
+# dbl-2008-s-1 on a curve with a = 0, with -U, -W and -X^2 on the way.
+_DOUBLE_POINT = (
+    step("a", "nothing", "nothing", twice="y"),
+    step("b", "a", "a"),
+    step("zz", "zz", "b"),
+    step("a", "a", "b"),
+    step("zzz", "a", "nothing-zzz"),
+    step("c", "x", "b"),
+    step("d", "x", "nothing-x"),
+    step("d", "x", "x", twice="d"),
+    step("x", "d", "d", twice="c"),
+    step("a", "a", "nothing-y"),
+    step("y", "d", "c-x", less="a"),
+)
+
+# The same with the curve's a in e: it leaves -3*X^2 before it adds a*ZZ^2.
+_DOUBLE_POINT_WITH_A = (
+    step("f", "zz", "zz"),
+    *_DOUBLE_POINT[:6],
+    step("d", "x", "x"),
+    step("d", "x", "nothing-x", twice="d"),
+    step("d", "f", "e", less="d"),
+    *_DOUBLE_POINT[8:],
+)
+
+# To x and y the affine ones, where a is 1/ZZZ.
+_NORMALISE = (
+    step("b", "a", "zz"),
+    step("b", "b", "b"),
+    step("x", "x", "b"),
+    step("y", "y", "a"),
+)
+
+# add-2008-hwcd-3, from the products A = e, B = f and C = t on.
+_BY_PRODUCTS = (
+    step("x", "f-e", "2z-t"),
+    step("y", "f+e", "2z+t"),
+    step("z", "2z-t", "2z+t"),
+    step("t", "f-e", "f+e"),
+)
+
+# To x, y, z, t the base a = y - x, b = y + x, c = 2dxy.
+_ADD_EDWARDS_BASE = (
+    step("e", "y-x", "a"),
+    step("f", "y+x", "b"),
+    step("t", "t", "c"),
+    *_BY_PRODUCTS,
+)
+
+# To x, y, z, t the point a, b, c, d; e begins as 2d.
+_ADD_EDWARDS = (
+    step("t", "t", "e"),
+    step("t", "t", "d"),
+    step("z", "z", "c"),
+    step("e", "y-x", "b-a"),
+    step("f", "y+x", "b+a"),
+    *_BY_PRODUCTS,
+)
+
+
+class PackedSums(SumArithmetic[Words]):
+    """What both forms share."""
+
+    machine: ElementMachine
+    group: Group
+    coordinates: tuple[str, str, str, str]
+    """The slots of a sum, which follow each other."""
+    others: tuple[str, str, str, str]
+    """The slots of what is added to it."""
+
+    def _put(self, machine: ElementMachine, names: Sequence[str], words: Words) -> None:
+        size = machine.element_words
+        for place, name in enumerate(names[: len(words) // size]):
+            machine.put(name, words[place * size : (place + 1) * size])
+
+    def _get(self, machine: ElementMachine) -> Words:
+        return tuple(word for name in self.coordinates for word in machine.get(name))
+
+    def _part(self, words: Words, place: int) -> Words:
+        """The words of one coordinate."""
+        size = self.machine.element_words
+        return words[place * size : (place + 1) * size]
+
+    @property
+    def _key(self) -> Hashable:
+        """What the functions depend on, whose arguments are plain words."""
+        return type(self), self.group, self.machine.key
+
+    def _pack(self, *elements: Any) -> Words:
+        return tuple(word for element in elements for word in self.machine.pack(element))
+
+    # --- bases
+
+    def _bases(self, words: Sequence[Value], elements: int, entry: Value) -> Words:
+        """The elements of a base, each coefficient brought in form by the same code."""
+        k, machine = self.k, self.machine
+        first = self.others[0]
+        self._put(machine, self.others, tuple(halves(words)))
+        is_negative = (entry & SIGN_BIT) != 0
+        with k.range(0, elements * self.group.degree) as loop:
+            part = machine.base.from_words(joined(machine.get_words(first, loop.index)))
+            machine.put_part(first, loop.index, self._base_part(part, loop.index, is_negative))
+        return tuple(word for name in self.others[:elements] for word in machine.get(name))
+
+    @abstractmethod
+    def _base_part(self, part: Element, place: Value, is_negative: Value) -> Element:
+        """Coefficient `place` of a base, negated if it must be."""
+
+    @abstractmethod
+    def _add_base(self, machine: ElementMachine) -> None:
+        """Runs the program of `add_base`."""
+
+    def add_base(self, total: Words, base: Words) -> Words:
+        machine = self.machine
+        self._put(machine, self.coordinates, total)
+        self._put(machine, self.others, base)
+        self._add_base(machine)
+        return self._get(machine)
+
+    # --- sums
+
+    def add(self, p: Words, q: Words) -> Words:
+        result: Words = self.k.call(
+            f"add_sums.{self.group.name}", self._add, self.machine.memory, p, q, key=self._key
+        )
+        return result
+
+    @abstractmethod
+    def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
+        """What `add` calls: p + q with the machine's slots in `memory`."""
+
+    # --- sums in memory
+
+    def store_coordinates(self, sums: Value, index: Operand, total: Words) -> None:
+        self.store(sums, index, total)
+
+    def load(self, sums: Value, index: Operand) -> Words:
+        self.load_slots(sums, index, self.coordinates)
+        return self._get(self.machine)
+
+    def store(self, sums: Value, index: Operand, p: Words) -> None:
+        self._put(self.machine, self.coordinates, p)
+        self.store_slots(sums, index, self.coordinates)
+
+    def load_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
+        """Fills slots that follow each other with item `index` of an array of so many elements."""
+        machine, base = self.machine, self.machine.base
+        with self._places(index, len(names)) as (part, place):
+            words = base.load_words_at(array, place)
+            machine.put_part(names[0], part, base.from_words(words))
+
+    def store_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
+        """What `load_slots` loads."""
+        machine, base = self.machine, self.machine.base
+        with self._places(index, len(names)) as (part, place):
+            element: Element = machine.get_part(names[0], part)
+            base.store_words_at(array, place, base.to_words(element))
+
+    @contextmanager
+    def _places(self, index: Operand, elements: int) -> Iterator[tuple[Value, Value]]:
+        """A loop over the coefficients of item `index`: their numbers, and where they are."""
+        k, size = self.k, self.group.coordinate_words
+        first = k.operand(index, types.u64).cast(types.u64) * (elements * size)
+        with k.range(0, elements * self.group.degree) as loop:
+            place = (loop.index * self.machine.base.word_count).cast(types.u64)
+            yield loop.index, first + place
+
+    # --- sums in shared memory
+
+    def keep(self, room: Value, index: Operand, p: Words) -> None:
+        self.k.store(room.cast(types.u32), self.k.operand(index, types.u32) * len(p), *p)
+
+    def kept(self, room: Value, index: Operand) -> Words:
+        count = 4 * self.machine.element_words
+        return self.k.load(room.cast(types.u32), self.k.operand(index, types.u32) * count, count)
+
+
+class PackedWeierstrassSums(PackedSums):
+    """What `WeierstrassSums` is; infinity has zeros for the words of ZZ."""
+
+    coordinates = ("x", "y", "zz", "zzz")
+    others = ("a", "b", "c", "d")
+
+    def __init__(self, k: Builder, group: Group) -> None:
+        self.k = k
+        self.group = group
+        self.field = field_arithmetic(k, group.field)
+        self.base_words = group.point_words
+        self.sum_words = 4 * group.coordinate_words
+        a = group.parameters.a
+        has_a = a not in (0, (0, 0))
+        self._doubling = _DOUBLE_POINT_WITH_A if has_a else _DOUBLE_POINT
+        more = ("e", "f") if has_a else ()
+        self.machine = ElementMachine(k, self.field, (*self.coordinates, *self.others, *more))
+        if has_a:
+            self.machine.put("e", self.machine.pack(self.field.constant(a)))
+
+    def base(self, words: Sequence[Value], entry: Value) -> Words:
+        return self._bases(words, 2, entry)
+
+    def _base_part(self, part: Element, place: Value, is_negative: Value) -> Element:
+        is_y = place >= self.group.degree
+        f = self.machine.base
+        return f.select(is_y & is_negative, f.negate(part), part)
+
+    def begin(self, base: Words) -> Words:
+        one = self.field.one()
+        return (*base, *self._pack(one, one))
+
+    def _add_base(self, machine: ElementMachine) -> None:
+        machine.run(_ADD_AFFINE)
+
+    def failed(self, total: Words) -> Value:
+        return self.machine.is_zero(self._part(total, 2))
+
+    def neutral(self) -> Words:
+        f = self.field
+        return self._pack(f.one(), f.one(), f.zero(), f.zero())
+
+    def add_base_completely(self, total: Words, base: Words) -> Words:
+        return self.add(total, self.begin(base))
+
+    def to_affine_words(self, p: Words) -> Words:
+        machine = self.machine
+        self._put(machine, self.coordinates, p)
+        machine.put("a", machine.pack(self.field.inverse(machine.unpack(self._part(p, 3)))))
+        return self.affine_words(self.is_infinite(p))
+
+    def affine_words(self, is_infinite: Value, before: Sequence[Step] = ()) -> Words:
+        """The canonical words of the point in the slots x, y and zz, where a is 1/ZZZ.
+
+        The steps `before` are run first.
+        """
+        k, machine = self.k, self.machine
+        machine.run((*before, *_NORMALISE))
+        with k.range(0, 2 * self.group.degree) as loop:
+            words = machine.base.to_words(machine.get_part("x", loop.index))
+            machine.put_words("x", loop.index, halves(words))
+        found = joined([half for name in ("x", "y") for half in machine.get(name)])
+        return tuple(k.select(is_infinite, 0, word) for word in found)
+
+    def is_infinite(self, p: Words) -> Value:
+        """Whether a sum is infinity."""
+        return self.machine.base.words_are_zero(self._part(p, 2))
+
+    def _with_zz(self, p: Words, is_infinite: Value) -> Words:
+        """The point, or infinity where that is said."""
+        size = self.machine.element_words
+        zz = [self.k.select(is_infinite, 0, word) for word in self._part(p, 2)]
+        return (*p[: 2 * size], *zz, *p[3 * size :])
+
+    def double(self, p: Words) -> Words:
+        result: Words = self.k.call(
+            f"double_sum.{self.group.name}", self._double, self.machine.memory, p, key=self._key
+        )
+        return result
+
+    def _double(self, k: Builder, memory: Value, p: Words) -> Words:
+        machine = self.machine.within(memory)
+        self._put(machine, self.coordinates, p)
+        machine.run(self._doubling)
+        doubled = self._get(machine)
+        # One of order two has y = 0, and so has its double ZZ = 0.
+        is_zero = machine.is_zero(self._part(doubled, 2))
+        return self._with_zz(doubled, self.is_infinite(p) | is_zero)
+
+    def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
+        """add-2008-s where it holds, and the doubling behind it where the points are the same."""
+        machine = self.machine.within(memory)
+        program: tuple[Step, ...] = (*_ADD_POINT, *self._doubling)
+        doubling, end = (k.constant(n, types.u32) for n in (len(_ADD_POINT), len(program)))
+        p_infinite, q_infinite = self.is_infinite(p), self.is_infinite(q)
+        first = tuple(k.select(p_infinite, x, y) for x, y in zip(q, p, strict=True))
+        self._put(machine, self.coordinates, first)
+        self._put(machine, self.others, q)
+        # With infinity there is nothing to run.
+        begin = k.select(p_infinite | q_infinite, end, 0)
+        never = k.constant(False, types.bool_)
+        with k.while_((begin, doubling, never)) as loop:
+            start, stop, is_infinite = loop.carried
+            loop.check(start < stop)
+            machine.run(program, start, stop)
+            with k.if_(machine.is_zero(machine.get("zz"))) as same_x:
+                # A rise of zero, too: they are the same. Behind the doubling nothing is.
+                is_same = (start == 0) & machine.is_zero(machine.get("b"))
+                self._put(machine, self.coordinates, p)
+                same_x.give((k.select(is_same, doubling, end), ~is_same))
+            with same_x.otherwise():
+                same_x.give((end, never))
+            following, is_infinite = same_x.results
+            loop.next((following, end, is_infinite))
+        _, _, is_infinite = loop.results
+        return self._with_zz(self._get(machine), is_infinite)
+
+
+class PackedEdwardsSums(PackedSums):
+    """What `EdwardsSums` is."""
+
+    coordinates = ("x", "y", "z", "t")
+    others = ("a", "b", "c", "d")
+
+    def __init__(self, k: Builder, group: Group) -> None:
+        self.k = k
+        self.group = group
+        self.plain = EdwardsSums(k, group)
+        self.field = self.plain.field
+        self.base_words, self.sum_words = self.plain.base_words, self.plain.sum_words
+        self.machine = ElementMachine(k, self.field, (*self.coordinates, *self.others, "e", "f"))
+
+    def base(self, words: Sequence[Value], entry: Value) -> Words:
+        # The negative has Y - X and Y + X exchanged.
+        is_negative = (entry & SIGN_BIT) != 0
+        size = self.group.coordinate_words
+        minus, plus, product = (words[i * size : (i + 1) * size] for i in range(3))
+        pairs = [*zip(plus, minus, strict=True), *zip(minus, plus, strict=True)]
+        swapped = [self.k.select(is_negative, x, y) for x, y in pairs]
+        return self._bases((*swapped, *product), 3, entry)
+
+    def _base_part(self, part: Element, place: Value, is_negative: Value) -> Element:
+        f = self.machine.base
+        return f.select((place == 2) & is_negative, f.negate(part), part)
+
+    def begin(self, base: Words) -> Words:
+        return self.add_base(self.neutral(), base)
+
+    def _add_base(self, machine: ElementMachine) -> None:
+        machine.run(_ADD_EDWARDS_BASE)
+
+    def failed(self, total: Words) -> None:
+        return None
+
+    def neutral(self) -> Words:
+        f = self.field
+        return self._pack(f.zero(), f.one(), f.one(), f.zero())
+
+    def add_base_completely(self, total: Words, base: Words) -> Words:
+        return self.add_base(total, base)
+
+    def load(self, sums: Value, index: Operand) -> Words:
+        loaded = super().load(sums, index)
+        is_unset = self.machine.base.words_are_zero(self._part(loaded, 2))
+        pairs = zip(self.neutral(), loaded, strict=True)
+        return tuple(self.k.select(is_unset, one, word) for one, word in pairs)
+
+    def to_affine_words(self, p: Words) -> Words:
+        return self.plain.to_affine_words(
+            EdwardsPoint(*(self.machine.unpack(self._part(p, place)) for place in range(4)))
+        )
+
+    def double(self, p: Words) -> Words:
+        return self.add(p, p)
+
+    def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
+        machine = self.machine.within(memory)
+        self._put(machine, self.coordinates, p)
+        self._put(machine, self.others, q)
+        machine.put("e", self._pack(self.field.constant(2 * self.plain.form.d)))
+        machine.run(_ADD_EDWARDS)
+        return self._get(machine)

@@ -1,0 +1,1 @@
+"""Short Weierstrass curves."""

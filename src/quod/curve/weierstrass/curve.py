@@ -1,0 +1,90 @@
+"""Short Weierstrass curves over prime fields, without a pairing."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Self
+
+from quod.curve.group import Group
+from quod.curve.making import check_order, check_prime_field, unchecked
+from quod.curve.parameters import G1Parameters
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.frozen import frozen
+from quod.validation import instance, whole_number
+
+
+@frozen
+class Curve(Group):
+    """The subgroup of prime order r = `fr` of y^2 = x^3 + a*x + b over Fq, q = `fq`.
+
+    It is a group for `quod.curve.weierstrass.operations`, `quod.msm` and kernels, as those of the
+    curves with a pairing are, and needs no registration. `a`, `b` and the affine `generator` are
+    integers modulo q, of which the least are kept; the curve has `cofactor` * r points.
+
+    InputError, with what is wrong, for an equation that is singular, a generator that is off the
+    curve or has another order, and a cofactor that no such curve has; for b = 0, as (0, 0) stands
+    for infinity in memory; and for coordinates of 32 bits or fewer.
+    """
+
+    name: str
+    fq: Modulus
+    fr: Modulus
+    a: int
+    b: int
+    generator: tuple[int, int]
+    cofactor: int = 1
+
+    degree = 1
+
+    def __post_init__(self) -> None:
+        # Only what somebody makes is checked: the law of points takes time to load.
+        from quod.curve.weierstrass.affine import affine_group, plain_point
+
+        instance("the name of a curve", self.name, str, "name it")
+        for what, field in (("fq", self.fq), ("fr", self.fr)):
+            instance(f"{what} of {self.name}", field, Modulus, "make one of a prime")
+        generator = plain_point(self.generator, 1, "the generator")
+        if generator is None:
+            raise InputError(f"the generator of {self.name} is infinity; give a point")
+        cofactor = whole_number("cofactor", self.cofactor)
+        self.__dict__.update(cofactor=cofactor)
+        self._set(whole_number("a", self.a), whole_number("b", self.b), generator)
+        check_prime_field(self.name, self.fq)
+        if self.b == 0:
+            raise InputError(
+                f"b of {self.name} is 0, which puts (0, 0) on the curve: it stands for infinity in "
+                "memory; take a curve with another b"
+            )
+        if (4 * self.a**3 + 27 * self.b**2) % self.fq.value == 0:
+            raise InputError(f"the equation of {self.name} is singular: 4a^3 + 27b^2 = 0")
+        law = affine_group(self)
+        if not law.contains(self.generator):
+            raise InputError(f"the generator of {self.name} is not on the curve")
+        has_order = law.multiply(self.fr.value, self.generator) is None
+        check_order(self, self.cofactor, has_order=has_order)
+
+    def _set(self, a: int, b: int, generator: tuple[int, int]) -> None:
+        q = self.fq.value
+        x, y = generator
+        self.__dict__.update(a=a % q, b=b % q, generator=(x % q, y % q))
+
+    @classmethod
+    def known(
+        cls, name: str, fq: Modulus, fr: Modulus, a: int, b: int, generator: tuple[int, int],
+        cofactor: int = 1,
+    ) -> Self:  # fmt: skip
+        """A curve that is not checked, as its maker stands for it: Quod's own are in the tests."""
+        return unchecked(cls, name, fq, fr, (a, b, generator), cofactor)
+
+    @property
+    def coordinates(self) -> Modulus:
+        return self.fq
+
+    @property
+    def scalars(self) -> Modulus:
+        return self.fr
+
+    @cached_property
+    def parameters(self) -> G1Parameters:
+        return G1Parameters(self.b, self.generator, self.cofactor, self.a)

@@ -1,0 +1,108 @@
+"""Points in Jacobian coordinates in kernels, for long runs of doublings on curves with a = 0.
+
+(X, Y, Z) stands for (X/Z^2, Y/Z^3). Formulas of the Explicit-Formulas Database: dbl-2009-l,
+madd-2007-bl without its doublings; additions of two points with one Z are those of Meloni (WAIFI
+2007), with the doubling that goes with them from Goundar, Joye and Miyaji (CHES 2010).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.curve.group import Group
+from quod.field.extension import field_arithmetic
+from quod.kernel.builder.builder import Builder
+from quod.kernel.errors import TraceError
+
+Coordinate = Any
+Pair = tuple[Coordinate, Coordinate]
+Triple = tuple[Coordinate, Coordinate, Coordinate]
+
+
+class JacobianArithmetic:
+    """Doublings and incomplete additions of one curve in one kernel.
+
+    An addition is right unless its points are equal, opposite or infinite; that none is must
+    follow from where they come from. TraceError for a curve with another a than 0.
+    """
+
+    def __init__(self, k: Builder, group: Group) -> None:
+        if group.parameters.a not in (0, (0, 0)):
+            raise TraceError(f"doublings of {group.name} need a curve with a = 0")
+        self._k = k
+        self.group = group
+        self.field = field_arithmetic(k, group.field)
+
+    def carried(self, parts: tuple[Coordinate, ...]) -> tuple[Coordinate, ...]:
+        """Coordinates with standard bounds."""
+        return tuple(self.field.carried_many(parts))
+
+    def double(self, p: Triple) -> Triple:
+        """2p; a point of order two gives Z = 0, as does Z = 0."""
+        found: Triple = self._k.call(
+            f"double_jacobian.{self.group.name}", self._double, *p, key=self.group
+        )
+        return found
+
+    def add_affine(self, p: Triple, q: Pair) -> Triple:
+        """p + q, of an affine q that is neither p nor -p."""
+        found: Triple = self._k.call(
+            f"add_jacobian.{self.group.name}", self._add_affine, *p, *q, key=self.group
+        )
+        return found
+
+    def double_sharing(self, p: Pair) -> tuple[Pair, Pair, Coordinate]:
+        """2p and p with the same Z, of an affine p, and that Z."""
+        f = self.field
+        x, y = p
+        b = f.square(y)
+        c = f.square(b)
+        s, e = f.times(x * b, 4), f.times(f.square(x), 3)
+        double_x = f.square(e) - (s + s)
+        eight = f.times(c, 8)
+        double_y = e * (s - double_x) - eight
+        twice = self.carried((double_x, double_y))
+        same = self.carried((s, eight))
+        return (twice[0], twice[1]), (same[0], same[1]), f.carried(y + y)
+
+    def add_sharing(self, p: Pair, q: Pair) -> tuple[Pair, Pair, Coordinate]:
+        """p + q, and p with the Z of it, of points with one Z; and by what that is multiplied."""
+        f = self.field
+        run, rise = f.carried(p[0] - q[0]), f.carried(p[1] - q[1])
+        squared = f.square(run)
+        w1, w2 = p[0] * squared, q[0] * squared
+        same_y = f.carried(p[1] * (w1 - w2))
+        x = f.carried(f.square(rise) - w1 - w2)
+        y = f.carried(rise * (w1 - x) - same_y)
+        return (x, y), (f.carried(w1), same_y), run
+
+    def _double(self, k: Builder, x: Coordinate, y: Coordinate, z: Coordinate) -> Triple:
+        f = self.field
+        b = f.square(y)
+        e = f.times(f.square(x), 3)
+        s = f.times(x * b, 4)
+        new_x = f.square(e) - (s + s)
+        new_y = f.sum_of_products([(e, s - new_x), (f.times(b, 8), f.negate(b))])
+        made = self.carried((new_x, new_y, y * (z + z)))
+        return made[0], made[1], made[2]
+
+    def _add_affine(
+        self,
+        k: Builder,
+        x: Coordinate,
+        y: Coordinate,
+        z: Coordinate,
+        other_x: Coordinate,
+        other_y: Coordinate,
+    ) -> Triple:
+        f = self.field
+        square = f.square(z)
+        run = other_x * square - x
+        rise = other_y * (z * square) - y
+        squared = f.square(run)
+        cubed = run * squared
+        v = x * squared
+        new_x = f.square(rise) - cubed - (v + v)
+        new_y = f.sum_of_products([(rise, v - new_x), (f.negate(y), cubed)])
+        made = self.carried((new_x, new_y, z * run))
+        return made[0], made[1], made[2]

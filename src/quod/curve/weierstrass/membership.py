@@ -1,0 +1,119 @@
+"""Which points of an array are on their curve, in the subgroup of prime order, or infinity.
+
+The subgroup tests are by endomorphisms (Scott, eprint 2021/1130; El Housni, Guillevic, Piellard,
+2022/352); `quod.curve.weierstrass.affine` has them for single points.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+from quod.curve.group import Group
+from quod.curve.groups import PairingGroup
+from quod.curve.parameters import by_family
+from quod.curve.weierstrass.point import ExtendedPoint, PointArithmetic, plus_a_times
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+
+ON_CURVE, OFF_CURVE, OUTSIDE_SUBGROUP = 0, 1, 2
+
+
+@kernel
+def curve_check(
+    k: Builder, count: U32, points: Pointer[U64], found: Pointer[U32], *, group: Group,
+    subgroup: bool,
+) -> None:  # fmt: skip
+    """found[i] = 0 for a point on the curve, 1 off it, 2 with `subgroup` outside the subgroup.
+
+    Infinity is in the subgroup. Coordinates are below the modulus.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    f = curve.field
+    with k.if_(i < count):
+        point = curve.load_affine(points, i)
+        cube = plus_a_times(f, group, f.square(point.x) * point.x, point.x)
+        right = cube + f.constant(group.parameters.b)
+        off = ~(f.is_zero(f.square(point.y) - right) | point.infinity)
+        result = k.select(off, k.constant(OFF_CURVE, types.u32), ON_CURVE)
+        if subgroup and group.parameters.cofactor != 1:
+            outside = ~off & ~_in_subgroup(k, curve, curve.extend(point))
+            result = k.select(outside, k.constant(OUTSIDE_SUBGROUP, types.u32), result)
+        found[i] = result
+
+
+@kernel
+def find_finite(
+    k: Builder, count: U32, points: Pointer[U64], finite: Pointer[U32], *, group: Group
+) -> None:
+    """finite[i] = 0 for the point at infinity, all zero, and something else for any other."""
+    i = k.global_id()
+    with k.if_(i < count):
+        words = k.load(points, i.cast(types.u64) * group.point_words, group.point_words)
+        combined = functools.reduce(operator.or_, words)
+        finite[i] = (combined | combined >> 32).cast(types.u32)
+
+
+def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Value:
+    """Whether a point on the curve has prime order or is infinity."""
+    if not isinstance(curve.group, PairingGroup):
+        return _times_long(k, curve, point, curve.group.scalars.value).infinity
+    parameters = curve.group.curve
+    x = parameters.x
+    if curve.group.degree == 1:
+        left = curve.add(_phi(curve, point), point)
+        right = times(k, curve, times(k, curve, point, x), x)
+    else:
+        left = _psi(curve, point)
+        right = times(k, curve, point, x)
+        if by_family(parameters.family, bn=True, bls12=False):
+            right = times(k, curve, times(k, curve, right, x), 6)
+    return curve.add(left, curve.negate(right)).infinity
+
+
+def _times_long(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
+    """factor * p for a constant above 0, by doubling and adding, a word after the other."""
+    count = -(-factor.bit_length() // 64)
+    total = curve.carried(curve.infinity())
+    for place in reversed(range(count)):
+        word = k.constant(factor >> (64 * place) & (1 << 64) - 1, types.u64)
+        with k.range(0, 64, carry=(total, word)) as loop:
+            doubled = curve.carried(curve.double(loop.carried[0]))
+            with k.if_(loop.carried[1] >> 63 != 0) as branch:
+                branch.give(curve.carried(curve.add(doubled, p)))
+            with branch.otherwise():
+                branch.give(doubled)
+            loop.next((branch.results, loop.carried[1] << 1))
+        total = loop.results[0]
+    return total
+
+
+def _phi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
+    assert isinstance(curve.group, PairingGroup)
+    beta = curve.field.constant(curve.group.curve.phi.beta)
+    return curve.carried(ExtendedPoint(p.x * beta, p.y, p.zz, p.zzz, p.infinity))
+
+
+def _psi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
+    f = curve.field
+    assert isinstance(curve.group, PairingGroup)
+    cx, cy = (f.constant(c) for c in curve.group.curve.psi_coefficients)
+    x, y, zz, zzz = (f.frobenius(part) for part in (p.x, p.y, p.zz, p.zzz))
+    return curve.carried(ExtendedPoint(x * cx, y * cy, zz, zzz, p.infinity))
+
+
+def times(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
+    """factor * p for a constant of at most 64 bits that is not 0, by doubling and adding."""
+    last = abs(factor).bit_length() - 1
+    bits = k.constant(abs(factor), types.u64)
+    with k.range(0, last, carry=curve.carried(p)) as loop:
+        doubled = curve.carried(curve.double(loop.carried))
+        bit = bits >> ((last - 1) - loop.index).cast(types.u64) & 1
+        with k.if_(bit != 0) as branch:
+            branch.give(curve.carried(curve.add(doubled, p)))
+        with branch.otherwise():
+            branch.give(doubled)
+        loop.next(branch.results)
+    result: ExtendedPoint = loop.results
+    return curve.negate(result) if factor < 0 else result

@@ -1,0 +1,220 @@
+"""Operations on host arrays of points, by a device.
+
+Arrays are as in `quod.curve.array`: affine, Montgomery form, uint32 of shape (n, *group.shape),
+infinity all zero. Every function takes every point of the curve; none but `first_bad_point` and the
+membership tests looks whether a point is on it. InputError for arrays of other shapes or types.
+Multiples of one point by many scalars are in `quod.msm.fixed_base`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.array import check_points_array, widened_scalars
+from quod.curve.group import Group
+from quod.curve.infinity import infinite_points
+from quod.curve.weierstrass import point_kernels as kernels
+from quod.curve.weierstrass.membership import (
+    OFF_CURVE,
+    ON_CURVE,
+    OUTSIDE_SUBGROUP,
+    curve_check,
+    find_finite,
+)
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.sentinel import check_written, not_written, unwritten
+from quod.errors import InputError
+from quod.field.array import Words, canonical
+from quod.kernel import KernelDefinition
+
+# Points from which on an instance shares an inversion.
+_SHARING = 64
+
+# Partial sums that a lane of a CPU makes, and points that a lane of a GPU adds up.
+_SUMS_PER_LANE, _POINTS_PER_SUM = 8, 8
+
+
+def add(device: AnyDevice, group: Group, a: Words, b: Words) -> Words:
+    """a[i] + b[i]."""
+    a, b = _points(group, a), _points(group, b)
+    if len(a) != len(b):
+        raise InputError(f"{len(a)} points cannot be added to {len(b)}")
+    return _extended(device, group, kernels.curve_add, len(a), a, b)
+
+
+def double(device: AnyDevice, group: Group, points: Words) -> Words:
+    """2 * points[i]."""
+    points = _points(group, points)
+    return _extended(device, group, kernels.curve_double, len(points), points)
+
+
+def negate(device: AnyDevice, group: Group, points: Words) -> Words:
+    """-points[i]."""
+    points = _points(group, points)
+    out = unwritten(*points.shape)
+    _launch(device, device.compile(kernels.curve_negate, group=group), len(points), points, out)
+    check_written(device, "negated points", out)
+    return out
+
+
+def multiply(device: AnyDevice, group: Group, points: Words, scalars: Words) -> Words:
+    """scalars[i] * points[i].
+
+    Scalars are uint32 of shape (n, words) or (1, words) for all points: integers of any size, which
+    are not reduced, so that points need not be in the subgroup.
+    """
+    points = _points(group, points)
+    padded = widened_scalars(scalars, len(points))
+    return _extended(
+        device,
+        group,
+        kernels.curve_multiply,
+        len(points),
+        points,
+        padded,
+        scalar_words=padded.shape[1] // 2,
+    )
+
+
+def sum_points(device: AnyDevice, group: Group, points: Words) -> Words:
+    """The sum of all points, of shape group.shape."""
+    points = _points(group, points)
+    if not len(points):
+        return np.zeros(group.shape, np.uint32)
+    count, source, extended = len(points), points, False
+    while True:
+        instances = _sums_of(device, count, first=not extended)
+        lanes = 1 if instances == 1 and device.host_memory else device.lanes
+        sums = unwritten(instances, 4 * group.field.words)
+        kernel = device.compile(kernels.curve_sum, lanes=lanes, group=group, extended=extended)
+        device.launch(kernel, -(-instances // lanes), instances, count, source, sums)
+        check_written(device, "sums of points", sums)
+        if instances == 1:
+            break
+        count, source, extended = instances, sums, True
+    total: Words = normalise(device, group, sums)[0]
+    return total
+
+
+def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
+    """How many sums to make of `count` points, in a first round or a further one.
+
+    The sums that a CPU makes are summed by one lane then; a GPU has many lanes, and slow ones.
+    """
+    if device.host_memory:
+        return min(count, _SUMS_PER_LANE * device.resident_lanes) if first else 1
+    return min(-(-count // _POINTS_PER_SUM), device.resident_lanes)
+
+
+def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
+    """Affine points from extended ones, uint32 of shape (n, 4 * group.field.words)."""
+    prefixes = np.empty((len(extended), group.field.words), np.uint32)
+    return normalise_within(device, group, len(extended), extended, prefixes)
+
+
+def normalise_within(
+    device: AnyDevice, group: Group, count: int, extended: Any, prefixes: Any
+) -> Words:
+    """`normalise` of `count` points, whose arrays may be buffers as well.
+
+    `prefixes`, a field element a point, is written to; the caller's are both, to be wiped where
+    they tell of a secret.
+    """
+    out = unwritten(count, *group.shape)
+    if not count:
+        return out
+    # Enough instances for every lane, sharing inversions where there are more.
+    instances = min(count, max(device.resident_lanes, count // _SHARING))
+    kernel = device.compile(kernels.curve_normalise, group=group)
+    device.launch(
+        kernel, -(-instances // device.lanes), instances, count, extended, prefixes, out
+    )  # fmt: skip
+    check_written(device, "affine points", out)
+    return out
+
+
+def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is another than infinity."""
+    points = _points(group, points)
+    # The answer for a finite point is all its bits in one word, which is 1 for hardly any: those
+    # are looked at here.
+    found = np.ones(len(points), np.uint32)
+    _launch(device, device.compile(find_finite, group=group), len(points), points, found)
+    marked = points[found == 1].reshape(-1, 2 * group.point_words)
+    if (np.bitwise_or.reduce(marked, axis=1) != 1).any():
+        raise not_written(device, "which points are finite")
+    return np.not_equal(found, 0)
+
+
+def is_on_curve(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is on the curve, with coordinates below the modulus; infinity is."""
+    return np.equal(_check(device, group, points, subgroup=False), ON_CURVE)
+
+
+def is_in_subgroup(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
+    """Whether each point is on the curve and in the subgroup of prime order; infinity is."""
+    return np.equal(_check(device, group, points, subgroup=True), ON_CURVE)
+
+
+def first_bad_point(
+    device: AnyDevice, group: Group, points: Words, *, subgroup: bool, infinity: bool
+) -> tuple[int, str] | None:
+    """The first invalid point, and the reason; or None.
+
+    Valid points are on the curve, with `subgroup` also in the subgroup of prime order, and not at
+    infinity unless `infinity` allows it. The zeros of an incomplete file encode infinity: allow it
+    only where a correct file has it.
+    """
+    found = _check(device, group, points, subgroup=subgroup)
+    bad = np.flatnonzero(found)
+    infinite = np.zeros(0, np.intp) if infinity else infinite_points(points)
+    if len(infinite) and (not len(bad) or infinite[0] < bad[0]):
+        return int(infinite[0]), "is the point at infinity"
+    if not len(bad):
+        return None
+    place = int(bad[0])
+    if found[place] == OFF_CURVE:
+        return place, "is not on the curve"
+    return place, "is not in the subgroup of prime order"
+
+
+def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) -> Words:
+    points = _points(group, points)
+    answers = unwritten(len(points), 1)
+    kernel = device.compile(curve_check, group=group, subgroup=subgroup)
+    _launch(device, kernel, len(points), points, answers)
+    # The answer that all is well has to be there as much as the others.
+    found: Words = answers[:, 0]
+    if (found > OUTSIDE_SUBGROUP).any():
+        raise not_written(device, "which points are in the group")
+    below = canonical(group.coordinates, points).reshape(len(points), 2 * group.degree)
+    found[~below.all(axis=1)] = OFF_CURVE
+    return found
+
+
+def _points(group: Group, points: Words) -> Words:
+    check_points_array(group, points)
+    return np.require(points, requirements=("C", "A"))
+
+
+def _extended(
+    device: AnyDevice,
+    group: Group,
+    definition: KernelDefinition,
+    count: int,
+    *arrays: Words,
+    **static: Any,
+) -> Words:
+    """The affine results of a kernel that makes extended points."""
+    results = unwritten(count, 4 * group.field.words)
+    kernel = device.compile(definition, group=group, **static)
+    _launch(device, kernel, count, *arrays, results)
+    check_written(device, "points", results)
+    return normalise(device, group, results)
+
+
+def _launch(device: AnyDevice, kernel: Any, count: int, *arrays: Words) -> None:
+    device.launch(kernel, -(-count // device.lanes), count, *arrays)

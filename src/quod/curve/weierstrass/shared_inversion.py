@@ -1,0 +1,47 @@
+"""One inversion for many elements inside kernels: Montgomery's trick, by each instance.
+
+Montgomery, "Speeding the Pollard and elliptic curve methods of factorization", Math. Comp. 48
+(1987), section 10.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from quod.field.arithmetic import FieldArithmetic
+from quod.kernel import Builder
+from quod.kernel.ir.value import Value
+
+T = TypeVar("T")
+
+
+def share_inversion(
+    k: Builder,
+    field: FieldArithmetic[Any],
+    instances: Value,
+    count: Value,
+    prefixes: Value,
+    load: Callable[[Value], T],
+    denominator: Callable[[T], Any],
+    finish: Callable[[Value, T, Any], None],
+) -> None:
+    """Calls `finish(i, item, 1/denominator)` for `count` items, the last of an instance first.
+
+    Instance i takes items i, i + instances, ..., each of which `load` loads twice; no denominator
+    is zero. `prefixes` has room for an element an item.
+    """
+    first = k.global_id()
+    with k.if_(first < instances):
+        terms = (count - first + (instances - 1)) // instances
+        with k.range(0, terms, carry=field.carried(field.one())) as forward:
+            index = first + forward.index * instances
+            field.store(prefixes, index, forward.carried)
+            item = load(index)
+            forward.next(field.carried(forward.carried * denominator(item)))
+        inverse = field.carried(field.inverse(forward.results))
+        with k.range(0, terms, carry=inverse) as backward:
+            index = first + (terms - 1 - backward.index) * instances
+            item = load(index)
+            finish(index, item, backward.carried * field.load(prefixes, index))
+            backward.next(field.carried(backward.carried * denominator(item)))

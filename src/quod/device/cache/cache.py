@@ -1,0 +1,317 @@
+"""Compiled code kept on disk between processes.
+
+An entry is a file named by the hash of everything it depends on. Entries are written to a
+temporary name and renamed, so processes may share the folder; each carries a hash of its key and
+content, so a damaged one is noticed, removed and rebuilt.
+
+Entries are code that runs as the user, so they are read from, and written to, a folder only that
+nobody else can change (`own_folder`). One that belongs to the user or root but cannot be written
+is read all the same. Where nothing can be read or kept, one warning says why.
+
+Entries are spread over 16 folders by the first digit of their key. Each folder is kept below a
+sixteenth of the size limit by removing what was used longest ago, so that storing an entry looks
+at one of them only. A full folder has thousands of entries, and looking at them takes longer than
+all else: one look makes room for, or allows, a 32nd of the folder before the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from quod.device.cache.private_folder import NotOwnError, open_base, open_within, read_own
+
+_SCHEMA = b"quod-cache-3\n"
+_DIGEST_BYTES = 32
+_SEAL_BYTES = len(_SCHEMA) + _DIGEST_BYTES
+_SHARDS = 16
+_LOOKS = 32
+_TEMPORARY_PREFIX = ".new-"
+_TEMPORARY_SECONDS = 3600
+# Entries used within so long of each other count as used at the same time.
+_SECONDS_OF_USE = 3600
+_TEXTS = "refused"
+_MOST_TEXTS = 100
+DEFAULT_LIMIT_BYTES = 512 << 20
+
+# Nothing else is looked at or removed in the folders of the cache.
+_ENTRY = re.compile(r"[0-9a-f]{64}")
+_TEMPORARY = re.compile(re.escape(_TEMPORARY_PREFIX) + r"[0-9a-f]{32}")
+_TEXT = re.compile(r".+-[0-9a-f]{32}\.[a-z]+")
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class CacheWarning(UserWarning):
+    """Compiled code is not kept, or not used."""
+
+
+def default_folder() -> Path:
+    """`QUOD_CACHE_DIR`, or `quod` in the user's cache folder.
+
+    As the XDG base directory specification has it, a relative `XDG_CACHE_HOME` counts for nothing.
+    Raises `NotOwnError` where there is no such folder, or only a relative one: code from whatever
+    folder a command is started in is not the user's.
+    """
+    if chosen := os.environ.get("QUOD_CACHE_DIR"):
+        if not os.path.isabs(chosen):
+            raise NotOwnError(f"QUOD_CACHE_DIR is {chosen!r}, which is no absolute path")
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "quod"
+    home = os.path.expanduser("~") if os.environ.get("HOME", "~") else ""
+    if not os.path.isabs(home):
+        raise NotOwnError("the user has no home folder")
+    return Path(home) / ".cache" / "quod"
+
+
+def key_of(*parts: str | bytes) -> str:
+    """A name for an entry that depends on `parts` and on nothing else."""
+    digest = hashlib.sha256(_SCHEMA)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class CompileCache:
+    """A folder of byte strings by key; for use from any thread.
+
+    `folder` is None where there is none to use. `limit_bytes` bounds all entries together; one
+    larger than a sixteenth of it is neither kept nor read.
+    """
+
+    def __init__(self, folder: Path | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self.folder: Path | None = None
+        self._refusal: OSError | None = None
+        try:
+            self.folder = default_folder() if folder is None else folder.absolute()
+        except NotOwnError as error:
+            self._refusal = error
+        self._shard_limit = limit_bytes // _SHARDS
+        self._room: dict[str, int] = {}
+        """Bytes that may be stored in a folder before it is looked at again."""
+        self._lock = threading.Lock()
+        self._base: int | None = None
+        self._close: weakref.finalize[[int], CompileCache] | None = None
+
+    def get(self, key: str) -> bytes | None:
+        """The entry, or None if there is no sound one."""
+        with contextlib.suppress(OSError), self._within(key[0]) as shard:
+            data = _read(shard, key, self._shard_limit)
+            content = data[_SEAL_BYTES:]
+            if data[:_SEAL_BYTES] == _seal(key, content):
+                return content
+            os.unlink(key, dir_fd=shard)
+        return None
+
+    def put(self, key: str, content: bytes) -> None:
+        """Stores an entry; where it cannot be, the first time in a process warns."""
+        data = _seal(key, content) + content
+        if len(data) > self._shard_limit:
+            return
+        try:
+            with self._within(key[0], create=True) as shard:
+                temporary: str | None = _TEMPORARY_PREFIX + os.urandom(16).hex()
+                assert temporary is not None
+                try:
+                    _write_new(temporary, data, shard)
+                    os.replace(temporary, key, src_dir_fd=shard, dst_dir_fd=shard)
+                    temporary = None
+                finally:
+                    # Also after an interrupt.
+                    if temporary is not None:
+                        with contextlib.suppress(OSError):
+                            os.unlink(temporary, dir_fd=shard)
+                self._make_room(key[0], shard, len(data))
+        except NotOwnError:
+            return  # was warned of
+        except OSError as error:
+            _warn_once(self.folder, f"{error.strerror or error}")
+
+    def keeps(self) -> bool:
+        """Whether entries can be kept, as far as is known now; makes the folder if need be."""
+        try:
+            base = self._open_base(create=True)
+            writable = os.access(".", os.W_OK | os.X_OK, dir_fd=base)
+        except OSError:
+            return False
+        with _warning:
+            return writable and self.folder not in _warned
+
+    def discard(self, key: str) -> None:
+        """Removes an entry, if it is there."""
+        with contextlib.suppress(OSError), self._within(key[0]) as shard:
+            os.unlink(key, dir_fd=shard)
+
+    def keep_text(self, name: str, text: str) -> Path | None:
+        """Writes a file for people to read beside the entries; gives where it is.
+
+        Its name is `name` with something before the suffix that nobody can guess. It is in the
+        system's folder for temporary files where the cache cannot be written, and None if that
+        cannot be written either.
+        """
+        import tempfile
+
+        stem, suffix = os.path.splitext(name)
+        name = f"{stem}-{os.urandom(16).hex()}{suffix}"
+        data = text.encode()
+        with contextlib.suppress(OSError), self._within(_TEXTS, create=True) as texts:
+            _write_new(name, data, texts)
+            for _, _, old in _own_files(texts, _TEXT)[:-_MOST_TEXTS]:
+                os.unlink(old, dir_fd=texts)
+            assert self.folder is not None
+            return self.folder / _TEXTS / name
+        with contextlib.suppress(OSError):
+            path = Path(tempfile.gettempdir()).absolute() / name
+            _write_new(str(path), data)
+            return path
+        return None
+
+    # --- the folders
+
+    @contextlib.contextmanager
+    def _within(self, name: str, *, create: bool = False) -> Iterator[int]:
+        """One of the cache's folders; OSError if it is not there or is not to be used."""
+        try:
+            folder, was_open = self._open_within(name, create=create)
+        except NotOwnError as error:
+            _warn_once(self.folder, str(error))
+            raise
+        try:
+            if was_open:
+                for _, _, file in _own_files(folder, _ENTRY, _TEMPORARY, _TEXT):
+                    os.unlink(file, dir_fd=folder)
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _open_within(self, name: str, *, create: bool) -> tuple[int, bool]:
+        base = self._open_base(create=create)
+        try:
+            return open_within(base, name, create=create)
+        except FileNotFoundError:
+            if not create:
+                raise
+        # It was there and has been removed meanwhile.
+        self._forget_base()
+        return open_within(self._open_base(create=True), name, create=True)
+
+    def _open_base(self, *, create: bool) -> int:
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
+            if self._base is None:
+                try:
+                    self._base = open_base(str(self.folder), create=create)
+                except NotOwnError as error:
+                    self._refusal = error
+                    raise
+                self._close = weakref.finalize(self, os.close, self._base)
+            return self._base
+
+    def _forget_base(self) -> None:
+        with self._lock:
+            if self._close is not None:
+                # Another thread may use it still, so it is closed with the cache.
+                self._base = self._close = None
+
+    def _make_room(self, name: str, shard: int, stored: int) -> None:
+        """Looks at a folder where what was `stored` there may be beyond its share."""
+        with self._lock:
+            self._room[name] = room = self._room.get(name, 0) - stored
+        if room < 0:
+            room = self._trim(shard)
+            with self._lock:
+                self._room[name] = room
+
+    def _trim(self, shard: int) -> int:
+        """Removes what was used longest ago; gives how much may be stored until the next look.
+
+        Other processes store meanwhile, each as much at most.
+        """
+        entries = []
+        total = 0
+        # A process that was killed while it wrote leaves its temporary file.
+        stale = time.time_ns() - _TEMPORARY_SECONDS * 10**9
+        for used, size, name in _own_files(shard, _ENTRY, _TEMPORARY):
+            if not name.startswith(_TEMPORARY_PREFIX):
+                entries.append((size, name))
+                total += size
+            elif used < stale:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=shard)
+        most = self._shard_limit // _LOOKS
+        if total > self._shard_limit:
+            for size, name in entries:
+                if total <= self._shard_limit - most:
+                    break
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=shard)
+                total -= size
+        return min(self._shard_limit - total, most)
+
+
+def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:
+    """When each file of such a name was used, its size and its name, the oldest first."""
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as files:
+        for file in files:
+            if any(pattern.fullmatch(file.name) for pattern in names):
+                # Another process may remove a file meanwhile.
+                with contextlib.suppress(OSError):
+                    status = file.stat(follow_symlinks=False)
+                    if not stat.S_ISDIR(status.st_mode):
+                        found.append((status.st_mtime_ns, status.st_size, file.name))
+    return sorted(found)
+
+
+def _read(shard: int, name: str, most: int) -> bytes:
+    """A file of the user or root and of a size that entries have; empty if it is none."""
+    data, changed = read_own(shard, name, most)
+    if data and time.time() - changed > _SECONDS_OF_USE:
+        with contextlib.suppress(OSError):
+            os.utime(name, dir_fd=shard, follow_symlinks=False)
+    return data
+
+
+def _write_new(name: str, data: bytes, folder: int | None = None) -> None:
+    """A file that was not there, for the user alone."""
+    with open(os.open(name, _NEW, 0o600, dir_fd=folder), "wb") as file:
+        file.write(data)
+
+
+def _seal(key: str, content: bytes) -> bytes:
+    """What precedes the content in a file: it fits this key and content only."""
+    return _SCHEMA + hashlib.sha256(key.encode() + b"\n" + content).digest()
+
+
+_warned: set[Path | None] = set()
+_warning = threading.Lock()
+
+
+def _warn_once(folder: Path | None, why: str) -> None:
+    """Says once a process that compiled code is not kept."""
+    with _warning:
+        if folder in _warned:
+            return
+        _warned.add(folder)
+    import warnings
+
+    where = "" if folder is None else f" in {folder}"
+    warnings.warn(
+        f"compiled kernels cannot be kept{where} and are compiled anew in each run: {why}; set "
+        "QUOD_CACHE_DIR to a folder that you own and nobody else may write",
+        CacheWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,91 @@
+"""How many kernels are being compiled and how many are done, for whoever waits for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from quod.validation import flag
+
+if TYPE_CHECKING:
+    from quod.device.cache.compile_notice import CompileNotice
+
+
+class Compilations:
+    """Counts of one process. `asked` are those compiled since it began, or being compiled."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watchers: list[Callable[[int, int], None]] = []
+        self._notice: CompileNotice | None = None
+        self._notifies = True
+        self.asked = 0
+        self.done = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Around the compilation of one kernel."""
+        self._count(asked=1)
+        try:
+            yield
+        finally:
+            self._count(done=1)
+
+    def _count(self, *, asked: int = 0, done: int = 0) -> None:
+        with self._lock:
+            self.asked += asked
+            self.done += done
+            for watcher in self._watchers:
+                watcher(self.done, self.asked)
+            if self._notifies and not self._watchers:
+                self._notify()
+
+    def _notify(self) -> None:
+        # A process that finds its kernels in the cache does not need this module.
+        from quod.device.cache.compile_notice import CompileNotice
+
+        if self._notice is None:
+            self._notice = CompileNotice()
+        self._notice(self.done, self.asked)
+
+    def notify(self, on: bool) -> None:
+        """Turn the `CompileNotice` on or off; it is drawn while nothing watches."""
+        with self._lock:
+            self._notifies = on
+            if self._notice is not None and not on:
+                self._notice.erase()
+
+    @contextmanager
+    def watched(self, watcher: Callable[[int, int], None]) -> Iterator[None]:
+        """Tells `watcher` of each change how many are done, of how many that were asked for.
+
+        Both count from here on. It is called from whichever thread compiles; it must be quick and
+        must not raise.
+        """
+        with self._lock:
+            done, asked = self.done, self.asked
+
+            def counted(done_now: int, asked_now: int) -> None:
+                watcher(done_now - done, asked_now - asked)
+
+            self._watchers.append(counted)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.remove(counted)
+
+
+compilations = Compilations()
+"""The kernels that this process compiles to machine code for its processor and NVIDIA's GPUs."""
+
+
+def progress(on: bool) -> None:
+    """Turn the line about kernels that compile on or off, for this process.
+
+    It is on at first, and is written to standard error while kernels compile, if that is a
+    terminal. InputError if `on` is neither True nor False.
+    """
+    compilations.notify(flag("progress", on))

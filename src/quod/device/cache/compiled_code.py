@@ -1,0 +1,125 @@
+"""Compiled code as the cache holds it, and the keys under which it is found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from quod.codegen.pointers import PointerUses
+from quod.device.cache import sources
+from quod.device.cache.cache import CompileCache, key_of
+from quod.frozen import fields_of, frozen
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.machine import Machine
+
+_LENGTH = struct.Struct("<I")
+_KEY = re.compile(rb"[0-9a-f]{64}")
+
+
+@frozen
+class KernelFacts:
+    """What a launch must know of a kernel, and the IR tells.
+
+    `entry` is its name in the code, `dynamic_shared_bytes` how much of the shared memory the launch
+    has to ask for, `digest` the `text_digest` of what it was compiled from.
+    """
+
+    uses: PointerUses
+    shared_bytes: int
+    entry: str
+    dynamic_shared_bytes: int = 0
+    digest: str = ""
+
+
+@frozen
+class CompiledCode:
+    """Machine code of a kernel, and the facts about it."""
+
+    facts: KernelFacts
+    code: bytes
+
+    def pack(self) -> bytes:
+        """As bytes for the cache."""
+        described = json.dumps(
+            {
+                "stored": self.facts.uses.stored,
+                "atomic": self.facts.uses.atomic,
+                "early": self.facts.uses.early,
+                "shared_bytes": self.facts.shared_bytes,
+                "entry": self.facts.entry,
+                "digest": self.facts.digest,
+                "dynamic_shared_bytes": self.facts.dynamic_shared_bytes,
+            }
+        ).encode()
+        return _LENGTH.pack(len(described)) + described + self.code
+
+    @classmethod
+    def unpack(cls, data: bytes) -> CompiledCode:
+        """What `pack` packed; ValueError, KeyError or struct.error if it did not."""
+        start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        try:
+            read = json.loads(data[_LENGTH.size : start])
+            uses = uses_of(read)
+        except (TypeError, RecursionError) as error:  # JSON, but of something else
+            raise ValueError("no facts of a kernel") from error
+        facts = KernelFacts(
+            uses, read["shared_bytes"], read["entry"], read["dynamic_shared_bytes"], read["digest"]
+        )
+        return cls(facts, data[start:])
+
+
+def uses_of(read: Mapping[str, Any]) -> PointerUses:
+    """What JSON says of pointers; KeyError or TypeError if it does not."""
+    # Whoever did not write "early" knew no kernels that wait.
+    early = read.get("early")
+    return PointerUses(
+        tuple(read["stored"]), tuple(read["atomic"]), None if early is None else tuple(early)
+    )
+
+
+def text_digest(text: str) -> str:
+    """Which text this is: its SHA-256 in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def trace_key(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], toolchain: str
+) -> str | None:
+    """A key that stands for the emitted text without tracing.
+
+    None where there is no telling what the text follows from: a kernel outside the package, one
+    that captures variables, or a static argument that is shown as an address only.
+    """
+    place = sources.own_place(definition.location.file)
+    if place is None or definition.function.__closure__:
+        return None
+    options = [f"{name}={value!r}" for name, value in sorted(static.items())]
+    if any(" at 0x" in option for option in options):
+        return None
+    # Kernels of one function and name may differ in what it is given alone.
+    slots = definition.parameters_for(static)[1].items()
+    options += [f"{name}: {type_}" for name, type_ in slots]
+    return key_of(
+        "trace", sources.digest(), place, str(definition.location.line), definition.name,
+        _described(machine), toolchain, *options,
+    )  # fmt: skip
+
+
+def _described(machine: Machine) -> str:
+    """All of a machine, in an order that is the same in every process."""
+    values = fields_of(machine).items()
+    return repr(
+        [(name, sorted(value) if isinstance(value, frozenset) else value) for name, value in values]
+    )
+
+
+def look_up(cache: CompileCache, key: str | None) -> bytes | None:
+    """The entry that a trace key leads to."""
+    if key is None:
+        return None
+    reference = cache.get(key) or b""
+    return cache.get(reference.decode()) if _KEY.fullmatch(reference) else None

@@ -1,0 +1,85 @@
+"""A digest of Quod's own source files: what its kernels' text depends on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[2]
+_OWN = f"{_ROOT}{os.sep}"
+# What is added to the package counts unless it is named here, so that no kernel is ever stale.
+# More than most modules have.
+_USUAL_BYTES = 1 << 15
+_NO_KERNELS = frozenset({"cli", "formats", "web"})
+
+
+@functools.cache
+def own_place(file: str) -> str | None:
+    """A source file's path inside the package; None if `digest` does not see it."""
+    folder = _real_folder(os.path.dirname(os.path.abspath(file)))
+    path = os.path.join(folder, os.path.basename(file))
+    if os.path.islink(path):
+        path = os.path.realpath(path)
+    if not path.startswith(_OWN):
+        return None
+    parts = path.removeprefix(_OWN).split(os.sep)
+    return None if parts[0] in _NO_KERNELS else "/".join(parts)
+
+
+_real_folder = functools.cache(os.path.realpath)
+
+
+@functools.cache
+def digest() -> str:
+    """A hash of all modules that Quod's kernels may follow from; takes a few milliseconds."""
+    return digest_of(_ROOT, _NO_KERNELS)
+
+
+def digest_of(root: Path, without: Collection[str]) -> str:
+    """A hash over names and contents of a package's Python files, but for some folders in it.
+
+    Contents rather than times: installers and version control set times as they like. A package in
+    an archive is hashed as that archive.
+    """
+    # What the root names is above this module.
+    import quod
+
+    state = hashlib.sha256(quod.__version__.encode())
+    if not root.is_dir():
+        archive = next((parent for parent in root.parents if parent.exists()), root)
+        state.update(archive.read_bytes() if archive.is_file() else str(root).encode())
+        return state.hexdigest()
+    top = str(root)
+    folders = [top]
+    while folders:
+        parent = folders.pop()
+        modules = []
+        with os.scandir(parent) as found:
+            for entry in sorted(found, key=lambda entry: entry.name):
+                # Editors leave other files beside modules.
+                if entry.name.endswith(".py") and entry.name[:-3].isidentifier():
+                    modules.append(entry.path)
+                elif entry.name == "__pycache__" or (parent == top and entry.name in without):
+                    continue
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+        for path in modules:
+            content = _content(path)
+            state.update(f"{path[len(top) :]} {len(content)}\n".encode())
+            state.update(content)
+    return state.hexdigest()
+
+
+def _content(path: str) -> bytes:
+    """A file's bytes: for 350 small ones Python's own files take as long again."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(handle, _USUAL_BYTES)
+        while len(content) >= _USUAL_BYTES and (more := os.read(handle, len(content))):
+            content += more
+        return content
+    finally:
+        os.close(handle)

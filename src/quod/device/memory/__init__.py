@@ -1,0 +1,1 @@
+"""Device memory: buffers, budgets, and arrays of other libraries."""

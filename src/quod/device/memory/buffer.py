@@ -1,0 +1,267 @@
+"""Memory that kernels read and write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quod.device.memory.budget import byte_count, bytes_text
+from quod.errors import DeviceError
+from quod.validation import instance, is_masked, whole_number
+
+if TYPE_CHECKING:
+    from quod.device.memory.array_protocols import ForeignArray
+
+Array = np.ndarray[Any, Any]
+
+_ALIGNMENT = 64
+# Text and times.
+_NO_NUMBERS = "SUMm"
+
+
+class Space:
+    """A memory that addresses belong to: the host's, or one of a device's own.
+
+    Spaces are compared by identity. One that is lost, because its device was closed or failed,
+    has no memory any more.
+    """
+
+    __slots__ = ("_lost", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lost: str | None = None
+
+    def lose(self, why: str) -> None:
+        """From now on its memory is gone; only the first reason counts."""
+        self._lost = self._lost or why
+
+    def check(self) -> None:
+        """DeviceError if its memory is gone."""
+        if self._lost is not None:
+            raise DeviceError(f"the memory of {self.name} is gone: {self._lost}")
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost is not None
+
+
+HOST = Space("the host")
+"""Memory that NumPy reaches; also the memory of the CPU as a device."""
+
+
+def base_array(value: Any) -> Any:
+    """An array as one of NumPy's own class, as what a subclass says of its memory need not be so.
+
+    An array of another library is taken in place (`foreign.in_place`); anything else is given back.
+    DeviceError for an array with a mask, which nothing here would heed.
+    """
+    if type(value) is np.ndarray or isinstance(value, (Buffer, int, float)):
+        return value
+    if isinstance(value, np.ndarray):
+        if is_masked(value):
+            raise DeviceError("an array with a mask is no plain memory; apply the mask first")
+        return np.asarray(value)
+    from quod.device.memory.foreign import in_place
+
+    found = in_place(value)
+    return value if found is None else found
+
+
+class Buffer:
+    """Bytes of device memory with an owner.
+
+    `owner` lives as long as the buffer does, and gives the memory back when it goes. On the CPU
+    it is a NumPy array of bytes, aligned to a cache line where Quod allocated it. A device with
+    memory of its own gives its `space`, and addresses there. One that was made of an array has its
+    `dtype` and `shape`, else these are None: kernels see bytes.
+    """
+
+    __slots__ = (
+        "__weakref__", "_address", "_nbytes", "_owner", "_space", "_writeable", "dtype", "shape",
+    )  # fmt: skip
+
+    def __init__(self, owner: object, address: int, nbytes: int, *, space: Space,
+                 writeable: bool = True, dtype: np.dtype[Any] | None = None,
+                 shape: tuple[int, ...] | None = None) -> None:  # fmt: skip
+        self._owner = owner
+        self._address = address
+        self._nbytes = nbytes
+        self._space = space
+        self._writeable = writeable
+        self.dtype = dtype
+        self.shape = shape
+
+    @classmethod
+    def zeros(cls, nbytes: int) -> Buffer:
+        """Zeroed host memory; untouched pages cost nothing. DeviceError if there is too little."""
+        return cls._allocated(nbytes, np.zeros)
+
+    @classmethod
+    def empty(cls, nbytes: int) -> Buffer:
+        """Host memory with whatever is in it; DeviceError if there is too little."""
+        return cls._allocated(nbytes, np.empty)
+
+    @classmethod
+    def _allocated(cls, nbytes: int, allocate: Any) -> Buffer:
+        nbytes = byte_count(nbytes)
+        try:
+            raw = allocate(nbytes + _ALIGNMENT, np.uint8)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise DeviceError(f"no memory for a buffer of {bytes_text(nbytes)}") from error
+        start = -raw.ctypes.data % _ALIGNMENT
+        return cls._of_bytes(raw[start : start + nbytes])
+
+    @classmethod
+    def _of_bytes(cls, raw: Array) -> Buffer:
+        return cls(
+            raw, int(raw.ctypes.data), int(raw.nbytes), space=HOST,
+            writeable=bool(raw.flags.writeable),
+        )  # fmt: skip
+
+    @classmethod
+    def wrap(cls, array: Array | ForeignArray) -> Buffer:
+        """Host memory itself; DeviceError if it is no array of numbers, contiguous in C order."""
+        base: Any = base_array(array)
+        is_array = isinstance(base, np.ndarray)
+        if not is_array or base.dtype.hasobject or base.dtype.kind in _NO_NUMBERS:
+            what = f"an array of {base.dtype}" if is_array else type(base).__name__
+            raise DeviceError(f"a buffer is the memory of a NumPy array of numbers, not {what}")
+        if not base.flags.c_contiguous:
+            raise DeviceError(
+                "a buffer is contiguous memory, which the array is not; "
+                "take numpy.ascontiguousarray of it"
+            )
+        return cls(
+            base, int(base.ctypes.data), int(base.nbytes), space=HOST,
+            writeable=bool(base.flags.writeable), dtype=base.dtype, shape=base.shape,
+        )  # fmt: skip
+
+    @classmethod
+    def to_read(cls, array: Array | ForeignArray) -> Buffer:
+        """Host memory itself, or a copy of an array that is not contiguous in C order."""
+        base = base_array(array)
+        return cls.wrap(np.ascontiguousarray(base) if isinstance(base, np.ndarray) else base)
+
+    @classmethod
+    def to_write(cls, array: Array | ForeignArray) -> Buffer:
+        """Host memory itself; DeviceError, too, if it is read-only."""
+        found = cls.wrap(array)
+        if not found.writeable:
+            raise DeviceError("the array is read-only and cannot be copied to")
+        return found
+
+    def __repr__(self) -> str:
+        kind = "" if self.dtype is None else f", {self.dtype} {self.shape}"
+        kind += "" if self._writeable else ", read-only"
+        gone = ", which is gone" if self._space.is_lost else ""
+        return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{gone}{kind}>"
+
+    def like(self, array: Buffer) -> Buffer:
+        """The same memory, of the type and shape of another buffer with as many bytes."""
+        check_same_size(self, array)
+        return Buffer(
+            self._owner, self._address, self._nbytes, space=self._space,
+            writeable=self._writeable, dtype=array.dtype, shape=array.shape,
+        )  # fmt: skip
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Host memory as an array of its type and shape, or of bytes; in place if need be.
+
+        DeviceError for memory of a device.
+        """
+        found = self.view(np.uint8 if self.dtype is None else self.dtype, self.shape)
+        return np.array(found, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The same for DLPack."""
+        return self.__array__().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """That of the host; DeviceError for memory of a device."""
+        return self.__array__().__dlpack_device__()
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    @property
+    def address(self) -> int:
+        return self._address
+
+    @property
+    def owner(self) -> object:
+        """What keeps the memory, and gives it back."""
+        return self._owner
+
+    @property
+    def space(self) -> Space:
+        """Where the address means something."""
+        return self._space
+
+    @property
+    def writeable(self) -> bool:
+        """Whether kernels may store to it: not if it wraps an array that is read-only."""
+        return self._writeable
+
+    def view(self, dtype: Any = np.uint32, shape: tuple[int, ...] | None = None) -> Array:
+        """The memory as an array, without a copy.
+
+        DeviceError where it is not host memory, or is not made of elements of that type and shape.
+        """
+        if not isinstance(self._owner, np.ndarray):
+            raise DeviceError(
+                f"this buffer is memory of {self._space.name}, which the host does not reach; "
+                "download it into an array"
+            )
+        try:
+            flat: Array = self._owner.reshape(-1).view(dtype)
+            return flat if shape is None else flat.reshape(shape)
+        except Exception as error:
+            # NumPy asks objects of others what type and shape they are.
+            raise DeviceError(
+                f"a buffer of {self.nbytes} bytes is no such array as is asked for: {error}"
+            ) from error
+
+    def slice(self, start: int, stop: int) -> Buffer:
+        """Bytes `start` to `stop`, sharing the memory; DeviceError if there are none such."""
+        start = whole_number("the start of a slice", start, 0, error=DeviceError)
+        stop = whole_number("the end of a slice", stop, 0, error=DeviceError)
+        if not start <= stop <= self.nbytes:
+            raise DeviceError(f"a buffer of {self.nbytes} bytes has no bytes {start} to {stop}")
+        if isinstance(self._owner, np.ndarray):
+            return Buffer._of_bytes(self._owner.reshape(-1).view(np.uint8)[start:stop])
+        return Buffer(
+            self._owner, self._address + start, stop - start, space=self._space,
+            writeable=self._writeable,
+        )  # fmt: skip
+
+
+def host_bytes(memory: Buffer | Array) -> Array:
+    """The bytes of host memory, in place; DeviceError for memory of a device."""
+    if type(memory) is np.ndarray and memory.flags.c_contiguous and memory.dtype.kind in "iuf":
+        return memory.reshape(-1).view(np.uint8)  # the usual case, without what checks the others
+    return (memory if isinstance(memory, Buffer) else Buffer.wrap(memory)).view(np.uint8)
+
+
+def overlap(one: Buffer | Array, other: Buffer | Array) -> bool:
+    """Whether two pieces of contiguous memory have bytes in common."""
+    first, second = (
+        piece if isinstance(piece, Buffer) else Buffer.wrap(piece) for piece in (one, other)
+    )
+    return (
+        first.space is second.space
+        and first.address < second.address + second.nbytes
+        and second.address < first.address + first.nbytes
+    )
+
+
+def check_same_size(source: Buffer, target: Buffer) -> None:
+    """DeviceError unless both are buffers, and all bytes of one fit the other exactly."""
+    for given in (source, target):
+        instance("the memory to copy", given, Buffer, "allocate or upload one", error=DeviceError)
+    if source.nbytes != target.nbytes:
+        raise DeviceError(
+            f"{source.nbytes} bytes do not fit memory of {target.nbytes} bytes; sizes must agree"
+        )

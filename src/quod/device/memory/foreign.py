@@ -1,0 +1,111 @@
+"""Arrays of other libraries, in place: what launches and uploads take beside NumPy's own.
+
+Host memory comes by `__array_interface__`, by DLPack or by the buffer protocol, a GPU's by what its
+device knows (`Device.foreign_memory`). Nothing is copied, so that what a kernel stores arrives.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from quod.device.memory.buffer import Array
+from quod.device.memory.torch_tensors import disguise
+from quod.device.runtime.arguments import OWN, Argument, Unfit, check_elements
+from quod.errors import DeviceError
+from quod.kernel.ir.types import PointerType
+
+if TYPE_CHECKING:
+    from quod.device.runtime.arguments import Owner
+    from quod.kernel.compiled import Compiled
+
+_ADDRESSES = 1 << 63
+_DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have page-locked
+
+
+def in_place(value: object) -> Array | None:
+    """The host memory of another library's array; None for what is no array.
+
+    DeviceError for one whose memory the host does not reach or does not hold its elements, that
+    does not give it away, or that says it has more than the object which holds it. What it says of
+    a bare address is believed.
+    """
+    if isinstance(value, np.generic):
+        return None
+    try:
+        if why := disguise(value):
+            raise BufferError(why)
+        if hasattr(value, "__array_interface__"):
+            return _of_interface(value)
+        if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+            kind = int(value.__dlpack_device__()[0])
+            if kind not in _DLPACK_OF_HOST:
+                raise BufferError(f"it is that of a device, of DLPack's kind {kind}")
+            return np.from_dlpack(value)
+        try:
+            view = memoryview(value)  # type: ignore[arg-type]
+        except TypeError:
+            return None
+        return np.asarray(view)
+    except Exception as error:
+        # Anything: what runs here is the other library's.
+        raise DeviceError(
+            f"{type(value).__name__} gives no memory of the host away: {error}"
+        ) from error
+
+
+class _Interface:
+    """A description of memory that does not change any more, and what it belongs to."""
+
+    def __init__(self, owner: object, description: dict[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = description
+
+
+def _of_interface(value: Any) -> Array:
+    """The array of an `__array_interface__`; ValueError if its memory is not there.
+
+    NumPy follows the description wherever it leads.
+    """
+    description = dict(value.__array_interface__)
+    data = description.get("data")
+    if isinstance(data, tuple):
+        address, array = operator.index(data[0]), np.asarray(_Interface(value, description))
+        if array.nbytes and not 0 < address < _ADDRESSES - array.nbytes:
+            raise ValueError(f"there is no memory at its address {address:#x}")
+        return array
+    # The memory is that of an object, by default its own.
+    memory = memoryview(value if data is None else data)
+    array = np.asarray(_Interface(value, {**description, "data": memory}))
+    if array.nbytes:
+        start = np.asarray(memory).ctypes.data
+        first, end = byte_bounds(array)
+        if first < start or end > start + memory.nbytes:
+            raise ValueError(
+                f"it describes bytes {first - start} to {end - start} of {memory.nbytes}"
+            )
+    return array
+
+
+def adopted(
+    device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
+) -> tuple[Argument, ...]:
+    """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
+    result: list[Any] = list(arguments)
+    for at, (name, type_) in enumerate(kernel.slots.items()):
+        if at >= len(result) or not isinstance(type_, PointerType) or isinstance(result[at], OWN):
+            continue
+        try:
+            buffer = device.foreign_memory(result[at])
+            if buffer is not None and buffer.dtype is not None:
+                check_elements(buffer.dtype, type_)
+            found = in_place(result[at]) if buffer is None else buffer
+        except (DeviceError, Unfit) as error:
+            colon = "" if isinstance(error, Unfit) else ":"
+            raise DeviceError(f"argument {name} of kernel {kernel.name}{colon} {error}") from None
+        if found is not None:
+            result[at] = found
+    return tuple(result)

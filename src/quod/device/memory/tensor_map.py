@@ -1,0 +1,39 @@
+"""What tells a GPU's copying unit of an array, so that kernels copy tiles of it.
+
+Source: CUDA driver API, "Tensor Map Object Management".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import Device
+from quod.frozen import frozen
+
+MAP_BYTES = 128
+"""Of one map."""
+COLUMNS = 64
+"""Elements of a line of a tile, of 16 bits each."""
+
+
+@frozen
+class TiledMemory:
+    """An array of 16-bit elements in a device's memory, and the tiles that kernels copy of it.
+
+    It has `planes` planes of `height` lines of `length` elements, one after the other from
+    `address` on; lines begin at multiples of 16 bytes. Tiles have `lines` lines of 64 elements.
+    """
+
+    address: int
+    planes: int
+    height: int
+    length: int
+    lines: int
+
+
+class TilingDevice(Device[Any], Protocol):
+    """A device whose kernels copy tiles: one with the capability ``tile_copies``."""
+
+    def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
+        """Memory with the maps of some arrays, 128 bytes each, for a launch."""

@@ -1,0 +1,1 @@
+"""Streams, recordings, events, timelines and threads."""

@@ -1,0 +1,256 @@
+"""Arguments of a launch: what a kernel's parameters take, checked and packed into slots.
+
+A pointer takes a `Buffer` or a NumPy array, in place, and so the arrays that `foreign` knows. An
+array must be contiguous in C order, in the machine's byte order, and writeable if the kernel stores
+through the pointer. It must begin at a multiple of 4 bytes, or of its element's size if that is
+less or the kernel adds to it atomically. Its items must be as wide as the pointer's elements and of
+the same kind (whole number, float, bool), with one exception: integers may be read as integers of
+another width if they come out even, so a kernel over `u64` takes the packed 32-bit words of field
+elements. Elements of bf16 are items of two bytes: of `ml_dtypes.bfloat16`, or u16 with their bits;
+those of e4m3 and e5m2 are of `ml_dtypes.float8_e4m3fn` and `float8_e5m2`, or u8 with their bits.
+
+A device with memory of its own takes buffers of that memory only, which begin at a multiple of 16
+bytes; it copies arrays there first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from quod.codegen.pointers import PointerUses
+from quod.device.memory.buffer import HOST, Array, Buffer, Space, base_array
+from quod.device.runtime.launch_checks import Place, check_kernel
+from quod.errors import DeviceError
+from quod.kernel.ir.types import FLOATS8, PointerType, Type, bf16, e4m3, e5m2
+from quod.validation import shown
+
+if TYPE_CHECKING:
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.kernel.compiled import Compiled
+    from quod.kernel.launcher import Groups
+
+Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
+
+OWN = (Buffer, np.ndarray, int, float)
+"""What a launch takes as it is; anything else may be an array of another library."""
+
+Slots = ctypes.Array[ctypes.c_uint64]
+
+_INTEGER_RANGES = {
+    "u32": (0, (1 << 32) - 1), "u64": (0, (1 << 64) - 1),
+    "i32": (-(1 << 31), (1 << 31) - 1), "i64": (-(1 << 63), (1 << 63) - 1),
+}  # fmt: skip
+_FORMATS = {"bool": "Q", "u32": "Q", "u64": "Q", "i32": "q", "i64": "q", "f32": "f4x", "f64": "d"}
+_NUMPY_KINDS = {"u": "integer", "i": "integer", "f": "float", "b": "bool"}
+_BF16_KINDS = "Vu"
+"""Of arrays of bf16: that of ml_dtypes and PyTorch, and u16 with the bits, as NumPy has none."""
+FLOAT8_NAMES = {"float8_e4m3fn": e4m3, "float8_e5m2": e5m2}
+"""Floats of 8 bits, by the names that ml_dtypes and PyTorch have for them."""
+_ADDRESS_ALIGNMENT = 4
+
+
+class Signature:
+    """The parameters of one kernel and what it does through them."""
+
+    def __init__(
+        self, kernel: str, parameters: Mapping[str, Type], uses: PointerUses, *,
+        space: Space = HOST, alignment: int | None = None,
+    ) -> None:  # fmt: skip
+        """`space` is the memory that the kernel reaches, and `alignment` what all of it must have
+        instead of what the module's documentation says."""
+        self.kernel = kernel
+        self.parameters = dict(parameters)
+        self._space = space
+        self._rows = [
+            (
+                name, type_, index in uses.stored,
+                alignment or _alignment(type_, atomic=index in uses.atomic),
+            )
+            for index, (name, type_) in enumerate(self.parameters.items())
+        ]  # fmt: skip
+        formats = [_FORMATS.get(type_.name, "Q") for type_ in self.parameters.values()]
+        self._layout = struct.Struct("<" + "".join(formats))
+        self._slots = ctypes.c_uint64 * max(1, len(formats))
+
+    def pack(self, arguments: Sequence[Argument]) -> Slots:
+        """One 8-byte slot an argument: the address of memory, the value of a number.
+
+        Raises DeviceError for an argument that does not fit its parameter.
+        """
+        self._space.check()
+        self._check_count(arguments)
+        values: list[int | float] = []
+        for row, argument in zip(self._rows, arguments, strict=True):
+            name, type_, stored, alignment = row
+            try:
+                values.append(
+                    _address(argument, type_, stored, alignment, self._space)
+                    if isinstance(type_, PointerType)
+                    else _number(argument, type_)
+                )
+            except Unfit as error:
+                raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
+        slots: Slots = self._slots()
+        self._layout.pack_into(slots, 0, *values)
+        return slots
+
+    def arrays(self, arguments: Sequence[Argument]) -> list[tuple[int, Array, bool]]:
+        """The arguments that are arrays: their number, the array, whether it is stored to.
+
+        For a device that copies them to memory of its own. Raises DeviceError for an array that
+        does not fit its parameter.
+        """
+        self._check_count(arguments)
+        found = []
+        for index, (row, argument) in enumerate(zip(self._rows, arguments, strict=True)):
+            name, type_, stored, _ = row
+            if isinstance(argument, np.ndarray) and isinstance(type_, PointerType):
+                argument = base_array(argument)
+                try:
+                    _check_array(argument, type_)
+                    _check_memory(argument.nbytes, argument.flags.writeable, type_, stored)
+                except Unfit as error:
+                    raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
+                found.append((index, argument, stored))
+        return found
+
+    def _check_count(self, arguments: Sequence[Argument]) -> None:
+        if len(arguments) != len(self._rows):
+            raise DeviceError(
+                f"kernel {self.kernel} takes {len(self._rows)} arguments "
+                f"({', '.join(self.parameters)}), not {len(arguments)}"
+            )
+
+
+class Owner(Place, Protocol):
+    """What is asked of a device, beside its kernels: see `Device.foreign_memory`."""
+
+    def foreign_memory(self, value: object) -> Buffer | None: ...
+
+
+def adopt(
+    device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[Argument, ...]
+) -> tuple[int, tuple[Argument, ...]]:
+    """A launch's workgroups, all of them, and arguments: one a slot, arrays of others in place.
+
+    DeviceError for one that does not fit its parameter, and for another device's kernel.
+    """
+    check_kernel(device, kernel)
+    if kernel.parameters is not kernel.slots or type(groups) is not int:
+        from quod.kernel.builder.composites import split
+
+        groups, arguments = split(kernel, groups, arguments)
+    for argument in arguments:
+        if not isinstance(argument, OWN):
+            from quod.device.memory.foreign import adopted
+
+            return groups, adopted(device, kernel, arguments)
+    return groups, arguments
+
+
+class Unfit(Exception):
+    """Why an argument does not fit its parameter, to be put behind its name."""
+
+
+def _alignment(type_: Type, *, atomic: bool) -> int:
+    element = type_.element.bytes if isinstance(type_, PointerType) else 1
+    return element if atomic else min(element, _ADDRESS_ALIGNMENT)
+
+
+def _address(
+    argument: Argument, type_: PointerType, stored: bool, alignment: int, space: Space
+) -> int:
+    if isinstance(argument, Buffer):
+        if argument.space is not space:
+            raise Unfit(
+                f"is memory of {argument.space.name}, and the kernel reads that of "
+                f"{'another of that name' if space.name == argument.space.name else space.name}; "
+                "upload or download it"
+            )
+        address, nbytes, writeable = argument.address, argument.nbytes, argument.writeable
+    elif isinstance(argument, np.ndarray):
+        if space is not HOST:
+            raise Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
+        array: Array = base_array(argument)
+        _check_array(array, type_)
+        address, nbytes = array.__array_interface__["data"][0], array.nbytes
+        writeable = array.flags.writeable
+    else:
+        raise Unfit(
+            f"must be a buffer or an array ({type_.element} elements), "
+            f"not {type(argument).__name__}"
+        )
+    _check_memory(nbytes, writeable, type_, stored)
+    if address % alignment and nbytes:
+        raise Unfit(f"begins at an address that is not a multiple of {alignment}; copy it")
+    return address
+
+
+def _check_memory(nbytes: int, writeable: bool, type_: PointerType, stored: bool) -> None:
+    if stored and not writeable:
+        raise Unfit("is read-only, and the kernel stores to it")
+    if nbytes % type_.element.bytes:
+        raise Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
+
+
+def _check_array(array: Array, type_: PointerType) -> None:
+    check_elements(array.dtype, type_)
+    if not array.flags.c_contiguous:
+        raise Unfit("is not contiguous; take numpy.ascontiguousarray of it")
+
+
+def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
+    """`Unfit` unless a pointer takes arrays of that type."""
+    element = type_.element
+    if element is bf16 and dtype.itemsize == element.bytes and dtype.kind in _BF16_KINDS:
+        return
+    if element in FLOATS8 and (dtype == np.uint8 or FLOAT8_NAMES.get(dtype.name) is element):
+        return
+    wanted = "integer" if element.is_integer else element.kind
+    if (
+        element is bf16
+        or element in FLOATS8
+        or _NUMPY_KINDS.get(dtype.kind) != wanted
+        or not dtype.isnative
+    ):
+        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
+    if wanted != "integer" and dtype.itemsize != element.bytes:
+        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
+
+
+def _number(argument: Any, type_: Type) -> int | float:
+    if isinstance(argument, (Buffer, np.ndarray)):
+        raise Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+    if isinstance(argument, (bool, np.bool_)) and type_.kind != "bool":
+        raise Unfit(f"must be a number ({type_}), not {argument}, which is a truth value")
+    if type_.kind == "float":
+        return _float(argument, type_)
+    try:
+        number = operator.index(argument)
+    except Exception:
+        # What an object of others raises when it is asked.
+        if isinstance(argument, np.bool_):
+            number = int(argument)
+        else:
+            raise Unfit(f"must be a whole number ({type_}), not {shown(argument)}") from None
+    low, high = (0, 1) if type_.kind == "bool" else _INTEGER_RANGES[type_.name]
+    if not low <= number <= high:
+        raise Unfit(f"is {number}, which {type_} cannot hold ({low} to {high})")
+    return number
+
+
+def _float(argument: object, type_: Type) -> float:
+    if not isinstance(argument, (int, float, np.integer, np.floating)):
+        raise Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+    try:
+        number = float(argument)
+        struct.pack("<f" if type_.bits == 32 else "<d", number)
+    except OverflowError:
+        raise Unfit(f"is {argument}, which {type_} cannot hold") from None
+    return number

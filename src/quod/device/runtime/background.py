@@ -1,0 +1,136 @@
+"""Tasks for native code, done beside the caller: assemblers mostly."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.future import Outcome
+from quod.frozen import frozen
+
+T = TypeVar("T")
+
+
+@frozen(eq=False)
+class _Waiting:
+    outcome: Outcome[Any]
+    task: Callable[[], Any]
+    keeps_process: bool
+
+
+class Background:
+    """Does tasks in the order in which they come, on up to `threads` threads.
+
+    Threads end when there has been nothing to do for `linger` seconds. A process that ends waits
+    for the tasks that were begun, since native code cannot return to an interpreter that is gone,
+    and does those that threads asked for which it waits for too; it drops the others.
+    """
+
+    def __init__(self, name: str, threads: int, *, linger: float = 0.0) -> None:
+        self._name = name
+        self._most = threads
+        self._linger = linger
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._process = os.getpid()
+        self._changed = threading.Condition(threading.Lock())
+        self._waiting: deque[_Waiting] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+
+    def begin(self, task: Callable[[], T]) -> Outcome[T]:
+        """The result of a task that will be done by another thread."""
+        if self._process != os.getpid():
+            # Threads do not survive a fork, and what waits is the parent's to do.
+            self._start_anew()
+        taken: list[threading.Thread] = []
+        outcome: Outcome[T] = Outcome(lambda: not _any_alive(taken or tuple(self._threads)))
+
+        def in_thread() -> T:
+            taken.append(threading.current_thread())
+            return task()
+
+        with self._changed:
+            # One that ended without a word does nothing any more.
+            self._threads = {thread for thread in self._threads if thread.is_alive()}
+            self._waiting.append(_Waiting(outcome, in_thread, _keeps_process()))
+            try:
+                if len(self._waiting) > self._idle and len(self._threads) < self._most:
+                    self._add_thread()
+                else:
+                    self._changed.notify()
+            except (RuntimeError, MemoryError):
+                # None was to be had, and those that there are may have ended before.
+                if not self._threads:
+                    self._waiting.pop()
+                    raise
+        return outcome
+
+    def _add_thread(self) -> None:
+        thread = RoomyThread(target=self._work, name=self._name)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except BaseException:
+            self._threads.discard(thread)
+            raise
+
+    def _work(self) -> None:
+        while (found := self._next()) is not None:
+            outcome, task = found.outcome, found.task
+            if not outcome.begin():
+                continue
+            try:
+                outcome.set(task())
+            except BaseException as error:
+                outcome.fail(error)
+            # What a task held must not live on until the next one comes.
+            del found, outcome, task
+
+    def _next(self) -> _Waiting | None:
+        with self._changed:
+            if not self._waiting and self._linger:
+                self._idle += 1
+                try:
+                    self._changed.wait(self._linger)
+                finally:
+                    self._idle -= 1
+            if not threading.main_thread().is_alive():
+                self._drop(at_exit=True)
+            if not self._waiting:
+                self._threads.discard(threading.current_thread())
+                return None
+            return self._waiting.popleft()
+
+    def _drop(self, *, at_exit: bool = False) -> None:
+        kept: deque[_Waiting] = deque()
+        for each in self._waiting:
+            if at_exit and each.keeps_process:
+                kept.append(each)
+            else:
+                each.outcome.drop()
+        self._waiting = kept
+
+    def close(self) -> None:
+        """Waits for the tasks that were begun; the others are dropped."""
+        with self._changed:
+            self._drop()
+            self._changed.notify_all()
+            begun = tuple(self._threads)
+        for thread in begun:
+            thread.join()
+
+
+def _keeps_process() -> bool:
+    """Whether this thread goes on when the main thread has ended, and the process waits for it."""
+    thread = threading.current_thread()
+    return thread is not threading.main_thread() and not thread.daemon
+
+
+def _any_alive(threads: tuple[threading.Thread, ...] | list[threading.Thread]) -> bool:
+    return any(thread.is_alive() for thread in threads)

@@ -1,0 +1,114 @@
+"""The kernels that a device has compiled, each of them once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from types import FunctionType
+from typing import Any, Generic, Protocol, TypeVar
+
+from quod.device.memory.buffer import Space
+from quod.device.runtime.arguments import Argument
+from quod.errors import KernelError
+from quod.kernel.builder.structure import exact
+from quod.kernel.compiled import Compiled
+from quod.kernel.definition import KernelDefinition
+from quod.validation import shown, whole_number
+
+Kernel = TypeVar("Kernel")
+
+
+class CompiledKernel(Compiled, Protocol):
+    """A kernel made ready by a device, which takes its `slots`.
+
+    `stored` are the indices of the slots that the kernel may store through, `early` of those that
+    it reaches before it waits for the launches before, None if it does not wait for them, `static`
+    the arguments fixed when it was traced, `digest` which text was emitted for it (see
+    `compiled_code.text_digest`), `space` the memory that it reaches.
+    """
+
+    @property
+    def stored(self) -> frozenset[int]: ...
+    @property
+    def early(self) -> frozenset[int] | None: ...
+    @property
+    def static(self) -> Mapping[str, Any]: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def space(self) -> Space: ...
+
+    def pack(self, arguments: tuple[Argument, ...]) -> Any:
+        """The arguments as the device takes them; DeviceError if one does not fit."""
+
+
+def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int:
+    """Instances a workgroup: what was asked for, else the kernel's own, else the device's usual.
+
+    KernelError for what is no kernel, and for lanes that are no whole number.
+    """
+    given: object = definition
+    if not isinstance(given, KernelDefinition):
+        name = given.__name__ if isinstance(given, (FunctionType, type)) else shown(given)
+        raise KernelError(f"{name} is no kernel; write @kernel above its definition")
+    if asked is not None:
+        return whole_number(f"lanes of kernel {definition.name}", asked, 1, error=KernelError)
+    return usual if definition.workgroup is None else definition.workgroup
+
+
+class KernelTable(Generic[Kernel]):
+    """Compiled kernels by definition, lanes and static arguments; for use from any thread."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[Hashable, Kernel] = {}
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._process = os.getpid()
+        self._building: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(
+        self, definition: KernelDefinition, lanes: int, static: Mapping[str, Any],
+        build: Callable[[], Kernel],
+    ) -> Kernel:  # fmt: skip
+        """The kernel, built now by whoever asks first; TraceError if it is not what it was.
+
+        Static arguments are hashable, with a `repr` that tells all that distinguishes them.
+        Raises KernelError for one that cannot be hashed.
+        """
+        key = (
+            definition, lanes,
+            tuple((name, exact(value)) for name, value in sorted(static.items())),
+        )  # fmt: skip
+        try:
+            found = self._kernels.get(key)
+        except TypeError as error:
+            raise KernelError(
+                f"a static argument of kernel {definition.name} cannot be hashed ({error}); "
+                "give numbers, strings, tuples or frozen dataclasses"
+            ) from error
+        if found is not None:
+            definition.check_outside()
+            return found
+        if self._process != os.getpid():
+            # Whoever was building when the process was forked is not there to end it.
+            self._start_anew()
+        with self._lock:
+            building = self._building.setdefault(key, threading.Lock())
+        # Who wants another kernel, or has it already, does not wait for this one.
+        with building:
+            found = self._kernels.get(key)
+            if found is None:
+                found = self._kernels[key] = build()
+        with self._lock:
+            self._building.pop(key, None)
+        return found
+
+    def forget(self, kernel: Kernel) -> None:
+        """The kernel is built again when it is asked for next."""
+        with self._lock:
+            for key, known in tuple(self._kernels.items()):
+                if known is kernel:
+                    del self._kernels[key]

@@ -1,0 +1,71 @@
+"""What every launch begins with, whatever device it is on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from quod.device.runtime import cancellation
+from quod.errors import DeviceError
+from quod.validation import offers, shown_kind
+
+if TYPE_CHECKING:
+    from quod.device.memory.buffer import Space
+    from quod.device.runtime.cancellation import Cancellation
+    from quod.kernel.compiled import Compiled
+
+LOG2_GROUPS = 31
+"""A GPU's launch has fewer than 2**31 workgroups: what a grid of CUDA has, kept to everywhere."""
+
+LOG2_GROUPS_OF_PROCESSOR = 32
+
+
+class Place(Protocol):
+    """What is asked of a device: the class of its kernels, and the memory that they reach."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kernel_type(self) -> type[Any]: ...
+    @property
+    def space(self) -> Space: ...
+
+
+def check_kernel(device: Place, kernel: Any) -> None:
+    """DeviceError for what this device has not compiled, KernelError for a kernel that none has."""
+    if type(kernel) is not device.kernel_type or kernel.space is not device.space:
+        _refuse(device, kernel)
+
+
+def _refuse(device: Place, kernel: Any) -> NoReturn:
+    # A definition says itself that it is not compiled.
+    if not offers(kernel, "slots"):
+        raise DeviceError(
+            f"{device.name} launches what its compile gives, not {shown_kind(kernel)}"
+        )
+    raise DeviceError(
+        f"kernel {kernel.name} was compiled by another device; launch what compile of "
+        f"{device.name} gives"
+    )
+
+
+def check_groups(kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS) -> None:
+    """DeviceError unless there are 0 to 2**log2_groups - 1 workgroups."""
+    if not 0 <= groups < 1 << log2_groups:
+        raise DeviceError(
+            f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "
+            f"2**{log2_groups} - 1"
+        )
+
+
+def check_launch(
+    kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS
+) -> Cancellation | None:
+    """The cancellation that a launch is inside of, if any.
+
+    DeviceError if that was asked for already, and as `check_groups` has it.
+    """
+    check_groups(kernel, groups, log2_groups)
+    stop = cancellation.current()
+    if stop is not None:
+        stop.check(f"the launch of {kernel.name}")
+    return stop

@@ -1,0 +1,113 @@
+"""A device for functions that launch at once: what they launch is recorded in place of being run.
+
+Functions of tensors compile, allocate and launch as they are called. Given this in place of their
+device they do so once, and what they launched is replayed with all else that the stream records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+
+from quod.device.memory.budget import byte_count
+from quod.device.memory.buffer import Array, Buffer, overlap
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.stream import RecordingStream
+from quod.errors import DeviceError
+from quod.validation import instance, is_device, shown_kind
+
+if TYPE_CHECKING:
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.kernel.launcher import Groups
+
+_WORD = 4
+_CHECK = "; where it has a `check`, say no to that"
+
+
+def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
+    """A device for functions, which runs nothing: `stream`, one of `device`, notes the launches.
+
+        stream = device.stream().record()
+        softmax(recorder_of(device, stream), x, out=x)
+        recording = stream.finish().recording
+
+    Memory is allocated and host data is uploaded now, once for all replays, and what a function
+    computes on the host, it computes now. Memory that is asked for zeroed each replay sets to zero.
+    DeviceError for a stream of another device, where a function needs the host in between, and for
+    a launch that would store to data that was uploaded so, which the next replay would find
+    changed. All else is that of `device`, which is not closed by it.
+    """
+    if not is_device(device):
+        raise DeviceError(f"a device is what open_device gives, not {shown_kind(device)}")
+    remedy = "record() of an idle stream gives one"
+    instance("what records", stream, RecordingStream, remedy, error=DeviceError)
+    if not stream.is_of(device):
+        raise DeviceError(f"{stream!r} records for another device than {device!r}")
+    return cast(AnyDevice, _Recorder(device, stream))
+
+
+class _Recorder:
+    """What `recorder_of` gives."""
+
+    def __init__(self, device: AnyDevice, stream: RecordingStream) -> None:
+        self._device = device
+        self._stream = stream
+        self._constants: list[Buffer] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def __repr__(self) -> str:
+        return f"<what records launches for {self._device!r}>"
+
+    def launch(self, kernel: Any, groups: Groups, *arguments: Argument) -> None:
+        """Notes a launch."""
+        stored = getattr(kernel, "stored", ())
+        for at, memory in enumerate(arguments):
+            if at not in stored or not isinstance(memory, (Buffer, np.ndarray)):
+                continue
+            if any(overlap(memory, constant) for constant in self._constants):
+                self._refuse(
+                    f"launches {kernel.name}, which stores to what was uploaded once for all "
+                    f"replays{_CHECK}"
+                )
+        self._stream.launch(kernel, groups, *arguments)
+
+    def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
+        """Memory of the device; each replay sets it to zero unless told not to."""
+        nbytes = byte_count(nbytes)
+        if not zero or not nbytes:
+            return self._device.allocate(nbytes, zero=False)
+        room = self._device.allocate(-(-nbytes // _WORD) * _WORD, zero=False)
+        self._stream.fill(room)
+        return room.slice(0, nbytes)
+
+    def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
+        """Host data as a constant of all replays."""
+        if into is not None:
+            self._refuse("uploads to memory that is there; let the stream upload it")
+        constant = self._device.upload(array)
+        self._constants.append(constant)
+        return constant
+
+    def download(self, *_: object) -> NoReturn:
+        """DeviceError: nothing has been computed yet."""
+        self._refuse(f"reads memory of the device{_CHECK}")
+
+    def stream(self, *_: object) -> NoReturn:
+        """DeviceError: there is one stream, which records."""
+        self._refuse("begins a stream of its own")
+
+    def close(self) -> None:
+        """Nothing: the device is its owner's."""
+
+    def __enter__(self) -> _Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise DeviceError(f"this cannot be recorded: the function {what}")

@@ -1,0 +1,304 @@
+"""Recorded work: launches, copies and what each of them must wait for, once, for many replays.
+
+Dependencies follow from the memory that the steps use: a step waits for the last one that wrote
+what it reads, and for all that read what it writes. A device may run steps at the same time that
+do not depend on one another.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from quod.device.memory.buffer import Buffer, Space
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.event import Event
+from quod.device.runtime.kernel_table import CompiledKernel
+from quod.frozen import frozen
+
+Memory = Buffer | np.ndarray[Any, Any]
+
+
+@frozen(eq=False)
+class Step:
+    """One piece of recorded work. `after` are the numbers of the steps that it depends on.
+
+    The label and the counts are what a timeline shows of it; see its `Stage`.
+    """
+
+    label: str
+    after: tuple[int, ...]
+    bytes: int = 0
+    modmuls: int = 0
+    multiply_adds: int = 0
+
+
+@frozen(eq=False)
+class Launch(Step):
+    """`groups` workgroups of a kernel. `packed` are the arguments as the device takes them.
+
+    `overlapped` are those of the steps in `after` that need to have ended only where the kernel
+    waits for the launches before it.
+    """
+
+    kernel: CompiledKernel = field(kw_only=True)
+    groups: int = field(kw_only=True)
+    arguments: tuple[Argument, ...] = field(kw_only=True)
+    packed: Any = field(kw_only=True)
+    overlapped: tuple[int, ...] = field(default=(), kw_only=True)
+
+
+@frozen(eq=False)
+class Copy(Step):
+    """All bytes of `source` to `target`, from or to host memory or between buffers."""
+
+    direction: Literal["copy", "upload", "download"] = field(kw_only=True)
+    source: Memory = field(kw_only=True)
+    target: Memory = field(kw_only=True)
+
+
+@frozen(eq=False)
+class Fill(Step):
+    """A 32-bit word, over and over."""
+
+    target: Memory = field(kw_only=True)
+    word: int = field(kw_only=True)
+
+
+@frozen(eq=False)
+class Mark(Step):
+    """Completes an event when all steps before it are done."""
+
+    event: Event = field(kw_only=True)
+
+
+@frozen(eq=False)
+class Await(Step):
+    """Waits for an event of another stream; all steps behind it depend on it."""
+
+    event: Event = field(kw_only=True)
+
+
+def span(memory: Memory) -> tuple[int, int]:
+    """The addresses from which and up to which memory extends."""
+    if isinstance(memory, Buffer):
+        return memory.address, memory.address + memory.nbytes
+    return int(memory.ctypes.data), int(memory.ctypes.data) + memory.nbytes
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Addresses that were used alike: who wrote them last, and who has read them since."""
+
+    start: int
+    stop: int
+    writer: int | None
+    readers: frozenset[int]
+
+
+class Dependencies:
+    """Who used which memory last, while steps are recorded.
+
+    Memory is kept as segments that do not overlap, in the order of their addresses.
+    """
+
+    def __init__(self) -> None:
+        self._segments: list[_Segment] = []
+        self._barrier: int | None = None
+        # The steps that no later one waits for yet.
+        self._last: set[int] = set()
+
+    def add(
+        self, step: int, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
+    ) -> tuple[int, ...]:
+        """Notes what a step uses; gives the steps that it must wait for, in order."""
+        found: set[int] = set()
+        for start, stop in _spans(reads):
+            first, last = self._cut(start, stop)
+            gaps, at = [], start
+            for segment in self._segments[first:last]:
+                if segment.writer is not None:
+                    found.add(segment.writer)
+                segment.readers |= {step}
+                if at < segment.start:
+                    gaps.append(_Segment(at, segment.start, None, frozenset({step})))
+                at = segment.stop
+            if at < stop:
+                gaps.append(_Segment(at, stop, None, frozenset({step})))
+            if gaps:
+                self._segments[first:last] = sorted(
+                    self._segments[first:last] + gaps, key=lambda segment: segment.start
+                )
+        for start, stop in _spans(writes):
+            first, last = self._cut(start, stop)
+            for segment in self._segments[first:last]:
+                found |= segment.readers
+                if segment.writer is not None:
+                    found.add(segment.writer)
+            self._segments[first:last] = [_Segment(start, stop, step, frozenset())]
+        found.discard(step)
+        if self._barrier is not None and not any(n > self._barrier for n in found):
+            found.add(self._barrier)
+        self._last = (self._last - found) | {step}
+        return tuple(sorted(found))
+
+    def writers(self, memory: Iterable[Memory]) -> set[int]:
+        """The steps that wrote last to some part of memory."""
+        found: set[int] = set()
+        for start, stop in _spans(memory):
+            at = bisect_left(self._segments, stop, key=lambda segment: segment.start)
+            while at and self._segments[at - 1].stop > start:
+                at -= 1
+                writer = self._segments[at].writer
+                if writer is not None:
+                    found.add(writer)
+        return found
+
+    def _cut(self, start: int, stop: int) -> tuple[int, int]:
+        """Makes segments end at both addresses; gives the range of those in between."""
+        return self._cut_at(start), self._cut_at(stop)
+
+    def _cut_at(self, address: int) -> int:
+        """The number of segments below an address, at which none goes on."""
+        segments = self._segments
+        below = bisect_left(segments, address, key=lambda segment: segment.start)
+        if below and segments[below - 1].stop > address:
+            whole = segments[below - 1]
+            rest = _Segment(address, whole.stop, whole.writer, whole.readers)
+            whole.stop = address
+            segments.insert(below, rest)
+        return below
+
+    def add_barrier(self, step: int) -> tuple[int, ...]:
+        """A step that waits for all before it and that all behind it wait for."""
+        before = tuple(sorted(self._last))
+        self._segments.clear()
+        self._barrier, self._last = step, {step}
+        return before
+
+
+def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:
+    """Where memory is; empty memory is nowhere."""
+    return [(start, stop) for start, stop in map(span, memory) if start < stop]
+
+
+@frozen(eq=False)
+class Recording:
+    """A graph of steps in an order in which they can run; replay it with `IdleStream.replay`.
+
+    It keeps the memory that its steps use alive. `device` is the name of the device that it is for,
+    and `space` the memory of that device, which tells it from others of its name.
+    """
+
+    device: str
+    steps: tuple[Step, ...]
+    space: Space
+
+    def describe(self) -> dict[str, Any]:
+        """The graph as JSON can hold it, with memory numbered in the order of its first use.
+
+        Memory is described by its size alone, and a place in it by number and byte offset:
+        overlapping memory counts as one piece.
+        """
+        pieces = _Pieces(self.steps)
+        return {
+            "schema": "quod-recording-1",
+            "device": self.device,
+            "memory": [{"bytes": size} for size in pieces.sizes],
+            "steps": [_describe(step, pieces) for step in self.steps],
+        }
+
+
+class Submission(Protocol):
+    """Submitted work. `wait` raises what went wrong; `cancel` stops the work as soon as it can."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def wait(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+class _Pieces:
+    """Numbers for the pieces of memory that the steps of a recording use."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        used = [span(memory) for step in steps for memory in _memory_of(step)]
+        merged: list[list[int]] = []
+        for start, stop in sorted(used):
+            if merged and start < merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], stop)
+            else:
+                merged.append([start, stop])
+        self._pieces = merged
+        self._numbers: dict[int, int] = {}
+        self.sizes: list[int] = []
+        for start, _ in used:
+            self._number(self._piece(start))
+
+    def _piece(self, address: int) -> int:
+        # Of empty memory and the piece behind it, which begin at one address, the last is meant.
+        return max(i for i, (start, _) in enumerate(self._pieces) if start <= address)
+
+    def _number(self, piece: int) -> int:
+        if piece not in self._numbers:
+            self._numbers[piece] = len(self.sizes)
+            start, stop = self._pieces[piece]
+            self.sizes.append(stop - start)
+        return self._numbers[piece]
+
+    def place(self, memory: Memory) -> dict[str, int]:
+        start, stop = span(memory)
+        piece = self._piece(start)
+        offset = start - self._pieces[piece][0]
+        return {"memory": self._number(piece), "offset": offset, "bytes": stop - start}
+
+
+def _memory_of(step: Step) -> list[Memory]:
+    match step:
+        case Launch():
+            return [a for a in step.arguments if isinstance(a, (Buffer, np.ndarray))]
+        case Copy():
+            return [step.source, step.target]
+        case Fill():
+            return [step.target]
+    return []
+
+
+def _describe(step: Step, pieces: _Pieces) -> dict[str, Any]:
+    row: dict[str, Any] = {"label": step.label, "after": list(step.after)}
+    match step:
+        case Launch():
+            arguments = zip(step.kernel.slots.items(), step.arguments, strict=True)
+            row |= {
+                "op": "launch",
+                "kernel": step.kernel.name,
+                "lanes": step.kernel.lanes,
+                "static": {name: repr(value) for name, value in step.kernel.static.items()},
+                "groups": step.groups,
+                "arguments": [
+                    pieces.place(argument)
+                    if isinstance(argument, (Buffer, np.ndarray))
+                    else {"value": argument if isinstance(argument, float) else int(argument)}  # type: ignore[arg-type]
+                    | {"type": type_.name}
+                    for (_, type_), argument in arguments
+                ],
+            }
+        case Copy():
+            row |= {
+                "op": step.direction,
+                "source": pieces.place(step.source),
+                "target": pieces.place(step.target),
+            }
+        case Fill():
+            row |= {"op": "fill", "target": pieces.place(step.target), "word": step.word}
+        case Mark():
+            row |= {"op": "event", "event": step.event.name}
+        case Await():
+            row |= {"op": "wait", "event": step.event.name}
+    return row

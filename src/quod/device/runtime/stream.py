@@ -1,0 +1,367 @@
+"""Streams typed by their state: a wrong order of calls is a type error, and an exception.
+
+    stream = device.stream()                          # idle
+    recording = stream.record()                       # recording
+    recording.launch(kernel, groups, n, a, b)
+    recorded = recording.finish()                     # recorded
+    submitted = recorded.submit()                     # submitted: runs beside the caller
+    stream = submitted.wait()                         # idle again
+    stream = stream.replay(recorded.recording).run()  # both in one
+
+A call that changes the state gives the stream in its new state and uses up the old object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from quod.device.memory.buffer import HOST, Array, Buffer, base_array
+from quod.device.runtime.arguments import Argument, Owner, adopt
+from quod.device.runtime.event import Event
+from quod.device.runtime.kernel_table import CompiledKernel
+from quod.device.runtime.launch_checks import LOG2_GROUPS, LOG2_GROUPS_OF_PROCESSOR, check_groups
+from quod.device.runtime.launch_trace import report_recording
+from quod.device.runtime.recording import (
+    Await,
+    Copy,
+    Dependencies,
+    Fill,
+    Launch,
+    Mark,
+    Memory,
+    Recording,
+    Step,
+    Submission,
+)
+from quod.device.runtime.timeline import Stage, Timeline, check_parent, or_null
+from quod.errors import DeviceError
+from quod.validation import instance, whole_number
+
+if TYPE_CHECKING:
+    from quod.device.memory.array_protocols import ForeignArray
+    from quod.kernel.launcher import Groups
+
+# What a stream can do, and the state in which it can.
+_STATES_OF = {
+    "record": "idle", "replay": "idle", "launch": "recording", "copy": "recording",
+    "fill": "recording", "upload": "recording", "download": "recording", "event": "recording",
+    "wait_for": "recording", "part": "recording", "finish": "recording",
+    "recording": "recorded", "submit": "recorded", "run": "recorded", "wait": "submitted",
+    "cancel": "submitted", "is_done": "submitted",
+}  # fmt: skip
+
+
+class Submitter(Owner, Protocol):
+    """What a stream needs of its device; see `quod.device.protocol.Device`."""
+
+    def submit(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> Submission: ...
+
+    def run(
+        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
+    ) -> None: ...
+
+
+class _Stream:
+    """What the states have in common: each object is good for one state."""
+
+    state: ClassVar[str]
+
+    def __init__(self, device: Submitter, name: str) -> None:
+        self._device = device
+        self.name = name
+        self._left_by: str | None = None
+
+    def __repr__(self) -> str:
+        used = "" if self._left_by is None else f", used up by {self._left_by}()"
+        return f"<{type(self).__name__} {self.name!r} on {self._device.name}{used}>"
+
+    def is_of(self, device: object) -> bool:
+        """Whether it is a stream of a device, and not of another one of that name."""
+        return self._device is device
+
+    def _check(self) -> None:
+        if self._left_by is not None:
+            raise DeviceError(
+                f"this stream is not {self.state} any more: {self._left_by}() moved it on; "
+                "use the object that it returned"
+            )
+
+    def _leave(self, by: str) -> None:
+        self._check()
+        self._left_by = by
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _STATES_OF:
+                raise AttributeError(f"a stream has no attribute {name!r}")
+            raise DeviceError(
+                f"{name} is for a stream that is {_STATES_OF[name]}; this one is {self.state}"
+            )
+
+
+class IdleStream(_Stream):
+    """A stream with nothing to do."""
+
+    state = "idle"
+
+    def record(self) -> RecordingStream:
+        """Begins a recording."""
+        self._leave("record")
+        return RecordingStream(self._device, self.name)
+
+    def replay(self, recording: Recording) -> RecordedStream:
+        """Takes a recording that was made before on the same device."""
+        self._check()
+        if type(recording) is not Recording:
+            remedy = "finish gives one"
+            instance("what is replayed", recording, Recording, remedy, error=DeviceError)
+        if recording.device != self._device.name:
+            raise DeviceError(
+                f"the recording is for the device {recording.device}, "
+                f"and the stream is on {self._device.name}"
+            )
+        if recording.space is not self._device.space:
+            recording.space.check()
+            raise DeviceError(
+                f"the recording is for another device than this {self._device.name}, whose memory "
+                "it does not reach; record it on each"
+            )
+        self._left_by = "replay"
+        return RecordedStream(self._device, self.name, recording)
+
+
+class RecordingStream(_Stream):
+    """A stream that notes work. Memory in it is used when it is submitted, and kept until then.
+
+    Errors in arguments are raised here, not later.
+    """
+
+    state = "recording"
+
+    def __init__(self, device: Submitter, name: str) -> None:
+        super().__init__(device, name)
+        self._steps: list[Step] = []
+        self._dependencies = Dependencies()
+        self._own_events: set[Event] = set()
+        self._part = ""
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """The labels of steps that are recorded meanwhile begin with `name`."""
+        self._check()
+        before, self._part = self._part, f"{self._part}{name}: "
+        try:
+            yield
+        finally:
+            self._part = before
+
+    def _after(
+        self, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
+    ) -> tuple[int, ...]:
+        return self._dependencies.add(len(self._steps), reads, writes)
+
+    def launch(
+        self,
+        kernel: CompiledKernel,
+        groups: Groups,
+        *arguments: Argument,
+        label: str | None = None,
+        bytes: int = 0,
+        modmuls: int = 0,
+        multiply_adds: int = 0,
+    ) -> None:
+        """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
+        self._check()
+        count, arguments = adopt(self._device, kernel, groups, arguments)
+        on_host = self._device.space is HOST
+        check_groups(kernel, count, LOG2_GROUPS_OF_PROCESSOR if on_host else LOG2_GROUPS)
+        arguments = tuple(map(_base, arguments))
+        packed = kernel.pack(arguments)
+        memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
+        reads = [a for i, a in memory.items() if i not in kernel.stored]
+        writes = [a for i, a in memory.items() if i in kernel.stored]
+        # What it reaches at once must be there when it begins.
+        early = kernel.early
+        first = self._dependencies.writers(a for i, a in memory.items() if i in (early or ()))
+        after = self._after(reads, writes)
+        step = Launch(
+            f"{self._part}{label or kernel.name}", after, bytes, modmuls, multiply_adds,
+            kernel=kernel, groups=count, arguments=arguments, packed=packed,
+            overlapped=self._overlapped(after, first) if early is not None and count else (),
+        )  # fmt: skip
+        self._steps.append(step)
+
+    def _overlapped(self, after: tuple[int, ...], first: set[int]) -> tuple[int, ...]:
+        """The steps that a launch waits for by itself: all but events and those of `first`."""
+        return tuple(
+            number
+            for number in after
+            if number not in first and not isinstance(self._steps[number], (Mark, Await))
+        )
+
+    def copy(self, source: Buffer, target: Buffer, *, label: str = "copy") -> None:
+        """All bytes of one buffer to another of the same size."""
+        self._copy("copy", source, target, label)
+
+    def upload(
+        self, source: Array | ForeignArray, target: Buffer, *, label: str = "upload"
+    ) -> None:
+        """Host memory to a buffer; what it holds when the work runs."""
+        self._copy("upload", source, target, label)
+
+    def download(
+        self, source: Buffer, target: Array | ForeignArray, *, label: str = "download"
+    ) -> None:
+        """A buffer to host memory, which is set once the stream has been waited for."""
+        self._copy("download", source, target, label)
+
+    def _copy(self, direction: Any, source: Any, target: Any, label: str) -> None:
+        self._check()
+        source, target = base_array(source), base_array(target)
+        self._check_reached(source, host=direction == "upload")
+        self._check_reached(target, host=direction == "download")
+        _check_writeable(target)
+        if source.nbytes != target.nbytes:
+            raise DeviceError(
+                f"{label} has {source.nbytes} bytes to copy to memory of {target.nbytes}"
+            )
+        step = Copy(
+            f"{self._part}{label}", self._after([source], [target]), 2 * source.nbytes,
+            direction=direction, source=source, target=target,
+        )  # fmt: skip
+        self._steps.append(step)
+
+    def fill(self, target: Buffer, word: int = 0, *, label: str = "fill") -> None:
+        """Sets every 32-bit word of a buffer."""
+        self._check()
+        instance("what is filled", target, Buffer, "allocate or upload one", error=DeviceError)
+        self._check_reached(target, host=False)
+        _check_writeable(target)
+        word = whole_number(f"the word of {label}", word, 0, 0xFFFFFFFF, error=DeviceError)
+        if target.nbytes % 4:
+            raise DeviceError(f"{label} sets 32-bit words, which {target.nbytes} bytes are not")
+        after = self._after((), [target])
+        step = Fill(f"{self._part}{label}", after, target.nbytes, target=target, word=word)
+        self._steps.append(step)
+
+    def _check_reached(self, memory: Memory, *, host: bool) -> None:
+        """DeviceError unless memory is the device's, or the host's where that is meant."""
+        buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
+        wanted = HOST if host else self._device.space
+        if buffer.space is not wanted:
+            raise DeviceError(
+                f"the memory belongs to {buffer.space.name}, and a stream of {self._device.name} "
+                f"takes that of {wanted.name} here"
+            )
+        buffer.space.check()
+
+    def event(self, name: str) -> Event:
+        """A point here that others can wait for, passed once all work before it is done."""
+        self._check()
+        event = Event(name)
+        self._own_events.add(event)
+        after = self._dependencies.add_barrier(len(self._steps))
+        self._steps.append(Mark(name, after, event=event))
+        return event
+
+    def wait_for(self, event: Event) -> None:
+        """The work behind this point starts after an event of another stream.
+
+        That stream must have been submitted before this one is.
+        """
+        self._check()
+        remedy = "a stream's event gives one"
+        instance("what is waited for", event, Event, remedy, error=DeviceError)
+        if event in self._own_events:
+            return
+        after = self._dependencies.add_barrier(len(self._steps))
+        self._steps.append(Await(f"wait for {event.name}", after, event=event))
+
+    def finish(self) -> RecordedStream:
+        """Ends the recording."""
+        self._leave("finish")
+        recording = Recording(self._device.name, tuple(self._steps), self._device.space)
+        return RecordedStream(self._device, self.name, recording)
+
+
+class RecordedStream(_Stream):
+    """A stream with work that it has not begun. `recording` can be kept and replayed."""
+
+    state = "recorded"
+
+    def __init__(self, device: Submitter, name: str, recording: Recording) -> None:
+        super().__init__(device, name)
+        self.recording = recording
+
+    def submit(
+        self, timeline: Timeline | None = None, *, parent: Stage | None = None
+    ) -> SubmittedStream:
+        """Begins the work, beside the caller's. Each step is a stage of `timeline`.
+
+        The stages are inside `parent`, or the caller's innermost stage.
+        """
+        parent = self._leave_for("submit", timeline, parent)
+        submission = self._device.submit(
+            self.recording, self.name, timeline=timeline, parent=parent
+        )
+        return SubmittedStream(self._device, self.name, submission)
+
+    def run(self, timeline: Timeline | None = None, *, parent: Stage | None = None) -> IdleStream:
+        """`submit().wait()`; on a processor without the way to another thread and back."""
+        parent = self._leave_for("run", timeline, parent)
+        self._device.run(self.recording, self.name, timeline=timeline, parent=parent)
+        return IdleStream(self._device, self.name)
+
+    def _leave_for(self, by: str, timeline: Timeline | None, parent: Stage | None) -> Stage | None:
+        """Begins; gives the stage that the work is inside of."""
+        self._check()
+        if timeline is not None:
+            or_null(timeline)
+        check_parent(parent)
+        self._left_by = by
+        report_recording(self.recording)
+        return timeline.current if parent is None and timeline is not None else parent
+
+
+class SubmittedStream(_Stream):
+    """A stream at work."""
+
+    state = "submitted"
+
+    def __init__(self, device: Submitter, name: str, submission: Submission) -> None:
+        super().__init__(device, name)
+        self._submission = submission
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work has ended, well or not."""
+        self._check()
+        return self._submission.is_done
+
+    def cancel(self) -> None:
+        """Stops the work as soon as possible; `wait` then raises DeviceError."""
+        self._check()
+        self._submission.cancel()
+
+    def wait(self) -> IdleStream:
+        """Waits for the work and raises what went wrong in it. Ctrl-C stops the work."""
+        self._leave("wait")
+        self._submission.wait()
+        return IdleStream(self._device, self.name)
+
+
+def _base(argument: Argument) -> Any:
+    return base_array(argument) if isinstance(argument, np.ndarray) else argument
+
+
+def _check_writeable(memory: Memory) -> None:
+    writeable = memory.writeable if isinstance(memory, Buffer) else memory.flags.writeable
+    if not writeable:
+        raise DeviceError("the memory is read-only and cannot be copied to")

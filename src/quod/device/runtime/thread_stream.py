@@ -1,0 +1,192 @@
+"""Recorded work on a thread of its own, which runs the steps one after the other."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+
+from quod.device.cpu.workers import GRACE_SECONDS
+from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.cancellation import Cancellation, stopping
+from quod.device.runtime.event import Completion
+from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
+from quod.device.runtime.timeline import Stage, Timeline, or_null
+from quod.errors import DeviceError
+
+# Threads that wait for the next submission: to start one takes as long as a small kernel.
+_MOST_IDLE = 8
+_idle: list[_Runner] = []
+_process = os.getpid()
+_lock = threading.Lock()
+
+
+def run_in_thread(task: Callable[[], None], name: str) -> None:
+    """Begins a task on a daemon thread of its own for as long as it takes, called `name`."""
+    global _process
+    with _lock:
+        if _process != os.getpid():
+            # Threads do not survive a fork.
+            _idle.clear()
+            _process = os.getpid()
+        runner = _idle.pop() if _idle else None
+    if runner is None:
+        runner = _Runner()
+        runner.begin(task, name)
+        runner.start()
+    else:
+        runner.begin(task, name)
+
+
+class _Runner(RoomyThread):
+    """Does one task after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._given = threading.Lock()
+        self._given.acquire()
+        self._task: Callable[[], None] | None = None
+
+    def begin(self, task: Callable[[], None], name: str) -> None:
+        """Gives it a task while it has none."""
+        self.name, self._task = name, task
+        self._given.release()
+
+    def run(self) -> None:
+        while True:
+            self._given.acquire()
+            task, self._task = self._task, None
+            assert task is not None
+            task()
+            # What a task held must not live on until the next one comes.
+            del task
+            with _lock:
+                if len(_idle) >= _MOST_IDLE or _process != os.getpid():
+                    return
+                _idle.append(self)
+
+
+class BackgroundSubmission(ABC):
+    """One run of a recording on a thread of its own; how the steps are run is left to the device.
+
+    `_run_steps` completes the marks that are passed; those that it does not have failed. With
+    `here` the caller's thread runs the steps, and all is done when there is a submission.
+    """
+
+    def __init__(
+        self, recording: Recording, name: str, timeline: Timeline | None, parent: Stage | None,
+        *, here: bool = False,
+    ) -> None:  # fmt: skip
+        self._recording = recording
+        self._timeline = or_null(timeline)
+        self._parent = parent
+        self._cancellation = Cancellation()
+        self._finished = threading.Event()
+        self._error: BaseException | None = None
+        steps = recording.steps
+        self._awaited = {step: step.event.completion() for step in steps if isinstance(step, Await)}
+        self._marks = {step: step.event.arm() for step in steps if isinstance(step, Mark)}
+        if here:
+            with stopping(self):
+                self._run()
+        else:
+            run_in_thread(self._run, name)
+
+    @property
+    def is_done(self) -> bool:
+        return self._finished.is_set()
+
+    def cancel(self) -> None:
+        self._cancellation.cancel()
+
+    def wait(self) -> None:
+        try:
+            with stopping(self):
+                self._finished.wait()
+        except BaseException:
+            self.cancel()
+            self._finished.wait(GRACE_SECONDS)
+            raise
+        if self._error is not None:
+            raise self._error
+
+    @abstractmethod
+    def _run_steps(self) -> None: ...
+
+    def _run(self) -> None:
+        try:
+            with self._cancellation:
+                self._run_steps()
+        except BaseException as error:
+            self._error = error
+        finally:
+            for mark in self._marks.values():
+                mark.complete(failed=True)
+            self._finished.set()
+
+    def _check(self, label: str) -> None:
+        """DeviceError if the work was cancelled."""
+        self._cancellation.check(f"the work of the stream, at {label},")
+
+    def _await(self, completion: Completion, label: str) -> None:
+        wake = _Wake()
+        completion.call_when_done(wake.cancel)
+        self._cancellation.begin(wake)
+        wake.wait()
+        self._cancellation.end(wake)
+        self._check(label)
+        if completion.failed:
+            raise DeviceError(f"could not {label}: the work that it belongs to ended before it")
+
+
+class ThreadSubmission(BackgroundSubmission):
+    """Runs the steps one by one; what a launch, a copy and a fill do is left to the device."""
+
+    def _order(self) -> Iterable[Step]:
+        """The steps as they are run; each comes after those that it depends on."""
+        return self._recording.steps
+
+    @abstractmethod
+    def _launch(self, step: Launch) -> None: ...
+
+    @abstractmethod
+    def _copy(self, step: Copy) -> None: ...
+
+    @abstractmethod
+    def _fill(self, step: Fill) -> None: ...
+
+    def _run_steps(self) -> None:
+        for step in self._order():
+            with self._timeline.stage(
+                step.label, bytes=step.bytes, modmuls=step.modmuls,
+                multiply_adds=step.multiply_adds, parent=self._parent,
+            ):  # fmt: skip
+                self._check(step.label)
+                self._run_step(step)
+
+    def _run_step(self, step: Step) -> None:
+        match step:
+            case Launch():
+                self._launch(step)
+            case Copy():
+                self._copy(step)
+            case Fill():
+                self._fill(step)
+            case Mark():
+                self._marks[step].complete()
+            case Await():
+                self._await(self._awaited[step], step.label)
+
+
+class _Wake:
+    """Ends a wait for an event, when it is passed or when the work is cancelled."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        self._event.set()
+
+    def wait(self) -> None:
+        self._event.wait()

@@ -1,0 +1,132 @@
+"""Products of small limbs with fewer word products: Karatsuba's method, modulo a word.
+
+Karatsuba and Ofman, "Multiplication of multidigit numbers on automata", 1962. Columns are computed
+modulo 2**32 or 2**64 throughout, so none on the way needs to be bounded: where the columns of the
+whole product are below a word, they are right. Of factors that is so where columns have 32 bits;
+sums of limbs whose products have 64 stay below 2**32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.frozen import frozen, replace
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
+
+Limb = Value | int
+"""A limb, or what it is known to be."""
+
+Limbs = Sequence[Limb]
+
+
+@frozen
+class RingProducts:
+    """Columns of products, modulo a word of `column_type`, of limbs of up to `bits` bits.
+
+    A product of so many limbs or more as `least` is cut in two halves.
+    """
+
+    k: Builder
+    column_type: Type
+    least: int
+    bits: int
+
+    def product(self, x: Limbs, y: Limbs) -> list[Value]:
+        """The columns of x * y."""
+        if len(x) > len(y):
+            x, y = y, x
+        n = len(x)
+        if not self._is_halved(n):
+            return self._schoolbook(x, y)
+        if n < len(y):
+            return self._joined(n, self.product(x, y[:n]), self.product(x, y[n:]))
+        half = -(-n // 2)
+        low, high = self.product(x[:half], y[:half]), self.product(x[half:], y[half:])
+        middle = self._of_sums.product(self._folded(x, half), self._folded(y, half))
+        return self._combined(half, low, middle, high)
+
+    def square(self, x: Limbs) -> list[Value]:
+        """The columns of x * x."""
+        n = len(x)
+        if not self._is_halved(n):
+            return self._schoolbook_square(x)
+        half = -(-n // 2)
+        low, high = self.square(x[:half]), self.square(x[half:])
+        return self._combined(half, low, self._of_sums.square(self._folded(x, half)), high)
+
+    def word_product(self, x: Limb, y: Limb) -> Value:
+        """x * y as a column."""
+        x, y = (y, x) if isinstance(x, int) else (x, y)
+        if isinstance(x, int):
+            raise TypeError("a product of two known limbs is known")
+        wide = self.column_type is types.u64
+        if isinstance(y, int) and y in (0, 1):
+            return x.cast(self.column_type) if y else self.k.constant(0, self.column_type)
+        if isinstance(y, int):
+            y = self.k.constant(y, types.u32)
+        return self.k.emit("mul_wide", (x, y)) if wide else x * y
+
+    # --- parts
+
+    def _is_halved(self, count: int) -> bool:
+        """Whether so many limbs are, whose sums are factors then."""
+        return count >= self.least and (self.column_type is types.u32 or self.bits < 32)
+
+    @property
+    def _of_sums(self) -> RingProducts:
+        return replace(self, bits=self.bits + 1)
+
+    def _folded(self, x: Limbs, half: int) -> list[Limb]:
+        """The sum of both halves."""
+        above = [*x[half:], *([0] * (2 * half - len(x)))]
+        return [_sum(a, b) for a, b in zip(x[:half], above, strict=True)]
+
+    def _combined(
+        self, half: int, low: list[Value], middle: list[Value], high: list[Value]
+    ) -> list[Value]:
+        """low + (middle - low - high) * 2**half + high * 2**(2 * half), in places."""
+        zero = self.k.constant(0, self.column_type)
+        columns = [*low, zero, *high]
+        for j, column in enumerate(middle):
+            both = low[j] + high[j] if j < len(high) else low[j]
+            columns[half + j] = columns[half + j] + (column - both)
+        return columns
+
+    def _joined(self, place: int, low: list[Value], high: list[Value]) -> list[Value]:
+        """low + high at a place."""
+        zero = self.k.constant(0, self.column_type)
+        columns = low + [zero] * (place + len(high) - len(low))
+        for j, column in enumerate(high):
+            columns[place + j] = columns[place + j] + column
+        return columns
+
+    def _schoolbook(self, x: Limbs, y: Limbs) -> list[Value]:
+        columns = [self.k.constant(0, self.column_type)] * (len(x) + len(y) - 1)
+        for i, a in enumerate(x):
+            for j, b in enumerate(y):
+                columns[i + j] = columns[i + j] + self.word_product(a, b)
+        return columns
+
+    def _schoolbook_square(self, x: Limbs) -> list[Value]:
+        """Products of different limbs once, and doubled."""
+        columns = [self.k.constant(0, self.column_type)] * (2 * len(x) - 1)
+        for i, a in enumerate(x):
+            for j in range(i + 1, len(x)):
+                columns[i + j] = columns[i + j] + self.word_product(a, x[j])
+        for place, column in enumerate(columns):
+            columns[place] = column + column
+            if place % 2 == 0:
+                middle = x[place // 2]
+                columns[place] = columns[place] + self.word_product(middle, middle)
+        return columns
+
+
+def _sum(a: Limb, b: Limb) -> Limb:
+    if isinstance(a, int):
+        a, b = b, a
+    if isinstance(b, int) and b == 0:
+        return a
+    return a + b

@@ -1,0 +1,337 @@
+"""Montgomery products gathered in columns of small limbs, which are carried only when they must be.
+
+A column is a word that sums limb products of one place. While exact bounds prove that the word
+holds the sum nothing is carried; where one product more could overflow it, what exceeds a limb
+moves to the column above first. Limbs of 12 or 13 bits in words of 32, and of 28 or 29 in words of
+64, need no such split in a product modulo 381 bits; of 14, 15 or 16 bits they are fewer, and every
+sixteenth, fourth or single product is followed by one.
+
+Montgomery, "Modular multiplication without trial division", 1985; the orders of its word products
+are those of Koç, Acar and Kaliski, "Analyzing and comparing Montgomery multiplication algorithms",
+1996.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.field.moduli import Modulus
+from quod.field.strategies.lazy_limbs.karatsuba import RingProducts
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
+
+Limbs = Sequence[Value]
+Pairs = Sequence[tuple[Limbs, Limbs]]
+
+
+@frozen
+class LimbShape:
+    """`count` limbs of `bits` bits, each a u32, and columns of `column_type`."""
+
+    bits: int
+    count: int
+    column_type: Type
+
+    @property
+    def mask(self) -> int:
+        return (1 << self.bits) - 1
+
+    @property
+    def limit(self) -> int:
+        """What a column stays below."""
+        return 1 << self.column_type.bits
+
+    def split(self, integer: int) -> list[int]:
+        """The limbs of an integer; what exceeds them is dropped."""
+        return [(integer >> (self.bits * j)) & self.mask for j in range(self.count)]
+
+
+class Columns:
+    """Sums of limb products by place, each with the most that it can be."""
+
+    def __init__(self, k: Builder, shape: LimbShape, count: int) -> None:
+        self.k = k
+        self.shape = shape
+        self.values: list[Value | None] = [None] * count
+        self.maxima = [0] * count
+
+    def value(self, place: int) -> Value:
+        """A column, as it stands."""
+        value = self.values[place]
+        return self.k.constant(0, self.shape.column_type) if value is None else value
+
+    def low(self, place: int) -> Value:
+        """The low 32 bits of a column."""
+        return self.value(place).cast(types.u32)
+
+    def add(self, place: int, value: Value, maximum: int) -> None:
+        """Adds a number of the column's type, at most `maximum`, and carries before if it must."""
+        if maximum == 0:
+            return
+        if self.maxima[place] + maximum >= self.shape.limit:
+            self.carry(place)
+        if self.maxima[place] + maximum >= self.shape.limit:
+            raise TraceError("a column could overflow though it was carried: take smaller limbs")
+        old = self.values[place]
+        self.values[place] = value if old is None else old + value
+        self.maxima[place] += maximum
+
+    def add_product(
+        self, place: int, x: Value, x_maximum: int, y: Value | int, y_maximum: int
+    ) -> None:
+        """Adds x * y, where y may be known already."""
+        if y_maximum == 0:
+            return
+        # Carried before the product is made, so that it can be one multiply-add.
+        if self.maxima[place] + x_maximum * y_maximum >= self.shape.limit:
+            self.carry(place)
+        self.add(place, self._product(x, y), x_maximum * y_maximum)
+
+    def _product(self, x: Value, y: Value | int) -> Value:
+        wide = self.shape.column_type is types.u64
+        if isinstance(y, int):
+            if y == 1:
+                return x.cast(self.shape.column_type)
+            y = self.k.constant(y, types.u32)
+        return self.k.emit("mul_wide", (x, y)) if wide else x * y
+
+    def carry(self, place: int) -> None:
+        """Moves what exceeds a limb to the column above."""
+        value, maximum = self.values[place], self.maxima[place]
+        if value is None or maximum <= self.shape.mask:
+            return
+        self.drop(place)
+        self.values[place] = value & self.shape.mask
+        self.maxima[place] = self.shape.mask
+
+    def drop(self, place: int) -> None:
+        """Moves what exceeds a limb to the column above; of the rest the caller takes care."""
+        value, high = self.values[place], self.maxima[place] >> self.shape.bits
+        if value is not None and high:
+            self.add(place + 1, value >> self.shape.bits, high)
+
+    def limbs(self, first: int) -> list[Value]:
+        """The columns from place `first` on as limbs; the last column takes all that is above."""
+        last = len(self.values) - 1
+        for place in range(first, last):
+            self.carry(place)
+        return [self.low(place) for place in range(first, last + 1)]
+
+
+class MontgomeryProducts:
+    """Sums of Montgomery products modulo one prime, of limbs that are full at most."""
+
+    least_halved = 8
+
+    def __init__(self, k: Builder, modulus: Modulus, shape: LimbShape) -> None:
+        self.k = k
+        self.shape = shape
+        self.p = modulus.value
+        self.modulus = shape.split(modulus.value)
+        unit = 1 << shape.bits
+        self.inverse = -pow(modulus.value, -1, unit) % unit
+
+    def quotient(self, low: Value) -> Value:
+        """The multiple of p that clears a limb, from the low 32 bits of its column."""
+        mask = self.shape.mask
+        product = -low if self.inverse == mask else low * self.inverse
+        return product & mask
+
+    def plus_multiple(
+        self, limbs: Limbs, factor: Value, most: int, integer: int
+    ) -> tuple[Value, ...]:
+        """Limbs plus factor * integer, for a factor of at most `most`, carried.
+
+        The first limbs are full at most; the last takes all that is above it.
+        """
+        k, n, wide = self.k, self.shape.count, self.shape.column_type
+        columns = Columns(k, self.shape, n)
+        for j, (limb, part) in enumerate(zip(limbs, self.shape.split(integer), strict=True)):
+            # What the last limb holds is bounded by the whole number.
+            columns.add(j, limb.cast(wide), self.shape.mask)
+            columns.add_product(j, factor, most, part, part)
+        return tuple(columns.limbs(0))
+
+    # --- unrolled
+
+    def by_columns(self, pairs: Pairs) -> list[Value]:
+        """One column after another is finished, and what exceeds a limb begins the next."""
+        n, mask = self.shape.count, self.shape.mask
+        columns = Columns(self.k, self.shape, 2 * n)
+        quotients: list[Value] = []
+        for place in range(2 * n - 1):
+            for a, b in pairs:
+                self._add_column(columns, place, a, b)
+            for i in range(max(0, place - n + 1), len(quotients)):
+                p = self.modulus[place - i]
+                columns.add_product(place, quotients[i], mask, p, p)
+            if place < n:
+                quotients.append(self.quotient(columns.low(place)))
+                p = self.modulus[0]
+                columns.add_product(place, quotients[place], mask, p, p)
+                columns.drop(place)
+            else:
+                columns.carry(place)
+        return columns.limbs(n)
+
+    def _add_column(self, columns: Columns, place: int, a: Limbs, b: Limbs) -> None:
+        """Adds a column of a product; of a square each product of different limbs once, doubled."""
+        n, mask = self.shape.count, self.shape.mask
+        square = a is b and 2 * mask * mask + 2 * mask < self.shape.limit
+        for i in range(max(0, place - n + 1), min(place, n - 1) + 1):
+            j = place - i
+            if square and i < j:
+                columns.add_product(place, a[i] + a[i], 2 * mask, a[j], mask)
+            elif not square or i == j:
+                columns.add_product(place, a[i], mask, b[j], mask)
+
+    def by_rows(self, pairs: Pairs) -> list[Value]:
+        """Rows of each a times one limb of its b, and after each a row of the reduction."""
+        n = self.shape.count
+        columns = Columns(self.k, self.shape, 2 * n)
+        for i in range(n):
+            self._add_row(columns, i, [(a, b[i]) for a, b in pairs])
+            columns.drop(i)
+        return columns.limbs(n)
+
+    def _add_row(self, columns: Columns, i: int, factors: Sequence[tuple[Limbs, Value]]) -> None:
+        n, mask = self.shape.count, self.shape.mask
+        for a, b in factors:
+            for j in range(n):
+                columns.add_product(i + j, a[j], mask, b, mask)
+        quotient = self.quotient(columns.low(i))
+        for j in range(n):
+            columns.add_product(i + j, quotient, mask, self.modulus[j], self.modulus[j])
+
+    # --- apart
+
+    def apart(self, pairs: Pairs) -> list[Value]:
+        """The products first, by Karatsuba's method, then the reduction in two halves.
+
+        The lower half of the low limbs is replaced by its product with 2**-bits modulo p, which is
+        that of fewer columns; what clears the upper half is a multiple of p, found limb by limb.
+        """
+        n, mask = self.shape.count, self.shape.mask
+        ring = RingProducts(self.k, self.shape.column_type, self.least_halved, self.shape.bits)
+        columns = Columns(self.k, self.shape, 2 * n)
+        for a, b in pairs:
+            product = ring.square(a) if a is b else ring.product(a, b)
+            self._add_columns(columns, 0, product, [mask] * n, [mask] * n)
+        half = n // 2
+        for place in range(half):
+            columns.carry(place)
+        low = [columns.low(place) for place in range(half)]
+        folded = self.shape.split(self._folded_low)
+        self._add_columns(columns, half, ring.product(low, folded), [mask] * half, folded)
+        self._clear(columns, ring, half, n - half)
+        return columns.limbs(n)
+
+    def _clear(self, columns: Columns, ring: RingProducts, first: int, count: int) -> None:
+        """Adds the multiple of p that clears `count` columns, the last of the lower half."""
+        mask, p = self.shape.mask, self.modulus
+        quotients: list[Value] = []
+        for place in range(count):
+            for i, quotient in enumerate(quotients):
+                columns.add_product(first + place, quotient, mask, p[place - i], p[place - i])
+            quotients.append(self.quotient(columns.low(first + place)))
+            columns.add_product(first + place, quotients[place], mask, p[0], p[0])
+            columns.drop(first + place)
+        for place in range(count, 2 * count - 1):
+            for i in range(place - count + 1, count):
+                columns.add_product(first + place, quotients[i], mask, p[place - i], p[place - i])
+        above = ring.product(quotients, p[count:])
+        self._add_columns(columns, first + count, above, [mask] * count, p[count:])
+
+    def _add_columns(
+        self, columns: Columns, first: int, product: list[Value], x: list[int], y: list[int]
+    ) -> None:
+        """Adds a product of limbs that are at most x and y."""
+        maxima = [0] * len(product)
+        for i, most in enumerate(x):
+            for j, other in enumerate(y):
+                maxima[i + j] += most * other
+        if max(maxima) >= self.shape.limit:
+            raise TraceError("a column of a whole product could overflow: take smaller limbs")
+        for place, (value, maximum) in enumerate(zip(product, maxima, strict=True)):
+            columns.add(first + place, value, maximum)
+
+    @property
+    def _folded_low(self) -> int:
+        """What 2**-bits is modulo p, for the bits of the lower half of the low limbs."""
+        return pow(2, -self.shape.bits * (self.shape.count // 2), self.p)
+
+    def bound(self, products: int, *, apart: bool) -> int:
+        """What the result is below, for products of at most so much."""
+        shape = self.shape
+        if apart:
+            bits = shape.bits * (shape.count // 2)
+            products = (products >> bits) + ((1 << bits) - 1) * self._folded_low
+        bits = shape.bits * shape.count - (bits if apart else 0)
+        return (products + ((1 << bits) - 1) * self.p >> bits) + 1
+
+    # --- rolled
+
+    def rolled(self, pairs: Pairs) -> list[Value]:
+        """The rows as a loop: small text.
+
+        The limbs of each b move down by one a turn, so that none is chosen at run time.
+        """
+        k, n, shape = self.k, self.shape.count, self.shape
+        uncarried = self._uncarried_rows(len(pairs))
+        maxima, after = uncarried or (self._carried_rows(len(pairs)),) * 2
+        zero = k.constant(0, shape.column_type)
+        start = ([zero] * len(maxima), [tuple(b) for _, b in pairs])
+        with k.range(0, k.constant(n, types.u32), carry=start) as loop:
+            total, turning = loop.carried
+            columns = Columns(k, shape, n + 1)
+            for j, (value, maximum) in enumerate(zip(total, maxima, strict=True)):
+                columns.values[j], columns.maxima[j] = value, maximum
+            self._add_row(columns, 0, [(a, b[0]) for (a, _), b in zip(pairs, turning, strict=True)])
+            if uncarried is None:
+                following = self._carried_apart(columns)
+            else:
+                columns.drop(0)
+                following = [columns.value(j) for j in range(1, n)]
+            loop.next((following, [(*b[1:], b[0]) for b in turning]))
+        columns = Columns(k, shape, n)
+        total, _ = loop.results
+        for j, (value, maximum) in enumerate(zip(total, after, strict=True)):
+            columns.values[j], columns.maxima[j] = value, maximum
+        return columns.limbs(0)
+
+    def _carried_apart(self, columns: Columns) -> list[Value]:
+        """The columns above the lowest, each less what exceeds a limb and with that from below."""
+        n, bits, mask = self.shape.count, self.shape.bits, self.shape.mask
+        kept = [columns.value(j) & mask for j in range(1, n)] + [columns.value(n)]
+        return [value + (columns.value(j) >> bits) for j, value in enumerate(kept)]
+
+    def _uncarried_rows(self, terms: int) -> tuple[list[int], list[int]] | None:
+        """The most that columns are before any row, and after the last; the topmost is 0.
+
+        None if a column overflows.
+        """
+        n, mask = self.shape.count, self.shape.mask
+        before = [0] * (n - 1)
+        following = before
+        for _ in range(n):
+            before = following
+            row = [
+                maximum + terms * mask * mask + mask * p
+                for maximum, p in zip([*before, 0], self.modulus, strict=True)
+            ]
+            row[1] += row[0] >> self.shape.bits
+            if max(row) >= self.shape.limit:
+                return None
+            following = row[1:]
+        return before, following
+
+    def _carried_rows(self, terms: int) -> list[int]:
+        """The most that columns are before a row, where each row ends with carries."""
+        n, bits = self.shape.count, self.shape.bits
+        # What rows leave is below the sum of the first factors and p.
+        top = terms * (1 << bits) + self.modulus[-1] + 1
+        return [self.shape.mask + (self.shape.limit - 1 >> bits)] * (n - 1) + [top]

@@ -1,0 +1,364 @@
+"""Small limbs in plain words, for processors without carry chains and wide products: WGSL.
+
+A limb has far fewer bits than the word that holds it, so sums and columns of products need not be
+carried at once; bounds on every limb, exact and known while the kernel is traced, say when they
+must. `quod.field.strategies.limb_choice` says which limbs there are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from quod.field.element import Element
+from quod.field.moduli import Modulus
+from quod.field.strategies.lazy_limbs.products import LimbShape, MontgomeryProducts, Pairs
+from quod.field.strategies.limb_choice import Form, chosen, limbs_for
+from quod.field.strategies.spare_limbs import SpareLimbs
+from quod.field.strategy import Strategy
+from quod.kernel.builder.builder import Builder
+from quod.kernel.errors import TraceError
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability, Machine
+
+_WORD_LIMIT = 1 << 32
+_MOST_PARAMETERS = 255
+"""Of a function in WGSL."""
+
+
+class LazyLimbs(SpareLimbs):
+    """Elements in small limbs, one u32 each: those that are named, or that the machine names."""
+
+    limb_type = types.u32
+
+    def __init__(self, k: Builder, modulus: Modulus, limbs: str | None = None) -> None:
+        name = k.machine.limbs if limbs is None else limbs
+        self.choice = chosen(name)
+        if self.choice.wide and not k.machine.has(Capability.U64):
+            raise TraceError(f"limbs {name} need a machine with 64-bit integers")
+        self.limb_bits = self.choice.bits
+        super().__init__(k, modulus)
+        self.identity = self.identity._replace(
+            form=(self.choice.bits, self.choice.wide, self.choice.form)
+        )
+        column = types.u64 if self.choice.wide else types.u32
+        self.shape = LimbShape(self.limb_bits, self.limb_count, column)
+        self.products = MontgomeryProducts(k, modulus, self.shape)
+        self._mask = self.shape.mask
+
+    def _limbs_for(self, modulus: Modulus) -> int:
+        return self.choice.limbs_for(modulus)
+
+    def _holds(self, modulus: Modulus) -> bool:
+        return self.choice.holds(modulus)
+
+    # --- bounds
+
+    @property
+    def last_most(self) -> int:
+        """Half a word: differences have a sign."""
+        return (_WORD_LIMIT >> 1) - 1
+
+    def _full(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
+        """An element of normalised limbs."""
+        maxima = [self._mask] * (self.limb_count - 1) + [_WORD_LIMIT - 1]
+        return self._made(limbs, bound, maxima, exponent)
+
+    def _normalise(self, a: Element) -> Element:
+        if max(a.maxima[:-1]) <= self._mask:
+            return a
+        limbs = self._call("normalise", self._carried_limbs, a.limbs)
+        return self._full(limbs, a.bound, a.exponent)
+
+    def _carried_limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
+        """Each limb's excess added to the next; the last limb keeps its own."""
+        carried: list[Value] = []
+        total = limbs[0]
+        for limb in limbs[1:]:
+            carried.append(total & self._mask)
+            total = limb + (total >> self.limb_bits)
+        return (*carried, total)
+
+    def _fit(self, a: Element) -> Element:
+        return self.normalise(self._within(a, self.room))
+
+    def _within(self, a: Element, bound: int) -> Element:
+        return a if a.bound <= bound else self.reduce(a, bound)
+
+    # --- products
+
+    def _product(self, a: Element, b: Element) -> Element:
+        return self._sum_of_products([(a, b)])
+
+    def _square(self, a: Element) -> Element:
+        return self._sum_of_products([(a, a)])
+
+    def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
+        products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
+        bound = self.products.bound(products, apart=self.choice.form == "apart")
+        if len(pairs) > self._most_terms or bound > self.room:
+            if len(pairs) == 1:
+                return self._sum_of_products([(self._below(pairs[0][0]), pairs[0][1])])
+            half = len(pairs) // 2
+            return self.add(
+                self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:])
+            )
+        # A loop gains nothing from a square, which would be another function.
+        square = [a is b and self.choice.form != "rolled" for a, b in pairs]
+        second = [() if same else b.limbs for same, (_, b) in zip(square, pairs, strict=True)]
+        limbs = self._call(
+            f"sum_of_{len(pairs)}_products", self._sum_body,
+            [a.limbs for a, _ in pairs], second, key=(self.limb_count, tuple(square)),
+        )  # fmt: skip
+        exponent = pairs[0][0].exponent + pairs[0][1].exponent - self.native_exponent
+        return self._full(limbs, bound, exponent)
+
+    @property
+    def _most_terms(self) -> int:
+        return _MOST_PARAMETERS // (2 * self.limb_count)
+
+    def _below(self, a: Element) -> Element:
+        return self.normalise(self.reduce(a, 2 * self.p))
+
+    def _sum_body(
+        self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
+    ) -> tuple[Value, ...]:
+        pairs = [(x, y or x) for x, y in zip(a, b, strict=True)]
+        forms: dict[Form, Callable[[Pairs], list[Value]]] = {
+            "columns": self.products.by_columns,
+            "rows": self.products.by_rows,
+            "apart": self.products.apart,
+            "rolled": self.products.rolled,
+        }
+        return tuple(forms[self.choice.form](pairs))
+
+    # --- reductions
+
+    def _reduce(self, a: Element, bound: int | None) -> Element:
+        """An equal element by a quotient guessed from the top bits; below 2p plus a little."""
+        wanted = bound or 2 * self.p + (self.p >> 2)
+        while a.bound > wanted:
+            a = self.normalise(a)
+            guess = self._best_guess(a.bound)
+            if guess.bound < a.bound and a.bound > 2 * self.p:
+                limbs = self._call("reduce", guess.limbs, a.limbs, key=a.bound)
+                a = self._full(limbs, guess.bound, a.exponent)
+            else:
+                a = self._subtract_if_not_less(a, self._amount(a.bound, self.p))
+        return a
+
+    def _best_guess(self, bound: int) -> Guess:
+        """The guess that leaves least."""
+        guesses = [Guess(self, bound, shown) for shown in range(1, 32)]
+        return min(guesses, key=lambda guess: guess.bound)
+
+    @staticmethod
+    def _amount(bound: int, unit: int) -> int:
+        """The multiple of a unit, by a power of two, that halves a bound, or nearly so."""
+        times = 1
+        while unit * 2 * times < bound:
+            times *= 2
+        return unit * times
+
+    def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
+        """a - amount where a is not less; a must be normalised."""
+
+        def body(k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
+            less: list[Value] = []
+            top = self.limb_count - 1
+            places = self.shape.split(amount)
+            places[top] = amount >> (self.limb_bits * top)
+            total = k.constant(0, types.i32)
+            for j, (limb, place) in enumerate(zip(limbs, places, strict=True)):
+                total = k.bitcast(limb - place, types.i32) + (total >> self.limb_bits)
+                word = k.bitcast(total, types.u32)
+                less.append(word & self._mask if j < top else word)
+            negative = total < 0
+            return tuple(k.select(negative, x, y) for x, y in zip(limbs, less, strict=True))
+
+        limbs = self._call("subtract", body, a.limbs, key=amount)
+        return self._full(limbs, max(amount, a.bound - amount), a.exponent)
+
+    def _least(self, a: Element, unit: int) -> Element:
+        """The element below `unit`, p or a power of two times that, which divides what it lost."""
+        a = self.normalise(a)
+        while a.bound > unit:
+            a = self._subtract_if_not_less(a, self._amount(a.bound, unit))
+        return a
+
+    def _canonical(self, a: Element) -> Element:
+        return self._least(self.reduce(self.fit(a)), self.p)
+
+    # --- inversion
+
+    def _inverse_body(self, k: Builder, a: Element) -> Element:
+        """a**(p - 2), bit by bit in a loop: little text, for a step that is rare."""
+        exponent = self.p - 2
+        words = [(exponent >> (32 * j)) & 0xFFFFFFFF for j in range(self.modulus.words)]
+        turning = tuple(k.constant(word, types.u32) for word in reversed(words))
+        native = Element(self, a.limbs, a.bound, a.maxima, self.native_exponent)
+        (base,) = self.carried_many([native])
+        (one,) = self.carried_many([self.one()])
+        with k.range(0, k.constant(32 * len(words), types.u32), carry=(one, turning)) as loop:
+            power, turned = loop.carried
+            squared = self.carried(self.square(power))
+            with k.if_((turned[0] >> 31) != 0) as branch:
+                branch.give(self.carried(self.multiply(squared, base)))
+            with branch.otherwise():
+                branch.give(squared)
+            following = [(word << 1) | (after >> 31) for word, after in itertools.pairwise(turned)]
+            loop.next((branch.results, (*following, turned[-1] << 1)))
+        inverse, _ = loop.results
+        # The base stood for a in another radix.
+        correction = pow(2, a.exponent - self.native_exponent, self.p)
+        return self.multiply(inverse, self.constant(correction))
+
+    # --- memory
+
+    def from_words(self, words: Sequence[Value], *, linear: bool = False) -> Element:
+        shift = 0 if linear else self.native_exponent - self.memory_exponent
+        limbs = self._shifting("unpack", self._unpacked, halves(words), shift)
+        return self._full(limbs, ((self.p - 1) << shift) + 1, self.memory_exponent + shift)
+
+    def _shifting(
+        self,
+        what: str,
+        body: Callable[[Builder, Sequence[Value], int], tuple[Value, ...]],
+        words: Sequence[Value],
+        shift: int,
+    ) -> tuple[Value, ...]:
+        """Calls a function for one shift."""
+        result: tuple[Value, ...] = self._call(
+            what, lambda k, given: body(k, given, shift), tuple(words), key=shift
+        )
+        return result
+
+    def _unpacked(self, k: Builder, words: Sequence[Value], shift: int) -> tuple[Value, ...]:
+        """The limbs of the packed 32-bit words' integer times 2**shift."""
+        bits = self.limb_bits
+        limbs = []
+        for j in range(self.limb_count):
+            limb = _gathered(k, words, 32, bits * j - shift, bits)
+            limbs.append(limb & self._mask)
+        return tuple(limbs)
+
+    def _to_words(self, a: Element) -> tuple[Value, ...]:
+        shift = a.exponent - self.memory_exponent
+        if not 0 <= shift <= self.limb_bits:
+            raise TraceError("an element of this radix cannot be stored: multiply it first")
+        if shift:
+            # Clearing the low bits adds multiples of p, which must fit the limbs.
+            room = self.room - ((1 << shift) - 1) * self.p
+            a = self._clear_low_bits(self.normalise(self._within(a, room)), shift)
+        elif a.bound > 2 * self.p:
+            a = self.reduce(a)
+        a = self._least(a, self.p << shift)
+        words = self._shifting("pack", self._packed, a.limbs, shift)
+        return joined(words)
+
+    def to_register(self, a: Element) -> tuple[Value, ...]:
+        """The 32-bit words of an element as it is, carried: for an instance's own memory."""
+        # Of a modulus that nearly fills its words not all carried elements fit them.
+        a = self.unify([a], min(self.carried_bound, 1 << self.memory_exponent))[0]
+        if a.exponent != self.native_exponent:
+            raise TraceError(f"an element of {self.modulus.name} has another radix here")
+        return self._shifting("pack", self._packed, a.limbs, 0)
+
+    def from_register(self, words: Sequence[Value]) -> Element:
+        """The element whose words `to_register` gave; one of zeros is zero."""
+        limbs = self._shifting("unpack", self._unpacked, words, 0)
+        top = self._full_maxima(self.carried_bound)
+        return Element(self, limbs, self.carried_bound, top, self.native_exponent)
+
+    def _packed(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
+        """The 32-bit words of the limbs' integer over 2**shift."""
+        return tuple(
+            _gathered(k, limbs, self.limb_bits, 32 * index + shift, 32)
+            for index in range(self.modulus.words)
+        )
+
+    def _clear_low_bits(self, a: Element, count: int) -> Element:
+        """a plus the multiple of p that makes it a multiple of 2**count."""
+        limbs = self._shifting("clear_bits", self._cleared, a.limbs, count)
+        return self._full(limbs, a.bound + ((1 << count) - 1) * self.p, a.exponent)
+
+    def _cleared(self, k: Builder, limbs: Sequence[Value], count: int) -> tuple[Value, ...]:
+        most = (1 << count) - 1
+        quotient = (limbs[0] * (-pow(self.p, -1, most + 1) % (most + 1))) & most
+        return self.products.plus_multiple(limbs, quotient, most, self.p)
+
+
+def halves(words: Sequence[Value]) -> list[Value]:
+    """The 32-bit halves of 64-bit words, the low ones first."""
+    return [half.cast(types.u32) for word in words for half in (word, word >> 32)]
+
+
+def joined(parts: Sequence[Value]) -> tuple[Value, ...]:
+    """The 64-bit words of such halves."""
+    wide = [part.cast(types.u64) for part in parts]
+    return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
+
+
+def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: int) -> Value:
+    """At least `count` bits from bit `low` on, of parts of `width` bits; below zero they are 0."""
+    found: Value | None = None
+    for index, part in enumerate(parts):
+        offset = width * index - low
+        if offset >= count or offset <= -width:
+            continue
+        moved = part << offset if offset >= 0 else part >> -offset
+        found = moved if found is None else found | moved
+    return k.constant(0, types.u32) if found is None else found
+
+
+class Guess:
+    """A quotient by p guessed from the top of a number below `bound`, and never too large.
+
+    With v the number without its lowest `hidden` bits, and c = 2**(t + hidden)/p rounded down, the
+    guess is v*c / 2**t, rounded down. What is left is below p for the last rounding, 2**hidden for
+    the bits that are hidden, and v*p / 2**t for the rounding of c. Where that says nothing new, or
+    exceeds the limbs, `bound` stays what it was.
+    """
+
+    def __init__(self, field: LazyLimbs, bound: int, shown: int) -> None:
+        self._field = field
+        p, shape = field.p, field.shape
+        self._hidden = p.bit_length() - shown
+        most = (bound - 1) >> self._hidden
+        fitting = [
+            t
+            for t in range(32)
+            if most * ((1 << (t + self._hidden)) // p) < _WORD_LIMIT and most < _WORD_LIMIT
+        ]
+        self._shift = max(fitting, default=0)
+        self._scale = (1 << (self._shift + self._hidden)) // p
+        self._most = most * self._scale >> self._shift
+        self.bound = p + (1 << self._hidden) - (-most * p >> self._shift)
+        # What is left must fit the limbs: what exceeds them is lost with the borrows.
+        is_held = self.bound <= field.room and (self._most + 2) << shape.bits < shape.limit
+        if not fitting or not is_held:
+            self.bound = bound
+
+    def limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
+        """Normalised limbs less the guess times p."""
+        field, bits = self._field, self._field.limb_bits
+        top = _gathered(k, limbs, bits, self._hidden, 32)
+        quotient = (top * self._scale) >> self._shift
+        complement = (1 << (bits * len(limbs))) - field.p
+        wrapped = field.products.plus_multiple(limbs, quotient, self._most, complement)
+        return (*wrapped[:-1], wrapped[-1] & field.shape.mask)
+
+
+def _suits(machine: Machine, modulus: Modulus) -> float | str:
+    limbs = limbs_for(machine, modulus)
+    if limbs is None:
+        return f"neither limbs {machine.limbs} nor any others end where the modulus does"
+    return 2 * chosen(limbs).limbs_for(modulus) ** 2
+
+
+def _lazy_limbs(k: Builder, modulus: Modulus) -> LazyLimbs:
+    return LazyLimbs(k, modulus, limbs_for(k.machine, modulus))
+
+
+STRATEGY = Strategy(_suits, _lazy_limbs)

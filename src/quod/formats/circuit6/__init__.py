@@ -1,0 +1,1 @@
+"""Files of Expander's compiler (`CIRCUIT6`)."""

@@ -1,0 +1,351 @@
+"""Circuits of Expander's compiler (`CIRCUIT6`), read and written.
+
+Integers are u64, little-endian: the letters CIRCUIT6, the prime in 32 bytes, the counts of public
+inputs, of outputs and of outputs that are to be zero; a count and that many segments; a count and
+that many layers, each the number of a segment, the one on the inputs first. A segment is the length
+of its inputs and of its outputs, powers of two; a count of children, each the number of a segment,
+a count and that many pairs of an offset into the inputs and one into the outputs; and with a count
+each the products, additions, constants and unary gates (`quod.formats.circuit6.gates`). A segment's
+values are the sums of its own gates and of those of its children, moved by their offsets.
+
+`quod.layered.from_circuit6` makes a layered circuit of it. Of Expander only the format is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.formats.circuit6.fields import MODULUS_BYTES, Circuit6Field, read_field
+from quod.formats.circuit6.gates import (
+    KINDS,
+    RANDOM,
+    Circuit6Gates,
+    GateReader,
+    fixed_bytes,
+    gates_to_bytes,
+    no_gates,
+)
+from quod.formats.iden3 import SectionReader
+from quod.formats.output import write_atomically
+from quod.formats.source import Bytes, Path, map_file
+from quod.frozen import frozen
+from quod.validation import file_path, instance
+
+MAGIC = b"CIRCUIT6"
+
+MOST_PUBLIC = 1 << 24
+MOST_LENGTH = 1 << 26
+"""Of the inputs or outputs of a segment."""
+MOST_TOTAL = 1 << 62
+"""Where counts of what copies of segments come to end."""
+
+_DAMAGED = "the file is damaged, compile the circuit again"
+
+Offsets = NDArray[np.uint64]
+
+
+@frozen(eq=False)
+class Circuit6Child:
+    """Copies of a segment in another one: its number, and how far inputs and outputs are moved."""
+
+    segment: int
+    inputs: Offsets
+    outputs: Offsets
+
+
+@frozen(eq=False)
+class Circuit6Segment:
+    """A segment: how many `inputs` and `outputs` it has, its children, and its gates by kind."""
+
+    inputs: int
+    outputs: int
+    children: tuple[Circuit6Child, ...]
+    gates: dict[str, Circuit6Gates]
+
+
+@frozen(eq=False)
+class Circuit6:
+    """A checked circuit: no segment is within itself, and no gate reaches beyond its layer.
+
+    `public` is how many public inputs there are; of the `outputs` the first `zeros` are to be 0.
+    `layers` are numbers of `segments`, the one on the inputs first. `size` is the length of the
+    file in bytes, 0 for one that was not read.
+    """
+
+    path: str
+    field: Circuit6Field
+    public: int
+    outputs: int
+    zeros: int
+    segments: tuple[Circuit6Segment, ...]
+    layers: tuple[int, ...]
+    size: int = 0
+
+    @classmethod
+    def open(cls, path: Path) -> Circuit6:
+        """Read a circuit; InputError with section and offset for whatever is wrong with it."""
+        name = file_path(path)
+        return cls.parse(map_file(path, lambda view: check_magic(view, name)), name)
+
+    @classmethod
+    def parse(cls, data: memoryview, name: str) -> Circuit6:
+        """As `open`, for bytes in memory; `name` says in errors where they come from."""
+        return _Reading(data, name).circuit()
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The numbers of all segments, each before its children."""
+        # `parse` has looked that there is an order.
+        return tuple(reversed(_children_first(self.segments, lambda number: None)))
+
+    def totals(self, count: Callable[[Circuit6Segment], int]) -> list[int]:
+        """For each segment the sum of what `count` gives for it and, for each copy, its children.
+
+        Copies of copies may be more than memory holds the number of: no sum is above MOST_TOTAL.
+        """
+        totals = [0] * len(self.segments)
+        for number in reversed(self.order):
+            segment = self.segments[number]
+            total = count(segment) + sum(
+                len(child.inputs) * totals[child.segment] for child in segment.children
+            )
+            totals[number] = min(total, MOST_TOTAL)
+        return totals
+
+    def gates(self) -> dict[str, int]:
+        """How many gates of each kind all layers have, or MOST_TOTAL a layer."""
+        found = {}
+        for kind in KINDS:
+            totals = self.totals(lambda segment, kind=kind: len(segment.gates[kind]))  # type: ignore[misc]
+            found[kind] = sum(totals[number] for number in self.layers)
+        return found
+
+    def randoms(self) -> int:
+        """How many gates of all layers have a random coefficient."""
+        totals = self.totals(
+            lambda segment: sum(int((own.tag == RANDOM).sum()) for own in segment.gates.values())
+        )
+        return sum(totals[number] for number in self.layers)
+
+
+def check_magic(data: Bytes, name: str) -> None:
+    """InputError for a file that is no circuit of Expander."""
+    magic = bytes(data[: len(MAGIC)])
+    if magic != MAGIC:
+        raise InputError(
+            f"is not a circuit of Expander (it begins with {magic!r}, not {MAGIC!r}); "
+            "check that the right file was given, or compile it with a current compiler",
+            path=name, section="header", offset=0,
+        )  # fmt: skip
+
+
+class _Reading:
+    """Reads one file from front to back."""
+
+    def __init__(self, data: memoryview, name: str) -> None:
+        self._reader = SectionReader(name, "header", data, 0, len(data))
+        self._data, self._name = data, name
+        # Where the offsets of each child begin, by the number of its segment, for messages.
+        self._places: list[list[int]] = []
+
+    def circuit(self) -> Circuit6:
+        reader = self._reader
+        check_magic(self._data, self._name)
+        reader.take(len(MAGIC), "the letters of the format")
+        self._field = read_field(reader)
+        # What many segments lack, they share.
+        self._no_gates = {kind: no_gates(kind, self._field) for kind in KINDS}
+        start = reader.offset
+        self._public = reader.u64("the count of public inputs")
+        if self._public > MOST_PUBLIC:
+            reader.fail(f"{self._public} public inputs are too many; {_DAMAGED}", start)
+        start = reader.offset
+        outputs = reader.u64("the count of outputs")
+        zeros = reader.u64("the count of outputs that are to be zero")
+        count = self._count("segments", 56)
+        segments = []
+        for number in range(count):
+            segments.append(self._segment(number, count))
+        reader.label = "layers"
+        count = self._count("layers", 8)
+        first = reader.offset
+        layers = tuple(reader.u64("a layer") for _ in range(count))
+        reader.finish()
+        self._check_segments(segments)
+        self._check_layers(segments, layers, first)
+        length = segments[layers[-1]].outputs
+        for number, (what, given) in enumerate((("outputs", outputs), ("zero outputs", zeros))):
+            if given > length:
+                reader.label = "header"
+                reader.fail(
+                    f"{given} {what} are more than the last layer has values, {length}; {_DAMAGED}",
+                    start + 8 * number,
+                )
+        return Circuit6(
+            self._name, self._field, self._public, outputs, zeros, tuple(segments), layers,
+            len(self._data),
+        )  # fmt: skip
+
+    def _count(self, what: str, least: int) -> int:
+        """A count of what takes at least so many bytes each: no more than there is room for."""
+        reader, start = self._reader, self._reader.offset
+        count = reader.u64(f"the count of {what}")
+        if count > reader.remaining // least:
+            reader.fail(
+                f"{count} {what} take at least {least} bytes each, and {reader.remaining} bytes "
+                f"are left; {_DAMAGED}",
+                start,
+            )
+        return count
+
+    def _segment(self, number: int, segments: int) -> Circuit6Segment:
+        reader = self._reader
+        reader.label = f"segment {number}"
+        lengths: list[int] = []
+        for what in ("inputs", "outputs"):
+            start = reader.offset
+            length = reader.u64(f"the length of the {what}")
+            if not 1 <= length <= MOST_LENGTH or length & (length - 1):
+                reader.fail(
+                    f"the length of the {what} is {length}, no power of two up to {MOST_LENGTH}; "
+                    f"{_DAMAGED}",
+                    start,
+                )
+            lengths.append(length)
+        reader.label = f"segment {number}, children"
+        self._places.append([])
+        children = tuple(self._child(number, segments) for _ in range(self._count("children", 16)))
+        gates = {}
+        inputs, outputs = lengths
+        read = GateReader(reader, self._field, self._public, inputs, outputs).read
+        for kind in KINDS:
+            reader.label = f"segment {number}, {kind} gates"
+            count = self._count(f"{kind} gates", fixed_bytes(kind))
+            gates[kind] = read(kind, count) if count else self._no_gates[kind]
+        return Circuit6Segment(inputs, outputs, children, gates)
+
+    def _child(self, number: int, segments: int) -> Circuit6Child:
+        reader, start = self._reader, self._reader.offset
+        segment = reader.u64("the segment of a child")
+        if segment >= segments:
+            reader.fail(f"a child is segment {segment} of {segments}; {_DAMAGED}", start)
+        count = self._count("offsets", 16)
+        self._places[number].append(reader.offset)
+        data = reader.take(16 * count, "the offsets of a child")
+        pairs = np.frombuffer(data, "<u8").reshape(count, 2).astype(np.uint64)
+        return Circuit6Child(
+            segment, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+        )
+
+    def _check_segments(self, segments: Sequence[Circuit6Segment]) -> None:
+        """Refuses segments within themselves, and children that reach beyond their parent."""
+        reader = self._reader
+
+        def cyclic(number: int) -> None:
+            reader.label = f"segment {number}, children"
+            reader.fail(f"segment {number} is within itself; {_DAMAGED}", self._places[number][0])
+
+        reaches = [(0, 0)] * len(segments)
+        for number in _children_first(segments, cyclic):
+            segment = segments[number]
+            reach = [_reach(segment, end) for end in (0, 1)]
+            for at, child in enumerate(segment.children):
+                for end, offsets in enumerate((child.inputs, child.outputs)):
+                    own = reaches[child.segment][end]
+                    if not len(offsets) or not own:
+                        continue
+                    limit = (segment.inputs, segment.outputs)[end]
+                    beyond = offsets > max(limit - own, 0)
+                    if own > limit or beyond.any():
+                        copy = int(beyond.argmax())
+                        what = ("an input", "an output")[end]
+                        reader.label = f"segment {number}, children"
+                        reader.fail(
+                            f"a gate of segment {child.segment} has {what} at "
+                            f"{int(offsets[copy]) + own - 1}, and there are {limit}; {_DAMAGED}",
+                            self._places[number][at] + 16 * copy + 8 * end,
+                        )
+                    reach[end] = max(reach[end], int(offsets.max()) + own)
+            reaches[number] = reach[0], reach[1]
+
+    def _check_layers(
+        self, segments: Sequence[Circuit6Segment], layers: Sequence[int], first: int
+    ) -> None:
+        """Refuses layers that are no segments, or do not fit the one below."""
+        reader = self._reader
+        if not layers:
+            reader.fail(f"there is no layer; {_DAMAGED}", first - 8)
+        length = None
+        for at, number in enumerate(layers):
+            if number >= len(segments):
+                reader.fail(
+                    f"layer {at} is segment {number} of {len(segments)}; {_DAMAGED}",
+                    first + 8 * at,
+                )
+            if length not in (None, segments[number].inputs):
+                reader.fail(
+                    f"layer {at} has {segments[number].inputs} inputs, and the layer below has "
+                    f"{length} outputs; {_DAMAGED}",
+                    first + 8 * at,
+                )
+            length = segments[number].outputs
+
+
+def _reach(segment: Circuit6Segment, end: int) -> int:
+    """One more than the last place that a segment's own gates take, or give."""
+    columns = [
+        column
+        for gates in segment.gates.values()
+        for column in (gates.inputs if end == 0 else (gates.output,))
+    ]
+    return 1 + max((int(column.max()) for column in columns if len(column)), default=-1)
+
+
+def _children_first(
+    segments: Sequence[Circuit6Segment], cyclic: Callable[[int], None]
+) -> list[int]:
+    """The numbers of all segments, children before parents; `cyclic` is called for one that is
+    within itself."""
+    found: list[int] = []
+    begun, done = bytearray(len(segments)), bytearray(len(segments))
+    for root in range(len(segments)):
+        # No recursion: a file may have any depth. A number below 0 is to leave its segment.
+        pending = [root]
+        while pending:
+            number = pending.pop()
+            if number < 0:
+                done[~number] = 1
+                found.append(~number)
+            elif begun[number]:
+                if not done[number]:
+                    cyclic(number)
+            else:
+                begun[number] = 1
+                pending.append(~number)
+                pending += [child.segment for child in segments[number].children]
+    return found
+
+
+def write_circuit6(path: Path, circuit: Circuit6) -> None:
+    """Write a circuit atomically, as Expander reads it. Raises `OutputError`."""
+    instance("the circuit", circuit, Circuit6, "Circuit6.open and to_circuit6 give one")
+    parts = [MAGIC, circuit.field.value.to_bytes(MODULUS_BYTES, "little")]
+    numbers = (circuit.public, circuit.outputs, circuit.zeros, len(circuit.segments))
+    parts += [_u64(number) for number in numbers]
+    for segment in circuit.segments:
+        parts += [_u64(segment.inputs), _u64(segment.outputs), _u64(len(segment.children))]
+        for child in segment.children:
+            pairs = np.stack([child.inputs, child.outputs], axis=1).astype("<u8")
+            parts += [_u64(child.segment), _u64(len(pairs)), pairs.tobytes()]
+        parts += [gates_to_bytes(kind, segment.gates[kind], circuit.field) for kind in KINDS]
+    parts += [_u64(len(circuit.layers)), *map(_u64, circuit.layers)]
+    write_atomically(path, b"".join(parts))
+
+
+def _u64(number: int) -> bytes:
+    return number.to_bytes(8, "little")

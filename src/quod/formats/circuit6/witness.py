@@ -1,0 +1,138 @@
+"""Witnesses of Expander's compiler, read and written.
+
+Integers are u64, little-endian: the counts of witnesses, of private inputs and of public inputs of
+each; the prime in 32 bytes; and of each witness its private inputs, then its public ones, elements
+as long as the field has them. Expander reduces an element beyond the prime silently; it is refused
+here, as it would be a second encoding of the same witness.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.formats.circuit6.fields import (
+    FIELDS,
+    MODULUS_BYTES,
+    Circuit6Field,
+    field_of,
+    read_field,
+)
+from quod.formats.iden3 import SectionReader, Words
+from quod.formats.output import write_atomically
+from quod.formats.source import Bytes, Path, read_file
+from quod.frozen import frozen
+from quod.validation import file_path, instance, plain_array
+
+_HEADER_BYTES = 3 * 8 + MODULUS_BYTES
+
+
+@frozen
+class Circuit6WitnessHeader:
+    """The header of a witness file: the numbers of witnesses, and of inputs of each."""
+
+    field: Circuit6Field
+    witnesses: int
+    private: int
+    public: int
+
+    @property
+    def values(self) -> int:
+        """The number of elements in the file."""
+        return self.witnesses * (self.private + self.public)
+
+    @classmethod
+    def read(cls, data: Bytes, name: str) -> Circuit6WitnessHeader:
+        """Read the header; InputError if the length of the file does not fit it."""
+        reader = SectionReader(name, "header", data, 0, len(data))
+        count = reader.u64("the count of witnesses")
+        private = reader.u64("the count of private inputs")
+        public = reader.u64("the count of public inputs")
+        field = read_field(reader)
+        if not count or not private:
+            reader.fail("has no inputs; make the witness again", 0 if not count else 8)
+        reader.label = "values"
+        header = cls(field, count, private, public)
+        needed = header.values * field.element_bytes
+        if needed != reader.remaining:
+            reader.fail(
+                f"{count} witnesses of {private} private and {public} public inputs of "
+                f"{field.name} take {needed} bytes, and there are {reader.remaining}; "
+                "the file is damaged or truncated, make or copy it again"
+            )
+        return header
+
+
+@frozen(eq=False)
+class Circuit6Witness:
+    """Checked witnesses, one an instance.
+
+    `private` has shape (instances, inputs, words) and `public` (instances, public inputs, words):
+    canonical integers as little-endian uint32 words. `size` is the length of the file in bytes.
+    """
+
+    path: str
+    field: Circuit6Field
+    private: Words
+    public: Words
+    size: int = 0
+
+    def __len__(self) -> int:
+        return len(self.private)
+
+    @classmethod
+    def open(cls, path: Path) -> Circuit6Witness:
+        """Read witnesses; InputError with section and offset for whatever is wrong with them."""
+        name = file_path(path)
+        return cls.parse(read_file(path, lambda view: Circuit6WitnessHeader.read(view, name)), name)
+
+    @classmethod
+    def parse(cls, data: memoryview, name: str) -> Circuit6Witness:
+        """As `open`, for bytes in memory; `name` says in errors where they come from."""
+        header = Circuit6WitnessHeader.read(data, name)
+        field, length = header.field, header.private + header.public
+        start = _HEADER_BYTES
+        words = field.words_of(data[start:], header.values)
+        wrong = field.first_wrong(words)
+        if wrong is not None:
+            witness, place = divmod(wrong, length)
+            raise InputError(
+                f"value {place} of witness {witness} is not below the prime of {field.name}; "
+                "make the witness again",
+                path=name, section="values", offset=start + wrong * field.element_bytes,
+            )  # fmt: skip
+        values = words.reshape(header.witnesses, length, field.words)
+        return cls(name, field, values[:, : header.private], values[:, header.private :], len(data))
+
+
+def is_circuit6_witness(data: Bytes) -> bool:
+    """Whether the file has the prime of a field where witnesses have it: they have no letters."""
+    if len(data) < _HEADER_BYTES:
+        return False
+    prime = int.from_bytes(data[_HEADER_BYTES - MODULUS_BYTES : _HEADER_BYTES], "little")
+    return any(field.value == prime for field in FIELDS)
+
+
+def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: Words) -> None:
+    """Write witnesses atomically, to a file of mode 0600; the arrays are as in `Circuit6Witness`.
+
+    InputError for other arrays, `OutputError` if writing fails.
+    """
+    instance("the field of a witness", field, Modulus, "take one of quod.field.NAMED")
+    own = field_of(field)
+    arrays = []
+    for name, array in (("private", private), ("public", public)):
+        words = plain_array(name, array)
+        if words.dtype != np.uint32 or words.ndim != 3 or words.shape[2] != own.words:
+            raise InputError(f"{name} must be uint32 of shape (instances, inputs, {own.words})")
+        if own.first_wrong(words.reshape(-1, own.words)) is not None:
+            raise InputError(f"{name} has a value that is not below the prime of {field.name}")
+        arrays.append(words)
+    if len(arrays[0]) != len(arrays[1]) or not arrays[0].size:
+        raise InputError("private and public are of equally many instances, at least one")
+    counts = (len(arrays[0]), arrays[0].shape[1], arrays[1].shape[1])
+    header = b"".join(count.to_bytes(8, "little") for count in counts)
+    header += own.value.to_bytes(MODULUS_BYTES, "little")
+    values = np.concatenate(arrays, axis=1).reshape(-1, own.words)
+    write_atomically(path, header + own.bytes_of(values), private=True)

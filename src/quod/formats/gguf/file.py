@@ -1,0 +1,302 @@
+"""Model files of llama.cpp (`.gguf`), versions 2 and 3, read: metadata by key, and named tensors.
+
+All integers are little-endian: the letters GGUF, u32 version, u64 count of tensors, u64 count of
+pairs. A pair is a key (u64 length and UTF-8), u32 type and its value: of types 0 to 6 and 10 to 12
+a number (u8 i8 u16 i16 u32 i32 f32, u64 i64 f64), 7 a byte 0 or 1, 8 text as a key is, 9 an array:
+u32 type, u64 count and the values. A tensor is its name, u32 n, n times a u64 dimension, the one
+that lies contiguous first, u32 type, and the u64 offset of its data from where the data of all
+begin: at the next multiple of `general.alignment` (32 if it is not there), of which each offset is
+one too. Version 3 differs from version 2 only in that it allows big-endian files, which Quod does
+not read; version 1 has counts and lengths of 32 bits. Specification: ggml, docs/gguf.md.
+
+The file is mapped: opening it reads what precedes the data, and no tensor before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import prod
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.formats.gguf.metadata import (
+    MOST_KEY_BYTES,
+    MetadataReader,
+    MetadataValue,
+    read_string,
+)
+from quod.formats.gguf.types import BY_NUMBER, GgufType, unknown_type
+from quod.formats.iden3 import SectionReader
+from quod.formats.source import (
+    Bytes,
+    FileIdentity,
+    FileView,
+    Path,
+    check_length,
+    map_identified,
+    read_file,
+)
+from quod.frozen import frozen
+from quod.validation import file_path, flag, shown, whole_number_or_none
+from quod.wording import counted
+
+MAGIC = "GGUF"
+VERSION = 3
+"""The version of written files."""
+VERSIONS = (2, 3)
+"""The versions that Quod reads."""
+ALIGNMENT = "general.alignment"
+DEFAULT_ALIGNMENT = 32
+
+MOST_PAIRS = 1 << 16
+MOST_TENSORS = 1 << 16
+MOST_DIMENSIONS = 4
+_MOST_BYTES = 1 << 62
+_LEAST_PAIR_BYTES = 8 + 1 + 4 + 1
+_LEAST_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8
+
+_DAMAGED = "the file is damaged, make or copy it again"
+
+
+@frozen(eq=False)
+class GgufTensor:
+    """A tensor: its `shape` as NumPy says it, the dimension that lies contiguous last.
+
+    `offset` is where in the file its data begin, `data` these bytes, of which none is read yet. A
+    tensor of an unknown type (`type.is_known` is false) has no data here, because its length is
+    unknown: `array` raises InputError.
+    """
+
+    name: str
+    type: GgufType
+    shape: tuple[int, ...]
+    offset: int
+    data: memoryview
+
+    def require_known(self) -> None:
+        """InputError for a tensor of a type that Quod does not know."""
+        if not self.type.is_known:
+            raise InputError(
+                f"tensor {shown(self.name)} has {self.type.name} of GGUF, which Quod does not "
+                "know; convert the model to another type"
+            )
+
+    def array(self) -> NDArray[Any]:
+        """The data as a read-only view: of numbers shape `shape`, of BF16 the upper halves of f32
+        as uint16, of blocks uint8 of shape (*shape[:-1], bytes of a row).
+
+        InputError for a type that Quod does not know.
+        """
+        self.require_known()
+        if self.type.dtype is not None:
+            return np.frombuffer(self.data, self.type.dtype).reshape(self.shape)
+        row = self.shape[-1] // self.type.elements * self.type.bytes
+        return np.frombuffer(self.data, np.uint8).reshape(*self.shape[:-1], row)
+
+
+@frozen(eq=False)
+class Gguf:
+    """A checked file. `metadata` is in the file's order, as are `tensors`, by their names.
+
+    Values are described in `quod.formats.gguf.metadata`. `data_offset` is where the data begin.
+    `identity` tells whether a mapped file has changed since, None where it was read. `version` is
+    the version of the format.
+    """
+
+    path: str
+    metadata: Mapping[str, MetadataValue]
+    tensors: Mapping[str, GgufTensor]
+    alignment: int
+    data_offset: int
+    size: int
+    identity: FileIdentity | None = None
+    version: int = VERSION
+
+    @classmethod
+    def open(cls, path: Path, *, owned: bool = False, most_bytes: int | None = None) -> Gguf:
+        """Map a file, or with `owned` read it into memory of its own; of at most `most_bytes`.
+
+        Raises `InputError`, with section, key and offset, for another version, counts, lengths and
+        dimensions that the file is too short for, keys and names that occur twice, types of values
+        that there are not, truth values that are neither 0 nor 1, arrays of arrays, rows that are
+        no whole blocks, data beyond the end, that overlap or are not aligned, and more than
+        MOST_PAIRS pairs, MOST_TENSORS tensors or MOST_STRINGS texts in arrays.
+        """
+        name, most = file_path(path), whole_number_or_none("most_bytes", most_bytes, 1)
+
+        def check(view: FileView) -> None:
+            _start(view, name)
+            if most is not None:
+                check_length(len(view), most, "the model", name)
+
+        if flag("owned", owned):
+            return cls.parse(read_file(path, check), name)
+        data, identity = map_identified(path, check)
+        return cls.parse(data, name, identity)
+
+    @classmethod
+    def parse(cls, data: memoryview, name: str, identity: FileIdentity | None = None) -> Gguf:
+        """As `open`, for bytes in memory; `name` says in errors where they come from."""
+        reader, version, tensors, pairs = _start(data, name)
+        metadata = MetadataReader(reader, data).read(pairs)
+        alignment = _alignment(metadata, reader)
+        reader.label = "tensors"
+        described = _Tensors(reader, alignment)
+        for _ in range(tensors):
+            described.read()
+        begin = aligned(reader.offset, alignment)
+        placed = described.placed(data, begin)
+        return cls(
+            name, MappingProxyType(metadata), MappingProxyType(placed), alignment, begin, len(data),
+            identity, version,
+        )  # fmt: skip
+
+
+def _start(data: Bytes, name: str) -> tuple[SectionReader, int, int, int]:
+    """A reader behind the counts, the version, and the counts of tensors and of pairs."""
+    reader = SectionReader(name, "header", data, 0, len(data))
+    version = _version(reader)
+    start = reader.offset
+    tensors = reader.u64("the count of tensors")
+    _check_count(reader, tensors, "tensors", MOST_TENSORS, _LEAST_TENSOR_BYTES, start)
+    pairs = reader.u64("the count of pairs")
+    _check_count(reader, pairs, "pairs of metadata", MOST_PAIRS, _LEAST_PAIR_BYTES, start + 8)
+    return reader, version, tensors, pairs
+
+
+def aligned(offset: int, alignment: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-offset // alignment) * alignment
+
+
+def is_alignment(value: object) -> bool:
+    """Whether a file may have it: a u32, a power of two."""
+    return isinstance(value, np.uint32) and int(value).bit_count() == 1
+
+
+def _version(reader: SectionReader) -> int:
+    """Read the magic number and the version, which must be one that Quod reads."""
+    magic = bytes(reader.take(min(4, reader.remaining), "the magic number"))
+    if magic != MAGIC.encode():
+        reader.fail(
+            f"is not a GGUF file (it begins with {magic!r}, not {MAGIC.encode()!r}); check that "
+            "the right file was given",
+            0,
+        )
+    start = reader.offset
+    version = reader.u32("the version")
+    if version.to_bytes(4, "big")[0] and not version & 0xFFFFFF:
+        reader.fail("is big-endian, and Quod reads little-endian GGUF files; convert it", start)
+    if version not in VERSIONS:
+        why = ", with counts and lengths of 32 bits," if version == 1 else ""
+        reader.fail(
+            f"has version {version} of GGUF{why} and Quod reads versions 2 and 3; make it again "
+            "with a current tool",
+            start,
+        )
+    return version
+
+
+def _check_count(
+    reader: SectionReader, count: int, what: str, most: int, least: int, offset: int
+) -> None:
+    if count > reader.remaining // least:
+        reader.fail(f"states {count} {what}, for which it is too short; {_DAMAGED}", offset)
+    if count > most:
+        reader.fail(f"has {count} {what}, more than Quod takes ({most})", offset)
+
+
+def _alignment(metadata: Mapping[str, MetadataValue], reader: SectionReader) -> int:
+    value = metadata.get(ALIGNMENT, np.uint32(DEFAULT_ALIGNMENT))
+    if not is_alignment(value):
+        raise InputError(
+            f"{ALIGNMENT} must be a u32 that is a power of two; {_DAMAGED}",
+            path=reader.path, section=f"metadata {ALIGNMENT!r}",
+        )  # fmt: skip
+    return int(value)  # type: ignore[arg-type]
+
+
+class _Tensors:
+    """The descriptions of tensors: name, type, shape, where one stands in the file, its offset."""
+
+    def __init__(self, reader: SectionReader, alignment: int) -> None:
+        self._reader = reader
+        self._alignment = alignment
+        self._found: dict[str, tuple[GgufType, tuple[int, ...], int, int]] = {}
+
+    def read(self) -> None:
+        """The next one."""
+        reader = self._reader
+        reader.label, start = "tensors", reader.offset
+        name = read_string(reader, "a name", most=MOST_KEY_BYTES)
+        if not name:
+            reader.fail(f"a name is empty; {_DAMAGED}", start)
+        if name in self._found:
+            reader.fail(f"the name {shown(name)} occurs twice; {_DAMAGED}", start)
+        reader.label, start = _label(name), reader.offset
+        count = reader.u32("the count of dimensions")
+        if count > MOST_DIMENSIONS:
+            reader.fail(f"has {count} dimensions, more than {MOST_DIMENSIONS}; {_DAMAGED}", start)
+        start = reader.offset
+        shape = tuple([reader.u64("a dimension") for _ in range(count)])[::-1]
+        kind = self._type(shape)
+        # No array has more, not even one of no elements.
+        size = max(kind.bytes, 1)
+        if prod([max(length, 1) for length in shape]) * size > _MOST_BYTES * kind.elements:
+            reader.fail(f"has dimensions whose product overflows; {_DAMAGED}", start)
+        place = reader.offset
+        offset = reader.u64("the offset")
+        if offset % self._alignment:
+            reader.fail(
+                f"its data's offset {offset} is no multiple of {self._alignment}; {_DAMAGED}",
+                place,
+            )
+        self._found[name] = kind, shape, place, offset
+
+    def _type(self, shape: tuple[int, ...]) -> GgufType:
+        start = self._reader.offset
+        number = self._reader.u32("the type")
+        kind = BY_NUMBER.get(number) or unknown_type(number)
+        if (shape[-1] if shape else 1) % kind.elements:
+            self._reader.fail(
+                f"rows of {shape[-1] if shape else 1} values are no whole blocks of {kind.name}, "
+                f"which have {kind.elements}; {_DAMAGED}",
+                start,
+            )
+        return kind
+
+    def placed(self, data: memoryview, begin: int) -> dict[str, GgufTensor]:
+        """All of them with their data, which begin at `begin`."""
+        placed = {}
+        for name, (kind, shape, place, offset) in self._found.items():
+            length = prod(shape) // kind.elements * kind.bytes
+            # Values of an unknown type have at least one byte.
+            least = length if kind.is_known else min(prod(shape), 1)
+            start = begin + offset
+            if start + least > len(data):
+                self._fail(
+                    name, place,
+                    f"its {counted(least, 'byte')} of data at {start} run past the end of the "
+                    f"file, {len(data)} bytes; it is truncated or damaged, copy it again",
+                )  # fmt: skip
+            placed[name] = GgufTensor(name, kind, shape, start, data[start : start + length])
+        filled = (tensor for tensor in placed.values() if prod(tensor.shape))
+        for one, other in pairwise(sorted(filled, key=lambda tensor: tensor.offset)):
+            if one.offset + max(len(one.data), 1) > other.offset:
+                place = self._found[other.name][2]
+                what = f"its data overlap those of tensor {shown(one.name)}; {_DAMAGED}"
+                self._fail(other.name, place, what)
+        return placed
+
+    def _fail(self, name: str, place: int, message: str) -> NoReturn:
+        self._reader.label = _label(name)
+        self._reader.fail(message, place)
+
+
+def _label(name: str) -> str:
+    return f"tensor {shown(name)}"

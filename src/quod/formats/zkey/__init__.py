@@ -1,0 +1,1 @@
+"""Groth16 proving keys of snarkjs (`.zkey`)."""

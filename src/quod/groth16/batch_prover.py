@@ -1,0 +1,287 @@
+"""Proofs of several witnesses of one key in one launch schedule, each of which goes on by itself.
+
+`PendingBatch` is all of them; what the host does is one launch for all, and their proofs are
+verified as a batch (`quod.groth16.batch_verification`). `begin_together` gives a pending proof of
+each, as `quod.groth16.prover.begin` gives one of a witness alone: whichever is asked first does for
+all what it is asked for, and those that are not wanted any more leave the others alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from quod.curve.array import from_points, to_points
+from quod.curve.weierstrass import operations
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.background import Background
+from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.timeline import NullTimeline
+from quod.errors import InputError
+from quod.field.array import Words, all_canonical, integers_to_words
+from quod.formats import Witness
+from quod.groth16.batch_verification import Verdict, verify_batch
+from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.proof import Proof
+from quod.groth16.prover import (
+    KeyInUse,
+    PendingProof,
+    Statement,
+    begin,
+    check_answer,
+    check_request,
+)
+from quod.groth16.resident import SumBatches
+
+T = TypeVar("T")
+
+
+class PendingBatch:
+    """Proofs of several statements, begun when it is made.
+
+    The host does what does not wait for any sum on a thread of `beside`, or when it asks for the
+    sums. `meter` is told when the device computes.
+    """
+
+    def __init__(
+        self, key: KeyInUse, batches: SumBatches, statements: Sequence[Statement], *,
+        beside: Background | None = None, meter: BusyMeter | None = None,
+    ) -> None:  # fmt: skip
+        self.key, self.statements = key, statements
+        self._timeline = NullTimeline()
+        delta = self._multiples_of_delta
+        tasks: Tasks = {"delta": delta if beside is None else beside.begin(delta).result}
+        with ExitStack() as opening:
+            self.context = ProofContext(
+                self._timeline, opening.enter_context(self._timeline.stage("sums")), meter
+            )
+            self._sums = opening.enter_context(
+                closing(batches.start([own.values for own in statements], tasks, self.context))
+            )
+            self._open = opening.pop_all()
+
+    def close(self) -> None:
+        """Gives back what the proofs have of their key; nothing is computed any more."""
+        self._open.close()
+
+    def verdicts(self, proofs: Sequence[Proof]) -> list[Verdict]:
+        """The verifier's on the proofs of all statements."""
+        verifying = self.key.self_check_key
+        return verify_batch(
+            (verifying, statement.public, proof)
+            for statement, proof in zip(self.statements, proofs, strict=True)
+        )
+
+    def check(self, place: int, verdict: Verdict) -> None:
+        """VerificationError unless the verdict on the proof of a statement is that it holds."""
+        statement = self.statements[place]
+        check_answer(self.key, statement, self._timeline, partial(_answer, verdict))
+
+    def compute(self) -> list[Proof]:
+        """Waits for the sums; proofs that are not checked yet. InputError if a value is none."""
+        key, count = self.key, len(self.statements)
+        g1, g2 = key.groups
+        with self._open:
+            sums: dict[str, Any] = self._sums.early()
+            r_delta, rs_delta, s_delta = sums["delta"]
+            # Additions that do not wait for one another are one launch.
+            known = np.repeat(from_points(g1, [key.alpha_g1, key.beta_g1]), count, axis=0)
+            bare = self._add(0, known, np.concatenate([sums["A"][:count], sums["B1"][:count]]))
+            bare_b = self._add(1, _repeated(g2, key.beta_g2, count), sums["B2"][:count])
+            b = self._add(1, bare_b, s_delta)
+            factors = [own.s for own in self.statements] + [own.r for own in self.statements]
+            scaled = self._multiply(0, bare, factors)
+            a, rest = np.split(
+                self._add(
+                    0, np.concatenate([bare[:count], scaled[:count]]),
+                    np.concatenate([r_delta, scaled[count:]]),
+                ), 2,
+            )  # fmt: skip
+            late: dict[str, Any] = self._sums.last()
+        parts = self._add(
+            0, np.concatenate([late["C"][:count], rest]),
+            np.concatenate([late["H"][:count], rs_delta]),
+        )  # fmt: skip
+        c = self._add(0, *np.split(parts, 2))
+        points = zip(to_points(g1, a), to_points(g2, b), to_points(g1, c), strict=True)
+        return [Proof(key.curve, *own) for own in points]
+
+    # --- what `quod.groth16.prover` does for one proof, with arrays of points
+
+    def _multiples_of_delta(self) -> tuple[Words, Words, Words]:
+        """r*delta and r*s*delta in G1, s*delta in G2."""
+        key, statements = self.key, self.statements
+        order = key.zkey.fr.value
+        r, s = ([getattr(own, name) for own in statements] for name in ("r", "s"))
+        both = self._multiply(0, _repeated(key.groups[0], key.delta_g1, 2 * len(r)), [
+            *r, *(own.r * own.s % order for own in statements),
+        ])  # fmt: skip
+        third = self._multiply(1, _repeated(key.groups[1], key.delta_g2, len(s)), s)
+        return both[: len(r)], both[len(r) :], third
+
+    def _add(self, group: int, a: Words, b: Words) -> Words:
+        return operations.add(self.key.host, self.key.groups[group], a, b)
+
+    def _multiply(self, group: int, points: Words, factors: Sequence[int]) -> Words:
+        own = self.key.groups[group]
+        words = integers_to_words(own.scalars, factors)
+        return operations.multiply(self.key.host, own, points, words)
+
+
+def _repeated(group: Any, point: Any, count: int) -> Words:
+    """An array of one point, so many times."""
+    return np.repeat(from_points(group, [point]), count, axis=0)
+
+
+def _answer(verdict: Verdict) -> bool:
+    if verdict.error is not None:
+        raise verdict.error
+    return verdict.valid
+
+
+class _Once(Generic[T]):
+    """What whoever asks first makes, for all who ask: a result, or an error."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._outcome: Outcome[T] | None = None
+
+    def result(self) -> T:
+        with self._lock:
+            if self._outcome is None:
+                made: Outcome[T] = Outcome()
+                try:
+                    made.set(self._make())
+                except BaseException as error:
+                    made.fail(error)
+                self._outcome = made
+        return self._outcome.result()
+
+
+class _Shared:
+    """What the proofs of a batch have in common; `cancel` and `close` are of one of them."""
+
+    def __init__(self, batch: PendingBatch) -> None:
+        self.batch = batch
+        self.proofs = _Once(batch.compute)
+        self.verdicts = _Once(lambda: batch.verdicts(self.proofs.result()))
+        self._lock = threading.Lock()
+        self._wanted = set(range(len(batch.statements)))
+        self._open = set(self._wanted)
+
+    def cancel(self, place: int) -> None:
+        """Stops what is computed once nobody wants any of it."""
+        if self._is_last(self._wanted, place):
+            self.batch.context.cancellation.cancel()
+
+    def close(self, place: int) -> None:
+        # One that ended before it could be cancelled wants nothing either.
+        self.cancel(place)
+        if self._is_last(self._open, place):
+            self.batch.close()
+
+    def _is_last(self, places: set[int], place: int) -> bool:
+        """Takes one of the places out; whether none is left."""
+        with self._lock:
+            places.discard(place)
+            return not places
+
+
+class OneOfBatch:
+    """See `PendingProof`: one of several that are computed together, and verified together.
+
+    One thread may do for all of them, in turn, what a thread for each does for proofs that were
+    begun alone.
+    """
+
+    def __init__(self, shared: _Shared, place: int) -> None:
+        self._shared, self._place = shared, place
+
+    @property
+    def public(self) -> list[int]:
+        """See `PendingProof`."""
+        return self._shared.batch.statements[self._place].public
+
+    @property
+    def spans(self) -> Mapping[str, tuple[int, int]]:
+        """See `PendingProof`: its share of the copies, which come one behind the other, and all of
+        the time in which the batch was computed."""
+        spans = dict(self._shared.batch.context.spans)
+        if "upload" in spans:
+            begin, end = spans["upload"]
+            count = len(self._shared.batch.statements)
+            first, last = (
+                begin + (end - begin) * place // count for place in (self._place, self._place + 1)
+            )
+            spans["upload"] = first, last
+        return spans
+
+    def cancel(self) -> None:
+        """Nobody wants this one any more; the others go on."""
+        self._shared.cancel(self._place)
+
+    def close(self) -> None:
+        """See `PendingProof`; the last one's closes all."""
+        self._shared.close(self._place)
+
+    def compute(self) -> Proof:
+        """Waits for the sums of all; a proof that is not checked yet."""
+        return self._shared.proofs.result()[self._place]
+
+    def check(self, proof: Proof) -> None:
+        """See `PendingProof`; `proof` is what `compute` gave."""
+        self._shared.batch.check(self._place, self._shared.verdicts.result()[self._place])
+
+
+AnyPending = PendingProof | OneOfBatch
+
+Begun = AnyPending | Exception
+"""A proof that was begun, or why it could not be."""
+
+
+def begin_together(
+    key: KeyInUse, witnesses: Sequence[Witness], meter: BusyMeter | None = None
+) -> list[Begun]:
+    """See `ProvingKey.begin_together`."""
+    check_request(key, None, True)
+    batches = key.resident.batches
+    most = 1 if batches is None else batches.most
+    if len(witnesses) > most:
+        raise InputError(
+            f"{len(witnesses)} witnesses are not proved together with {key.zkey.path}: "
+            f"give up to {most} (most_together)"
+        )
+    begun: dict[int, Begun] = {}
+    statements: dict[int, Statement] = {}
+    for place, witness in enumerate(witnesses):
+        try:
+            statements[place] = _statement(key, witness)
+        except Exception as error:
+            begun[place] = error
+    try:
+        if batches is None or len(statements) < 2:
+            begun |= {place: begin(key, witnesses[place], meter=meter) for place in statements}
+        else:
+            shared = _Shared(PendingBatch(key, batches, [*statements.values()], meter=meter))
+            begun |= {place: OneOfBatch(shared, own) for own, place in enumerate(statements)}
+    except Exception as error:
+        begun |= dict.fromkeys(statements, error)
+    return [begun[place] for place in range(len(witnesses))]
+
+
+def _statement(key: KeyInUse, witness: Witness) -> Statement:
+    """That of a witness whose values are scalars: with others the sums of all are an error."""
+    statement = Statement.of(key, witness, None)
+    values = statement.values
+    # Those in the device's memory were made by it.
+    if not isinstance(values, Buffer) and not all_canonical(key.zkey.fr, values):
+        raise InputError(
+            f"has a value that is not below the order of {key.groups[0].name}", path=witness.path
+        )
+    return statement

@@ -1,0 +1,322 @@
+"""Verification of many proofs with one final exponentiation, and the bad ones among them found.
+
+With a random z_i for each proof, X_i the sum of its public inputs times the IC of its key, and the
+sums over the proofs of a key:
+
+    product of e(z_i*A_i, B_i) * product over keys of
+        e(-sum of z_i*X_i, gamma) * e(-sum of z_i*C_i, delta) * e(-sum of z_i*alpha, beta) = 1
+
+which a list with a proof that does not hold passes with a chance of 2**-128 (Bellare, Garay, Rabin,
+"Fast batch verification for modular exponentiation and digital signatures", EUROCRYPT 1998; Zcash
+protocol specification, appendix B.2). Each z_i is 128 bits from the system's randomness, is not 0,
+is drawn when nothing can be changed any more, and leaves this module by no way: whoever knew it
+beforehand could make bad proofs that cancel.
+
+A proof is looked at as `VerifyingKey.verify` looks at it first: with the equation alone, points
+outside the subgroup could pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.curve.array import Point, from_points, to_points
+from quod.curve.group import Group
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
+from quod.curve.pairing.products import ONE, Pair, miller_values, miller_words, product_is
+from quod.curve.parameters import PairingCurve
+from quod.curve.weierstrass import operations
+from quod.curve.weierstrass.affine import affine_group, plain_point
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.concurrent import together
+from quod.device.runtime.sentinel import not_written
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.groth16.points import sums_of_multiples
+from quod.groth16.proof import Proof
+from quod.groth16.verifier import VerifyingKey
+from quod.validation import in_order
+
+Claim = tuple[VerifyingKey, Iterable[int | str], Proof | Mapping[str, Any]]
+"""A key, public inputs and a proof, as `VerifyingKey.verify` takes them."""
+
+_COEFFICIENT_BYTES = 16
+
+# Halves of so few are no cheaper than their proofs one by one; nor is it cheaper to halve on where
+# each block, of so many at least, has a bad proof.
+_FEW, _TELLING = 2, 4
+
+# Points that are added up here sooner than by a device.
+_FEW_POINTS = 12
+
+
+@frozen
+class Verdict:
+    """What is known of one proof: whether it is `valid`, and the `error` of a malformed one.
+
+    The error is the one that `VerifyingKey.verify` raises, and None for a proof that is well formed
+    and merely does not hold. A verdict is as true as `valid`.
+    """
+
+    valid: bool
+    error: InputError | None = None
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+
+def verify_batch(claims: Iterable[Claim]) -> list[Verdict]:
+    """The verdicts of `VerifyingKey.verify` on each of many proofs, in their order.
+
+    Keys may differ, in their curves and devices too: proofs over one curve on one device are one
+    batch. What `verify` raises for a malformed proof or its inputs is in the verdict, and does not
+    keep the others from being verified. Where a batch does not hold it is halved. Raises
+    `InputError` for what is no list of claims, and `DeviceError`.
+    """
+    return _verify(claims, _coefficients)
+
+
+def _coefficients(count: int) -> list[int]:
+    """Random numbers of 128 bits that are not 0."""
+    found: list[int] = []
+    while len(found) < count:
+        if drawn := int.from_bytes(os.urandom(_COEFFICIENT_BYTES), "little"):
+            found.append(drawn)
+    return found
+
+
+def _verify(claims: Iterable[Claim], draw: Callable[[int], list[int]]) -> list[Verdict]:
+    """As `verify_batch`; tests say what `draw` gives."""
+    verdicts: dict[int, Verdict] = {}
+    batches: dict[tuple[str, int], _Batch] = {}
+    count = 0
+    for index, claim in enumerate(in_order("the claims", claims)):
+        count += 1
+        key, public, proof = _parts(index, claim)
+        try:
+            inputs, checked = key._checked_statement(public, proof)
+        except InputError as error:
+            verdicts[index] = Verdict(False, error)
+            continue
+        # Devices are opened once each, and a key keeps its own.
+        batch = batches.setdefault((key.curve, id(key.device)), _Batch(key.curve, key.device))
+        batch.members.append(_Member(index, key, inputs, checked))
+    for batch in batches.values():
+        verdicts |= batch.verdicts(draw)
+    return [verdicts[index] for index in range(count)]
+
+
+def _parts(index: int, claim: object) -> Claim:
+    parts = tuple(claim) if isinstance(claim, list | tuple) else ()
+    if len(parts) != 3 or not isinstance(parts[0], VerifyingKey):
+        raise InputError(
+            f"claim {index} must be a verifying key, public inputs and a proof, in this order"
+        )
+    return parts[0], parts[1], parts[2]
+
+
+@frozen(eq=False)
+class _Member:
+    """A claim whose public inputs are copied and checked."""
+
+    index: int
+    key: VerifyingKey
+    inputs: list[int]
+    proof: Proof
+
+
+class _Batch:
+    """Proofs over one curve, verified on one device."""
+
+    def __init__(self, curve: str, device: AnyDevice) -> None:
+        self.members: list[_Member] = []
+        self._curve: PairingCurve = CURVES[curve]
+        self._device = device
+        self._g1: Group = GROUPS[f"{curve}.g1"]
+        self._law = affine_group(self._g1)
+        self._g2: Group = GROUPS[f"{curve}.g2"]
+
+    def verdicts(self, draw: Callable[[int], list[int]]) -> dict[int, Verdict]:
+        """Those of the members, by their index."""
+        # Those of a key stay together, so that halves have few keys.
+        place: dict[int, int] = {}
+        for member in self.members:
+            place.setdefault(id(member.key), len(place))
+        self.members.sort(key=lambda member: place[id(member.key)])
+        found = self._check_points()
+        if self.members:
+            self._draw(draw(len(self.members)))
+            bad = self._bad()
+            found |= {
+                member.index: Verdict(position not in bad)
+                for position, member in enumerate(self.members)
+            }
+        return found
+
+    # --- the checks of single verification
+
+    def _check_points(self) -> dict[int, Verdict]:
+        """Verdicts on members with a malformed point, who leave; copies the points of the others.
+
+        All points are looked at in two launches; who is found then has its error from the check
+        of a single proof.
+        """
+        found: dict[int, Verdict] = {}
+        points: list[list[Point]] = []
+        kept: list[_Member] = []
+        for member in self.members:
+            if (own := _copied(member.proof, self._curve.fq.value)) is None:
+                found[member.index] = self._malformed(member)
+            else:
+                points.append(own)
+                kept.append(member)
+        self._a, self._b, self._c = (
+            from_points(group, [own[place] for own in points])
+            for place, group in enumerate((self._g1, self._g2, self._g1))
+        )
+        count = len(kept)
+        if not count:
+            self.members = []
+            return found
+        both = operations.is_in_subgroup(
+            self._device, self._g1, np.concatenate([self._a, self._c])
+        )  # fmt: skip
+        good = operations.is_in_subgroup(self._device, self._g2, self._b)
+        good &= both[:count] & both[count:]
+        for position in np.flatnonzero(~good):
+            member = kept[position]
+            found[member.index] = self._malformed(member)
+        self._a, self._b, self._c = self._a[good], self._b[good], self._c[good]
+        self.members = [member for member, is_good in zip(kept, good) if is_good]
+        return found
+
+    def _malformed(self, member: _Member) -> Verdict:
+        try:
+            member.key._checked_points(member.proof)
+        except InputError as error:
+            return Verdict(False, error)
+        # Two checks of one point contradict each other.
+        raise not_written(self._device, "which points are in the group")
+
+    # --- the equation
+
+    def _draw(self, coefficients: list[int]) -> None:
+        """What does not depend on which proofs are looked at together."""
+        self._z = coefficients
+        count = len(self.members)
+        raw = b"".join(z.to_bytes(_COEFFICIENT_BYTES, "little") for z in coefficients)
+        scalars = np.frombuffer(raw, "<u4").astype(np.uint32).reshape(count, -1)
+        scaled = operations.multiply(
+            self._device, self._g1, np.concatenate([self._a, self._c]),
+            np.concatenate([scalars, scalars]),
+        )  # fmt: skip
+        self._scaled_c = scaled[count:]
+        self._values = miller_words(self._device, self._curve, scaled[:count], self._b)
+
+    def _bad(self) -> set[int]:
+        """The positions of the members that do not hold."""
+        everyone = range(len(self.members))
+        suspicious = self._failing([everyone])
+        bad: set[int] = set()
+        tested = 1
+        while suspicious:
+            bad |= {own[0] for own in suspicious if len(own) == 1}
+            suspicious, found = [own for own in suspicious if len(own) > 1], len(suspicious)
+            many = found == tested >= _TELLING
+            if many or all(len(own) <= _FEW for own in suspicious):
+                singles = [range(at, at + 1) for own in suspicious for at in own]
+                return bad | {own[0] for own in self._failing(singles)}
+            halves = [(own[: len(own) // 2], own[len(own) // 2 :]) for own in suspicious]
+            tested = 2 * len(halves)
+            first = self._failing([left for left, _ in halves])
+            # What is wrong with a block whose first half holds is in the second.
+            wrong = set(first)
+            second = self._failing([right for left, right in halves if left in wrong])
+            suspicious = first + second + [right for left, right in halves if left not in wrong]
+        return bad
+
+    def _failing(self, blocks: Sequence[range]) -> list[range]:
+        """The blocks of members whose equation does not hold."""
+        if not blocks:
+            return []
+        shared = self._shared_pairs(blocks)
+        pairs = [pair for own in shared for pair in own]
+        values = miller_values(self._device, self._curve, pairs)
+        ends = np.cumsum([len(own) for own in shared])
+
+        def holds(number: int) -> bool:
+            block, last = blocks[number], int(ends[number])
+            own = (
+                self._values[block.start : block.stop],
+                values[last - len(shared[number]) : last],
+            )
+            return product_is(self._device, self._curve, np.concatenate(own), ONE)
+
+        if len(blocks) == 1:
+            answers = {"0": holds(0)}
+        else:
+            # The end of a pairing is work for one core.
+            tasks = {str(number): functools.partial(holds, number) for number in range(len(blocks))}
+            answers = together(tasks, self._device.multiprocessors, "quod-batch", lambda: None)
+        return [block for block, answer in zip(blocks, answers.values()) if not answer]
+
+    def _shared_pairs(self, blocks: Sequence[range]) -> list[list[Pair]]:
+        """For each block, the three pairs of each of its keys."""
+        r = self._curve.fr.value
+        keys = [list(self._by_key(block)) for block in blocks]
+        sums: list[tuple[Sequence[Point], list[int]]] = []
+        for key, own in (one for found in keys for one in found):
+            z = [self._z[at] for at in own]
+            columns = zip(*([1, *self.members[at].inputs] for at in own), strict=True)
+            scalars = [-sum(map(operator.mul, z, column)) % r for column in columns]
+            sums += [(key.ic, scalars), ((key.alpha_g1,), scalars[:1])]
+        combined = iter(sums_of_multiples(self._device, self._g1, sums))
+        return [
+            [
+                pair
+                for key, own in found
+                for pair in (
+                    (next(combined), key.gamma_g2),
+                    (next(combined), key.beta_g2),
+                    (self._law.negate(self._sum_of_c(own)), key.delta_g2),
+                )
+            ]
+            for found in keys
+        ]
+
+    def _sum_of_c(self, own: range) -> Point:
+        """The sum of z_i*C_i over neighbours."""
+        points = self._scaled_c[own.start : own.stop]
+        if len(own) > _FEW_POINTS:
+            points = operations.sum_points(self._device, self._g1, points)[None]
+        return functools.reduce(self._law.add, to_points(self._g1, points), None)
+
+    def _by_key(self, block: range) -> Iterable[tuple[VerifyingKey, range]]:
+        start = block.start
+        for at in block:
+            key = self.members[at].key
+            if at + 1 == block.stop or self.members[at + 1].key is not key:
+                yield key, range(start, at + 1)
+                start = at + 1
+
+
+def _copied(proof: Proof, q: int) -> list[Point] | None:
+    """Copies of A, B and C, if all are points other than infinity with reduced coordinates."""
+    own = (("pi_a", proof.a, 1), ("pi_b", proof.b, 2), ("pi_c", proof.c, 1))
+    try:
+        points = [plain_point(point, degree, name) for name, point, degree in own]
+    except InputError:
+        return None
+    for (_, _, degree), point in zip(own, points, strict=True):
+        flat = () if point is None else point if degree == 1 else (*point[0], *point[1])
+        # All zero is infinity in an array.
+        if not any(flat) or any(not 0 <= value < q for value in flat):
+            return None
+    return points

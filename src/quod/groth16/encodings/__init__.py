@@ -1,0 +1,1 @@
+"""Keys, proofs and verifiers in the formats of other programs."""

@@ -1,0 +1,130 @@
+"""Proofs and verifying keys of ark-groth16 0.4 and later, in the bytes of ark-serialize.
+
+A proof is A, B and C; a verifying key alpha in G1, beta, gamma and delta in G2, and IC in G1, a
+count of 8 little-endian bytes and as many points. All points of one are compressed, or none. Over
+BLS12-381 they have the Zcash form, over the other curves arkworks' own
+(`quod.curve.encoding.points`).
+"""
+
+from __future__ import annotations
+
+import os
+from os import PathLike
+from typing import Any
+
+from quod.device.discovery import DeviceChoice
+from quod.errors import InputError
+from quod.formats.curves import curve_named
+from quod.formats.iden3 import SectionReader
+from quod.formats.source import read_small
+from quod.groth16.encodings.proof_bytes import PointForm, decode_proof, encode_proof
+from quod.groth16.proof import Proof
+from quod.groth16.verifier import VerifyingKey
+from quod.validation import flag, instance, plain_bytes
+
+_PROGRAM = "arkworks"
+_MOST_BYTES = 1 << 28
+_POINTS = (("alpha_g1", 1), ("beta_g2", 2), ("gamma_g2", 2), ("delta_g2", 2))
+_COUNT = 8
+_SOURCE = "the key is damaged or forged, get it again from its source"
+
+
+def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
+    """A proof as arkworks writes it. InputError for infinity in a proof."""
+    instance("proof", proof, Proof, "Proof.from_json_text reads text")
+    return encode_proof(_form(proof.curve), proof, compressed=compressed)
+
+
+def proof_from_bytes(
+    data: bytes, curve: str, *, check_subgroup: bool = True, name: str | None = None
+) -> Proof:
+    """The proof over `curve` in some bytes, compressed or not; `name` is for errors.
+
+    128 bytes over BN254, 192 over the other curves, and twice that uncompressed. Raises
+    `InputError` for another length, wrong flags, a coordinate that is not below q, a point off the
+    curve, at infinity or, with `check_subgroup`, outside the subgroup of order r (which
+    verification looks at in any case).
+    """
+    return decode_proof(_form(curve), data, check_subgroup=check_subgroup, name=name)
+
+
+def read_proof(path: str | PathLike[str], curve: str, *, check_subgroup: bool = True) -> Proof:
+    """The proof in a file or pipe; see `proof_from_bytes`."""
+    most = 2 * _form(curve).proof_bytes
+    data = read_small(path, limit=most, what="a proof of arkworks")
+    return proof_from_bytes(data, curve, check_subgroup=check_subgroup, name=os.fspath(path))
+
+
+def verifying_key_to_bytes(key: VerifyingKey, *, compressed: bool = True) -> bytes:
+    """A verifying key as arkworks writes it."""
+    instance("key", key, VerifyingKey, "VerifyingKey.from_json reads a file")
+    form, compressed = _form(key.curve), flag("compressed", compressed)
+    parts = [form.encode(n, getattr(key, name), compressed=compressed) for name, n in _POINTS]
+    parts.append(len(key.ic).to_bytes(_COUNT, "little"))
+    parts += [form.encode(1, point, compressed=compressed) for point in key.ic]
+    return b"".join(parts)
+
+
+def verifying_key_from_bytes(
+    data: bytes,
+    curve: str,
+    *,
+    device: DeviceChoice = "cpu",
+    allow_insecure: bool = False,
+    name: str | None = None,
+) -> VerifyingKey:
+    """The verifying key over `curve` in some bytes, compressed or not, checked.
+
+    Which of both it is follows from the count of its points. Raises `InputError` for a length that
+    fits neither, wrong flags and coordinates, and as `VerifyingKey` does, and `InsecureKeyError`.
+    """
+    form = _form(curve)
+    data = plain_bytes("a key of arkworks", data)
+    for compressed in (True, False):
+        start = sum(form.size(degree, compressed=compressed) for _, degree in _POINTS)
+        count = int.from_bytes(data[start : start + _COUNT], "little")
+        if len(data) == start + _COUNT + count * form.size(1, compressed=compressed):
+            break
+    else:
+        raise InputError(
+            f"{len(data)} bytes are no verifying key of arkworks over {curve}, compressed or not; "
+            "check that the right file was given",
+            path=name,
+            offset=len(data),
+        )
+    reader = SectionReader(name or "verifying key", "verifying key", memoryview(data), 0, len(data))
+
+    def point(part: str, degree: int) -> Any:
+        at = reader.offset
+        own = bytes(reader.take(form.size(degree, compressed=compressed), part))
+        try:
+            # The key checks subgroups of all together.
+            return form.decode(degree, own, compressed=compressed, check_subgroup=False)
+        except InputError as error:
+            raise InputError(f"{error}; {_SOURCE}", path=name, section=part, offset=at) from None
+
+    alpha_g1, beta_g2, gamma_g2, delta_g2 = (point(part, degree) for part, degree in _POINTS)
+    reader.take(_COUNT, "the count of IC")
+    ic = [point(f"IC[{index}]", 1) for index in range(count)]
+    return VerifyingKey(
+        curve, alpha_g1, beta_g2, gamma_g2, delta_g2, ic,
+        device=device, path=name, allow_insecure=allow_insecure,
+    )  # fmt: skip
+
+
+def read_verifying_key(
+    path: str | PathLike[str],
+    curve: str,
+    *,
+    device: DeviceChoice = "cpu",
+    allow_insecure: bool = False,
+) -> VerifyingKey:
+    """The verifying key in a file or pipe; see `verifying_key_from_bytes`."""
+    data = read_small(path, limit=_MOST_BYTES, what="a verifying key")
+    return verifying_key_from_bytes(
+        data, curve, device=device, allow_insecure=allow_insecure, name=os.fspath(path)
+    )
+
+
+def _form(curve: str) -> PointForm:
+    return PointForm(_PROGRAM, curve_named(curve))

@@ -1,0 +1,144 @@
+"""Proofs and keys of bellman: bytes and files to what Quod verifies and proves with.
+
+A proof is A, B and C in the Zcash form of points, one behind the other: 192 bytes compressed, as
+bellman writes them, or 384 uncompressed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+from quod.curve.encoding.decompression import decompressed
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.errors import InputError
+from quod.field.array import Words, words_to_integers
+from quod.formats.bellman import BellmanVerifyingKey
+from quod.formats.source import read_small
+from quod.groth16.encodings.proof_bytes import (
+    PointForm,
+    decode_proof,
+    encode_proof,
+    finite,
+    given_bytes,
+    located,
+)
+from quod.groth16.proof import Proof
+from quod.groth16.soundness import Weakness, weakness
+from quod.groth16.verifier import VerifyingKey
+
+PROOF_BYTES = 192
+"""Of a compressed proof; an uncompressed one has twice as many."""
+
+_FORM = PointForm("bellman", BLS12_381)
+_MOST_BYTES = 1 << 28
+
+
+def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
+    """A proof as bellman writes it. InputError for another curve, and for infinity in a proof."""
+    return encode_proof(_FORM, proof, compressed=compressed)
+
+
+def proof_from_bytes(data: bytes, *, check_subgroup: bool = True, name: str | None = None) -> Proof:
+    """The proof in 192 bytes, or uncompressed in 384; `name` says in errors where it comes from.
+
+    Raises `InputError` for another length, wrong flags, a coordinate that is not below q, a point
+    off the curve, at infinity or, with `check_subgroup`, outside the subgroup of order r (which
+    verification looks at in any case).
+    """
+    return decode_proof(_FORM, data, check_subgroup=check_subgroup, name=name)
+
+
+def proofs_from_bytes(
+    data: bytes, *, device: DeviceChoice = "cpu", name: str | None = None
+) -> list[Proof | InputError]:
+    """The proofs in 192 bytes each, one behind the other, or for one that is malformed its error.
+
+    What `proof_from_bytes` says of each without the check of subgroups, with all square roots by
+    the device. Raises `InputError` for a length that is no multiple of 192.
+    """
+    data = given_bytes(_FORM, data)
+    if len(data) % PROOF_BYTES:
+        raise InputError(
+            f"{len(data)} bytes are no whole number of proofs of {PROOF_BYTES} bytes each",
+            path=name,
+            offset=len(data) - len(data) % PROOF_BYTES,
+        )
+    starts = range(0, len(data), PROOF_BYTES)
+    a, b, c = ([data[at + own[2] : at + own[3]] for at in starts] for own in _FORM.parts())
+    g1, g2 = decompressed(resolve_device(device), [*a, *c], b)
+    found: list[Proof | InputError] = []
+    for number, at in enumerate(starts):
+        points = (g1[number], g2[number], g1[len(starts) + number])
+        found.append(_assembled(points, name, at))
+    return found
+
+
+def read_proof(path: str | PathLike[str], *, check_subgroup: bool = True) -> Proof:
+    """The proof in a file or pipe; see `proof_from_bytes`."""
+    data = read_small(path, limit=2 * PROOF_BYTES, what="a proof of bellman")
+    return proof_from_bytes(data, check_subgroup=check_subgroup, name=os.fspath(path))
+
+
+def read_proofs(
+    path: str | PathLike[str], *, device: DeviceChoice = "cpu"
+) -> list[Proof | InputError]:
+    """The proofs in a file or pipe; see `proofs_from_bytes`."""
+    data = read_small(path, limit=_MOST_BYTES, what="a list of proofs")
+    return proofs_from_bytes(data, device=device, name=os.fspath(path))
+
+
+def read_verifying_key(
+    path: str | PathLike[str], *, device: DeviceChoice = "cpu", allow_insecure: bool = False
+) -> VerifyingKey:
+    """The verifying key in a file of one, or at the beginning of parameters, checked.
+
+    Raises `InputError` as `quod.formats.bellman.BellmanVerifyingKey.open` and `VerifyingKey` do,
+    and `InsecureKeyError`.
+    """
+    read = BellmanVerifyingKey.open(path)
+    alpha, beta, gamma, delta = _single_points(read)
+    return VerifyingKey(
+        BLS12_381.name,
+        alpha,
+        beta,
+        gamma,
+        delta,
+        _plain(read.points["ic"], 1),
+        device=device,
+        path=read.path,
+        allow_insecure=allow_insecure,
+    )
+
+
+def weakness_in(key: BellmanVerifyingKey) -> Weakness | None:
+    """What the points of a key show of how proofs can be forged for it, or None."""
+    return weakness(BLS12_381.name, *_single_points(key))
+
+
+def _single_points(key: BellmanVerifyingKey) -> list[Any]:
+    """alpha, beta, gamma and delta, plain."""
+    names = ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2")
+    return [_plain(key.points[name], key.places[name].group)[0] for name in names]
+
+
+def _plain(words: Words, degree: int) -> list[Any]:
+    """Points of `quod.formats.bellman`, or one, as plain integers."""
+    parts: list[Any] = words_to_integers(BLS12_381.fq, words)
+    for _ in range(degree):
+        parts = list(zip(parts[::2], parts[1::2], strict=True))
+    return parts
+
+
+def _assembled(points: Sequence[Any], name: str | None, at: int) -> Proof | InputError:
+    for (part, _, start, _), point in zip(_FORM.parts(), points, strict=True):
+        try:
+            if isinstance(point, InputError):
+                raise point
+            finite(point)
+        except InputError as error:
+            return located(error, name, part, at + start)
+    return Proof(BLS12_381.name, *points)

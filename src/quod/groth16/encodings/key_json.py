@@ -1,0 +1,99 @@
+"""A proving key as JSON, as ``snarkjs zkey export json`` writes it: numbers are decimal text.
+
+The points of h are `hExps`, and C begins with a null for the constant and each public variable, so
+that it has as many places as A. Values of `ccoefs` are plain integers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import chain, repeat
+from os import PathLike
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from quod.curve.array import to_points
+from quod.curve.groups import GROUPS
+from quod.field.array import Words, to_integers
+from quod.formats import write_atomically
+from quod.formats.json_text import write_json_list
+from quod.formats.snarkjs_json import point_strings
+from quod.formats.zkey.file import Zkey
+
+_SINGLE = {"alpha": (1,), "beta": (1, 2), "gamma": (2,), "delta": (1, 2)}
+_LISTS = {"A": ("a", 1), "B1": ("b_g1", 1), "B2": ("b_g2", 2), "C": ("c", 1), "hExps": ("h", 1)}
+
+# Points and entries that are integers at a time.
+_CHUNK = 1 << 14
+
+
+def export_json(source: str | PathLike[str], target: str | PathLike[str]) -> None:
+    """Writes the key `source` as JSON to `target`.
+
+    InputError for a key that is damaged, has a coordinate that is not below q or a point at
+    infinity where none can be, OutputError if the file cannot be written. It does not check that
+    points are on the curve or that nobody can forge proofs.
+    """
+    zkey = Zkey.open(source)
+    zkey.check_points()
+
+    def write(file: BinaryIO) -> None:
+        zkey_to_json(zkey, file)
+        zkey.check_unchanged()
+
+    write_atomically(target, write)
+
+
+def zkey_to_json(zkey: Zkey, file: BinaryIO) -> None:
+    """Writes a key to an open file."""
+    head: dict[str, Any] = {
+        "protocol": "groth16",
+        "n8q": zkey.fq.bytes,
+        "q": str(zkey.fq.value),
+        "n8r": zkey.fr.bytes,
+        "r": str(zkey.fr.value),
+        "nVars": zkey.variables,
+        "nPublic": zkey.public,
+        "domainSize": zkey.domain_size,
+        "power": zkey.log2_domain,
+    }
+    for name, degrees in _SINGLE.items():
+        for degree in degrees:
+            points: Words = getattr(zkey, f"{name}_g{degree}")
+            (head[f"vk_{name}_{degree}"],) = _points(zkey, points[None], degree)
+    file.write(json.dumps(head, indent=1)[:-2].encode())
+    _write(file, "IC", _points(zkey, zkey.ic, 1))
+    _write(file, "ccoefs", _entries(zkey))
+    for name, (own, degree) in _LISTS.items():
+        items = _points(zkey, getattr(zkey, own), degree)
+        public = repeat(None, zkey.public + 1)
+        _write(file, name, chain(public, items) if name == "C" else items)
+    file.write(b"\n}")
+
+
+def _write(file: BinaryIO, name: str, items: Iterator[Any]) -> None:
+    write_json_list(file, name, (json.dumps(item, indent=1) for item in items))
+
+
+def _points(zkey: Zkey, points: Words, degree: int) -> Iterator[Any]:
+    group = GROUPS[f"{zkey.curve}.g{degree}"]
+    for start in range(0, len(points), _CHUNK):
+        for point in to_points(group, np.array(points[start : start + _CHUNK])):
+            yield point_strings(point, degree, "a point", zkey.fq)
+
+
+def _entries(zkey: Zkey) -> Iterator[Any]:
+    fr = zkey.fr
+    # Values are in Montgomery form twice.
+    leave = pow(fr.montgomery_radix, -1, fr.value)
+    for start in range(0, len(zkey.coefficients), _CHUNK):
+        part = zkey.coefficients[start : start + _CHUNK]
+        values = to_integers(fr, np.ascontiguousarray(part["value"]))
+        places = (part[name].tolist() for name in ("matrix", "constraint", "signal"))
+        for matrix, constraint, signal, value in zip(*places, values, strict=True):
+            yield {
+                "matrix": matrix, "constraint": constraint, "signal": signal,
+                "value": str(value * leave % fr.value),
+            }  # fmt: skip

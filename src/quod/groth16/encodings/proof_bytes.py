@@ -1,0 +1,122 @@
+"""Proofs as the bytes of their points, one behind the other, in the forms of several programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.curve.array import Point
+from quod.curve.encoding import points as encoding
+from quod.curve.named.bls12_381 import BLS12_381
+from quod.curve.parameters import PairingCurve
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.groth16.proof import Proof
+from quod.validation import flag, instance, plain_bytes
+
+DAMAGED = "the proof is damaged or forged"
+
+
+@frozen
+class PointForm:
+    """How points of a curve are encoded by a program called `program`.
+
+    Over BLS12-381 that is the Zcash form everywhere, over others that of arkworks.
+    """
+
+    program: str
+    curve: PairingCurve
+
+    def size(self, degree: int, *, compressed: bool = True) -> int:
+        """Bytes of a point of G1 (`degree` 1) or G2 (2)."""
+        # Three flags fit the 48 bytes of 381 bits, and two those of the other curves.
+        return self.curve.fq.bytes * degree * (1 if compressed else 2)
+
+    def encode(self, degree: int, point: Point, *, compressed: bool) -> bytes:
+        """The bytes of a point."""
+        if self.curve is BLS12_381:
+            own = encoding.encode_zcash_g1 if degree == 1 else encoding.encode_zcash_g2
+            return own(point, compressed=compressed)
+        other = encoding.encode_arkworks_g1 if degree == 1 else encoding.encode_arkworks_g2
+        return other(self.curve, point, compressed=compressed)
+
+    def decode(
+        self, degree: int, data: bytes, *, compressed: bool, check_subgroup: bool = True
+    ) -> Point:
+        """Decode a point; InputError as the decoders of `quod.curve.encoding.points` raise it."""
+        how: dict[str, Any] = {"compressed": compressed, "check_subgroup": check_subgroup}
+        if self.curve is BLS12_381:
+            own = encoding.decode_zcash_g1 if degree == 1 else encoding.decode_zcash_g2
+            return own(data, **how)
+        other = encoding.decode_arkworks_g1 if degree == 1 else encoding.decode_arkworks_g2
+        return other(self.curve, data, **how)
+
+    @property
+    def proof_bytes(self) -> int:
+        """Of a compressed proof; an uncompressed one has twice as many."""
+        return sum(end - start for _, _, start, end in self.parts())
+
+    def parts(self, scale: int = 1) -> list[tuple[str, int, int, int]]:
+        """Name, degree, beginning and end of each point of a proof, compressed or not (2)."""
+        found, at = [], 0
+        for name, degree in (("pi_a", 1), ("pi_b", 2), ("pi_c", 1)):
+            end = at + scale * self.size(degree)
+            found.append((name, degree, at, end))
+            at = end
+        return found
+
+
+def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
+    """The bytes of a proof. InputError for another curve, and for infinity in a proof."""
+    instance("proof", proof, Proof, "Proof.from_json_text reads text")
+    compressed = flag("compressed", compressed)
+    if proof.curve != form.curve.name:
+        raise InputError(f"proofs of {form.program} are over {form.curve.name}, not {proof.curve}")
+    points = {"pi_a": proof.a, "pi_b": proof.b, "pi_c": proof.c}
+    for name, point in points.items():
+        if point is None:
+            raise InputError(f"{name} is the point at infinity; no honest proof has it")
+    return b"".join(
+        form.encode(degree, points[name], compressed=compressed)
+        for name, degree, _, _ in form.parts()
+    )
+
+
+def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: str | None) -> Proof:
+    """The proof in some bytes, whose number tells if it is compressed; see `proof_from_bytes`."""
+    data, least = given_bytes(form, data), form.proof_bytes
+    check_subgroup = flag("check_subgroup", check_subgroup)
+    if len(data) not in (least, 2 * least):
+        raise InputError(
+            f"a proof of {form.program} has {least} bytes, or {2 * least} uncompressed, not "
+            f"{len(data)}; check that the right file was given",
+            path=name,
+            offset=min(len(data), least if len(data) < 2 * least else 2 * least),
+        )
+    scale = len(data) // least
+    points = []
+    for part, degree, start, end in form.parts(scale):
+        try:
+            point = form.decode(
+                degree, data[start:end], compressed=scale == 1, check_subgroup=check_subgroup
+            )
+            points.append(finite(point))
+        except InputError as error:
+            raise located(error, name, part, start) from None
+    return Proof(form.curve.name, *points)
+
+
+def given_bytes(form: PointForm, data: object) -> bytes:
+    """What a caller gives for the bytes of a proof; InputError for anything else."""
+    return plain_bytes(f"a proof of {form.program}", data)
+
+
+def finite(point: Any) -> Any:
+    """The point; InputError for infinity."""
+    if point is None:
+        raise InputError("it is the point at infinity; no honest proof has it")
+    return point
+
+
+def located(error: InputError, name: str | None, part: str, offset: int) -> InputError:
+    """The error of a point with its place."""
+    return InputError(f"{error}; {DAMAGED}", path=name, section=part, offset=offset)

@@ -1,0 +1,162 @@
+"""Several witnesses of one key in one launch schedule, where a proof is too small to fill a GPU.
+
+The matrices are multiplied with all of them at a time, their vectors are transformed together, and
+each MSM is one of so many vectors over the same bases. Recordings are of powers of two witnesses,
+each made when it is first needed, or all of them before, in memory that they share; what a group
+lacks is zeros, which have no digits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
+from quod.errors import DeviceError
+from quod.field.array import Words
+from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.gpu.streams import Lane, SumRecordings
+from quod.groth16.gpu.sums import FinishedPoints, GpuSums, UnderWay
+from quod.groth16.gpu.upload import JointUploadBuffer
+from quod.groth16.resident import MOST as MOST
+from quod.groth16.slots import Slots
+
+# How often the domains of a batch fill what the device keeps resident at a time.
+_WAVES = 2
+
+# How often who waits for the device looks whether a batch is full.
+_LOOK_SECONDS = 0.001
+
+BATCHES = 3
+"""Batches in progress: one computed, one copied, and one finished by the host, as long as that."""
+
+
+def batch_size(
+    device: AnyDevice, domain: int, largest_vector: int, together: int | None = None
+) -> int:
+    """How many witnesses are worth proving together, up to `together` if it is given.
+
+    Kernels have to reach the vectors of all, of which the largest has so many bytes a witness.
+    """
+    filling = _WAVES * device.resident_lanes // domain
+    reached = device.largest_buffer // largest_vector
+    return _power_of_two(max(1, min(filling, reached, together or MOST)))
+
+
+def _power_of_two(most: int) -> int:
+    return 1 << (most.bit_length() - 1)
+
+
+class GpuBatches:
+    """The sums of up to `most` witnesses together, in a lane of their own; see `SumBatches`.
+
+    Witnesses alone have the slots `alone`; `under_way` are the sums of both. DeviceError where
+    there are not `budget` bytes for two witnesses.
+    """
+
+    def __init__(
+        self, device: AnyDevice, lane: Lane, wanted: int, witness_bytes: int, budget: int,
+        alone: Slots[Any], under_way: UnderWay,
+    ) -> None:  # fmt: skip
+        most = _power_of_two(lane.msms.largest_batch(wanted))
+        while most > 1 and _needed(lane, most, witness_bytes) > budget:
+            most //= 2
+        if most == 1:
+            raise DeviceError("there is no memory for the sums of two witnesses together")
+        self.most = most
+        self.nbytes = _needed(lane, most, witness_bytes)
+        own = lane.beside(batch_sizes(most))
+        self._runner = own.runner
+        self._alone, self._under_way = alone, under_way
+        self._slots = Slots(lambda: _BatchSlot(device, own, most, witness_bytes), BATCHES)
+        # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
+        self._slots.fill()
+        self._preparing = threading.Lock()
+
+    def prepare(self) -> None:
+        """See `SumBatches`."""
+        with self._preparing:
+            slots = [self._slots.acquire() for _ in range(BATCHES)]
+            try:
+                for slot in slots:
+                    slot.prepare(batch_sizes(self.most))
+            finally:
+                for slot in slots:
+                    self._slots.release(slot)
+
+    def start(
+        self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
+    ) -> GpuSums:
+        """See `SumBatches`."""
+        sums = GpuSums.started(self._slots, witnesses, beside, context)
+        return self._under_way.add(sums)
+
+    def wait(self, waiting: Callable[[], int]) -> None:
+        """See `SumBatches`."""
+        while waiting() < self.most and not self._under_way.wait(_LOOK_SECONDS):
+            pass
+        if waiting() > 1 or not self._alone.is_free:
+            self._slots.wait()
+
+    def close(self) -> None:
+        """Ends the thread that waits for work."""
+        self._runner.close()
+
+
+def batch_sizes(most: int) -> tuple[int, ...]:
+    """Batches of up to so many that are recorded: powers of two, the fewest first."""
+    return tuple(1 << bits for bits in range(1, most.bit_length()))
+
+
+def _needed(lane: Lane, most: int, witness_bytes: int) -> int:
+    return lane.batch_bytes(batch_sizes(most)) + BATCHES * most * witness_bytes
+
+
+class _BatchSlot:
+    """See `SumSlot`: what a batch in progress has to itself."""
+
+    def __init__(self, device: AnyDevice, lane: Lane, most: int, witness_bytes: int) -> None:
+        self._device, self._lane, self._witness_bytes = device, lane, witness_bytes
+        self._witnesses = JointUploadBuffer(device, most, witness_bytes)
+        self._recordings: dict[int, SumRecordings] = {}
+        self._current: SumRecordings
+
+    @property
+    def runner(self) -> Background:
+        """See `SumSlot`."""
+        return self._lane.runner
+
+    @property
+    def early(self) -> FinishedPoints:
+        return self._current.early
+
+    @property
+    def late(self) -> FinishedPoints:
+        return self._current.late
+
+    def upload(self, witness: Sequence[Words | Buffer], *, pinned: bool = False) -> None:
+        """See `SumSlot`; the recordings are those for so many."""
+        size = 1 << (len(witness) - 1).bit_length()
+        self._current = self._recorded(size)
+        self._witnesses.fill(witness, size)
+
+    def prepare(self, sizes: Sequence[int]) -> None:
+        """Makes the recordings for these many."""
+        for size in sizes:
+            self._recorded(size)
+
+    def _recorded(self, size: int) -> SumRecordings:
+        found = self._recordings.get(size)
+        if found is None:
+            memory = self._witnesses.buffer.slice(0, size * self._witness_bytes)
+            found = SumRecordings(self._device, self._lane, memory, size)
+            self._recordings[size] = found
+        return found
+
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
+        """See `SumSlot`."""
+        self._current.run(first, context)

@@ -1,0 +1,248 @@
+"""One proof on several GPUs: each has its share of the bases; sums are added up on the host.
+
+    first     A·w, B·w, quotient ──┬── its part of H
+              its part of A, B, C  │
+    others    their part of A, B, C└── their part of H, of scalars that come over a link
+
+Sums over points fall apart into sums over parts of them: nothing passes between devices for them,
+and a device needs no bases but its own. The transforms stay on the first: six of n points are
+a tenth of a proof, and what spreading them saves is less than what it sends. In return the first
+one's share of the points is smaller, so that all end at about the same time; the others have sums
+over the witness to do until the scalars of H come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.curve.group import Group
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.link import Link
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import SubmittedStream
+from quod.device.runtime.timeline import Timeline
+from quod.errors import InputError
+from quod.field.array import Words
+from quod.field.calibration import calibrate
+from quod.field.cost import product_cost
+from quod.formats import Zkey
+from quod.frozen import frozen
+from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.gpu.bases import KeyMsms, MsmMemory
+from quod.groth16.gpu.quotient import Quotient
+from quod.groth16.gpu.summed import SummedPoints
+from quod.groth16.gpu.sums import GpuSums, end_after, replay
+from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer
+from quod.groth16.resident import KeyBases, SumBatches, bases_of
+from quod.groth16.slots import Slots
+from quod.msm.gpu.run.record_buckets import RecordedMsm
+
+# Proofs in progress: one computed, and one whose witness is copied.
+_PROOFS = 2
+
+_EARLY, _LATE = ("B2", "A", "B1"), ("C", "H")
+
+# Additions that a base takes, by its group's degree of coordinates: twelve digits or so of ten
+# products, each of which takes three in Fq2.
+_PRODUCTS = {1: 120, 2: 360}
+
+
+def shares(devices: int, transforms: float, sums: float) -> list[float]:
+    """What part of the bases each device gets, so that all have as much to do.
+
+    The first one has `transforms` to do beside its part of the `sums`, in any one unit.
+    """
+    first = max(0.0, (transforms + sums) / devices - transforms) / sums if sums else 1 / devices
+    rest = (1 - first) / (devices - 1) if devices > 1 else 0.0
+    return [first, *[rest] * (devices - 1)]
+
+
+def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
+    """32-bit multiply-adds of the transforms, and of all sums."""
+    transforms = 3 * zkey.domain_size * zkey.log2_domain * product_cost(zkey.fr)
+    sums = sum(
+        len(own.finite) * _PRODUCTS[own.group.degree] * product_cost(own.group.coordinates)
+        for own in bases
+    )
+    return float(transforms), float(sums)
+
+
+@frozen(eq=False)
+class _Part:
+    """A device's part of a key: `bounds` say of each MSM which of its finite bases it has."""
+
+    device: AnyDevice
+    msms: KeyMsms
+    nbytes: int
+    streamed: bool
+    h_start: int
+    h_stop: int
+    # None for the first device, where the scalars of H are made.
+    link: Link | None
+
+
+class SeveralGpuKey:
+    """See `ResidentKey`. The first of `devices` makes the quotient.
+
+    DeviceError if one has too little memory; each takes `memory_budget` bytes at most. One proof
+    is computed at a time. InputError for less than two devices, or such as compute in host memory.
+    """
+
+    peak_bytes = 0
+    witness_device: AnyDevice | None = None
+    batches: SumBatches | None = None
+
+    def __init__(
+        self, zkey: Zkey, devices: Sequence[AnyDevice], g1: Group, g2: Group, timeline: Timeline,
+        memory_budget: int | None = None,
+    ) -> None:  # fmt: skip
+        check_devices(devices)
+        self.zkey, self.groups = zkey, {"A": g1, "B1": g1, "B2": g2, "C": g1, "H": g1}
+        for device in devices:
+            calibrate(device, timeline)
+        with timeline.stage("matrices"):
+            self.quotient = Quotient.of(devices[0], zkey)
+        with timeline.stage("bases"):
+            bases = bases_of(zkey, g1, g2)
+            wanted = shares(len(devices), *_cost(zkey, bases))
+            bounds = [sum(wanted[:place]) for place in range(len(devices))] + [1.0]
+            self.parts = [
+                self._part(device, place, bases, bounds[place], bounds[place + 1], memory_budget)
+                for place, device in enumerate(devices)
+            ]
+        # Bases that pass through have memory in a slot.
+        self.in_progress = 1 if any(part.streamed for part in self.parts) else _PROOFS
+        self.nbytes = sum(part.nbytes for part in self.parts)
+        self.runner = Background("quod-gpus", 1, linger=LINGER_SECONDS)
+        with timeline.stage("transforms"):
+            self.copiers = Copiers()
+            self._slots = Slots(lambda: _Slot(self), self.in_progress)
+
+    def _part(
+        self, device: AnyDevice, place: int, bases: Sequence[KeyBases], begin: float, end: float,
+        memory_budget: int | None,
+    ) -> _Part:  # fmt: skip
+        first = place == 0
+        own = [_slice(whole, begin, end) for whole in bases]
+        h_start, h_stop = (round(share * len(self.zkey.h)) for share in (begin, end))
+        scalars = _PROOFS * self.zkey.variables * self.zkey.fr.bytes
+        scalars += self.quotient.nbytes if first else (h_stop - h_start) * self.zkey.fr.bytes
+        budget = min(device.memory_budget, memory_budget or device.memory_budget)
+        memory = MsmMemory.fitting(device, own, budget - scalars)
+        link = None if first else Link(self.quotient.device, device)
+        msms = KeyMsms(device, own, memory)
+        total = scalars + memory.nbytes(device)
+        return _Part(device, msms, total, bool(memory.streamed), h_start, h_stop, link)
+
+    @property
+    def links(self) -> list[Link]:
+        """From the first device to each other one."""
+        return [part.link for part in self.parts if part.link is not None]
+
+    def prepare(self) -> None:
+        self._slots.fill()
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
+        return GpuSums.started(self._slots, witness, beside, context)
+
+    def close(self) -> None:
+        self.runner.close()
+        self.copiers.close()
+
+
+def check_devices(devices: Sequence[AnyDevice]) -> None:
+    """InputError unless one proof can be spread over these."""
+    if len(devices) < 2 or len({id(device) for device in devices}) < len(devices):
+        raise InputError("devices are at least two, each once; give one as `device` alone")
+    for device in devices:
+        if device.host_memory or device.single_queue:
+            raise InputError(
+                f"{device.name} is none of several devices of a proof: these are GPUs whose work "
+                "goes on side by side, CUDA's"
+            )
+
+
+def _slice(whole: KeyBases, begin: float, end: float) -> KeyBases:
+    """A part of the bases: H has its scalars from the part's first one on, others all of them."""
+    points = whole.points
+    start, stop = round(begin * len(points)), round(end * len(points))
+    first = 0 if whole.name == "H" else whole.first + start
+    return KeyBases.of(whole.name, whole.group, points[start:stop], first)
+
+
+class _Slot:
+    """See `SumSlot`: on each device a witness, and recordings of its part."""
+
+    def __init__(self, key: SeveralGpuKey) -> None:
+        self._key, self.runner = key, key.runner
+        size = key.zkey.variables * key.zkey.fr.bytes
+        self._witnesses = [UploadBuffer(part.device, size, key.copiers) for part in key.parts]
+        first = key.parts[0].device.stream("proof").record()
+        self._scalars = key.quotient.record(first, self._witnesses[0].buffer)
+        self._quotient = first.finish().recording
+        found: dict[str, list[RecordedMsm | None]] = {name: [] for name in (*_EARLY, *_LATE)}
+        self._sums, self._h, self._received = [], [], []
+        for part, witness in zip(key.parts, self._witnesses, strict=True):
+            stream = part.device.stream("proof").record()
+            for name in (*_EARLY, "C"):
+                found[name].append(part.msms.record(stream, name, witness.buffer))
+            self._sums.append(stream.finish().recording)
+            element = key.zkey.fr.bytes
+            span = part.h_start * element, part.h_stop * element
+            words = self._scalars.slice(*span)
+            if part.link is not None:
+                words = part.device.allocate(span[1] - span[0], zero=False)
+                self._received.append((part.link, self._scalars.slice(*span), words))
+            stream = part.device.stream("proof").record()
+            found["H"].append(part.msms.record(stream, "H", words))
+            self._h.append(stream.finish().recording)
+        self.early = SummedPoints(key.groups, {name: found[name] for name in _EARLY})
+        self.late = SummedPoints(key.groups, {name: found[name] for name in _LATE})
+
+    def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
+        """See `SumSlot`."""
+        for own in self._witnesses:
+            own.fill(witness, pinned=pinned)
+
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
+        """See `SumSlot`."""
+        followed = context.timeline if context.is_timed else None
+        parts, running = self._key.parts, list[SubmittedStream]()
+
+        def begin(device: AnyDevice, recording: Recording) -> SubmittedStream:
+            stream = replay(device, recording, followed, context)
+            running.append(stream)
+            return stream
+
+        def end(streams: Sequence[SubmittedStream]) -> None:
+            for stream in streams:
+                if stream in running:
+                    running.remove(stream)
+                    stream.wait()
+
+        try:
+            self.early.expect()
+            self.late.expect()
+            quotient = begin(parts[0].device, self._quotient)
+            sums = [begin(part.device, own) for part, own in zip(parts, self._sums, strict=True)]
+            end([quotient])
+            links: list[Buffer] = []
+            for part, own in zip(parts, self._h, strict=True):
+                if not part.msms.is_apart("H"):
+                    # It works in the memory of the sums before it.
+                    end([sums[parts.index(part)]])
+                if part.link is not None:
+                    link, given, into = self._received[len(links)]
+                    with context.stage("link", bytes=2 * into.nbytes):
+                        link.copy(given, into)
+                    links.append(into)
+                begin(part.device, own)
+            end(sums)
+            first.set(None)
+            end(list(running))
+        except BaseException as error:
+            end_after(error, first, running)
+            raise

@@ -1,0 +1,103 @@
+"""What computes the sums of proofs on a GPU: the memory that they are computed in, and recordings.
+
+See `quod.groth16.gpu.key`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.background import Background
+from quod.device.runtime.event import Event
+from quod.device.runtime.future import Outcome
+from quod.device.runtime.stream import SubmittedStream
+from quod.errors import DeviceError
+from quod.groth16.context import ProofContext
+from quod.groth16.gpu.bases import KeyMsms, RecordedPoints, RecordedVectors
+from quod.groth16.gpu.quotient import Quotient
+from quod.groth16.gpu.sums import end_after, replay
+from quod.groth16.gpu.upload import LINGER_SECONDS
+from quod.msm.gpu.run.record_buckets import RecordedMsm
+
+_EARLY = ("B2", "A", "B1")
+
+
+class Lane:
+    """What the proofs that are computed one after the other share, and others do not."""
+
+    def __init__(self, quotient: Quotient, msms: KeyMsms) -> None:
+        self.quotient, self.msms = quotient, msms
+        # Slots share workspaces, so that their recordings run one after the other.
+        self.runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
+
+    def beside(self, batches: Sequence[int] = (1,)) -> Lane:
+        """Another one, of the same matrices and bases, for any of these `batches` of witnesses."""
+        return Lane(self.quotient.beside(max(batches)), self.msms.beside(batches))
+
+    def batch_bytes(self, batches: Sequence[int]) -> int:
+        """The memory of a lane for these `batches`."""
+        return self.quotient.batch_bytes(max(batches)) + sum(self.msms.workspace_sizes(batches))
+
+
+class SumRecordings:
+    """Recordings of the sums of a witness in a lane, or of a `batch` of witnesses.
+
+    `early` are the sums that A and B are made of: the host goes on with them while those that are
+    `late`, above all H, are computed.
+    """
+
+    def __init__(
+        self, device: AnyDevice, lane: Lane, witness: Buffer, batch: int | None = None
+    ) -> None:
+        self._device = device
+        msms, quotient, count = lane.msms, lane.quotient, batch or 1
+
+        def points(recorded: dict[str, RecordedMsm | None]) -> RecordedPoints:
+            if batch is None:
+                return RecordedPoints(recorded)
+            return RecordedVectors(recorded, {name: msms.group(name) for name in recorded}, batch)
+
+        first = last = device.stream("proof").record()
+        self.early = points({name: msms.record(first, name, witness, count) for name in _EARLY})
+        self._early_event: Event | None = None
+        if device.single_queue:
+            self._early_event = first.event("the sums of A and B")
+        elif msms.is_apart("H"):
+            # What uses one memory stays in one recording, which puts it in order.
+            last = device.stream("proof").record()
+        c = msms.record(first, "C", witness, count)
+        h = msms.record(last, "H", quotient.record(last, witness, count), count)
+        self.late = points({"C": c, "H": h})
+        self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
+
+    def run(self, first: Outcome[None], context: ProofContext) -> None:
+        """Computes the sums, and waits for them; `first` is done with the early ones."""
+        # Steps that are timed run one after the other.
+        followed = context.timeline if context.is_timed else None
+        running: list[SubmittedStream] = []
+        try:
+            # A proof that was given up may have left sums of its own.
+            self.early.expect()
+            self.late.expect()
+            if followed is None:
+                # The longest way to its end first.
+                for recording in reversed(self._recordings):
+                    running.append(replay(self._device, recording))
+            for recording in self._recordings:
+                stream = (
+                    running.pop() if running else replay(self._device, recording, followed, context)
+                )
+                if self._early_event is not None:
+                    # Where it is not passed, the stream tells why.
+                    with suppress(DeviceError):
+                        self._early_event.wait()
+                        first.set(None)
+                stream.wait()
+                if not first.done():
+                    first.set(None)
+        except BaseException as error:
+            end_after(error, first, running)
+            raise

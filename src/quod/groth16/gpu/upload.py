@@ -1,0 +1,167 @@
+"""Data on its way to a GPU: copied to page-locked memory by several threads, and sent on."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from quod.device import host
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.background import Background
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import SubmittedStream
+from quod.field.array import Words
+
+# What goes to the GPU at a time, at least, while the next is copied.
+_CHUNK = 8 << 20
+# What a thread copies at a time: no less than is worth waking one up for, and so little that all
+# end at about the same time.
+_LEAST_BLOCK, _MOST_BLOCK = 1 << 18, 4 << 20
+_BLOCKS_PER_THREAD = 4
+
+# How long threads wait for the next proof: waking one is faster than starting it.
+LINGER_SECONDS = 0.05
+
+# Threads that memory keeps busy.
+_MOST_THREADS = 8
+
+
+class Copiers:
+    """Threads that copy data."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or min(host.usable_threads(), _MOST_THREADS)
+        self._others = Background("quod-upload", max(1, self.threads - 1), linger=LINGER_SECONDS)
+
+    def run(self, work: Callable[[], None], threads: int, own: Callable[[], None]) -> None:
+        """Has up to `threads` threads do `work`, of which the caller's does `own` instead."""
+        others = [self._others.begin(work) for _ in range(threads - 1)]
+        try:
+            own()
+        finally:
+            # One that has not woken up yet is not waited for.
+            begun = [other for other in others if not other.drop()]
+            for other in begun:
+                other.wait()
+        for other in begun:
+            other.result()
+
+    def close(self) -> None:
+        self._others.close()
+
+
+class UploadBuffer:
+    """Memory for `nbytes` on a GPU, and the page-locked memory before it.
+
+    Where all work is done in the order of its submission there is none: the device copies.
+    """
+
+    def __init__(self, device: AnyDevice, nbytes: int, copiers: Copiers) -> None:
+        self._device, self._copiers = device, copiers
+        self.buffer = device.allocate(nbytes, zero=False)
+        if device.single_queue:
+            return
+        self._pinned = device.pinned(nbytes)
+        share = nbytes // (_BLOCKS_PER_THREAD * copiers.threads)
+        self._block = min(max(share, _LEAST_BLOCK), _MOST_BLOCK)
+        self._blocks_per_chunk = -(-_CHUNK // self._block)
+        chunk = self._block * self._blocks_per_chunk
+        self._uploads = [
+            self._upload(start, min(start + chunk, nbytes)) for start in range(0, nbytes, chunk)
+        ]
+
+    def fill(self, words: Words | Buffer, *, pinned: bool = False) -> None:
+        """Puts words into `buffer`; what is submitted from then on finds them there.
+
+        Words that are `pinned`, in page-locked memory themselves, are copied from there, and those
+        in the device's memory within it.
+        """
+        if isinstance(words, Buffer):
+            copying = self._device.stream("upload").record()
+            copying.copy(words, self.buffer)
+            copying.finish().run()
+            return
+        if pinned or self._device.single_queue:
+            self._device.upload(words, into=self.buffer)
+            return
+        source = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
+        size = self._block
+        blocks = deque(range(-(-len(source) // size)))
+        copied = [0] * len(self._uploads)
+        wanted = [self._blocks_per_chunk] * len(self._uploads)
+        wanted[-1] = len(blocks) - sum(wanted[:-1])
+        changing = threading.Lock()
+
+        def copy_one() -> bool:
+            """Copies the next block, if there is one left."""
+            try:
+                block = blocks.popleft()
+            except IndexError:
+                return False
+            place = slice(block * size, (block + 1) * size)
+            self._pinned[place] = source[place]
+            with changing:
+                copied[block // self._blocks_per_chunk] += 1
+            return True
+
+        def copy() -> None:
+            while copy_one():
+                pass
+
+        sent: list[SubmittedStream] = []
+
+        def send() -> None:
+            while len(sent) < len(wanted) and copied[len(sent)] == wanted[len(sent)]:
+                upload = self._uploads[len(sent)]
+                sent.append(self._device.stream("upload").replay(upload).submit())
+
+        def copy_and_send() -> None:
+            while copy_one():
+                send()
+
+        try:
+            self._copiers.run(copy, min(self._copiers.threads, len(blocks)), copy_and_send)
+            send()
+        finally:
+            for stream in sent:
+                stream.wait()
+
+    def _upload(self, start: int, stop: int) -> Recording:
+        stream = self._device.stream("upload").record()
+        stream.upload(self._pinned[start:stop], self.buffer.slice(start, stop), label="upload")
+        return stream.finish().recording
+
+
+class JointUploadBuffer:
+    """Memory on a GPU for `most` arrays of `nbytes` each, which are brought there together."""
+
+    def __init__(self, device: AnyDevice, most: int, nbytes: int) -> None:
+        self._device, self._each = device, nbytes
+        self.buffer = device.allocate(most * nbytes, zero=False)
+        self._host = device.pinned(most * nbytes)
+
+    def fill(self, arrays: Sequence[Words | Buffer], count: int) -> None:
+        """Puts arrays one behind the other into `buffer`, then zeros as if they were `count`.
+
+        What is submitted from then on finds them there. Those in the device's memory are copied
+        within it.
+        """
+        each, rows = self._each, self._host.reshape(-1, self._each)
+        for row, given in zip(rows, arrays):
+            if not isinstance(given, Buffer):
+                row[:] = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
+        rows[len(arrays) : count] = 0
+        size = count * each
+        self._device.upload(self._host[:size], into=self.buffer.slice(0, size))
+        there = [place for place, given in enumerate(arrays) if isinstance(given, Buffer)]
+        if there:
+            copying = self._device.stream("upload").record()
+            for place in there:
+                given = arrays[place]
+                assert isinstance(given, Buffer)
+                copying.copy(given, self.buffer.slice(place * each, (place + 1) * each))
+            copying.finish().run()

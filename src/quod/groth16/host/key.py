@@ -1,0 +1,180 @@
+"""A proving key on a device whose memory is the host's: bases stay where the zkey has them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.array import Point
+from quod.curve.group import Group
+from quod.curve.weierstrass.operations import is_finite
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice, HostDevice
+from quod.device.runtime.timeline import Timeline
+from quod.field.array import Words
+from quod.field.cost import product_cost
+from quod.field.roots import RootFamily
+from quod.formats import Zkey
+from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.host.sparse_matrix import HostMatrix, multiply_pointwise
+from quod.groth16.resident import SumBatches, bases_of
+from quod.msm import MsmBases, msm
+from quod.ntt import NttPlan, coset_quotient
+from quod.ntt.quotient import quotient_coefficients
+
+# Sums of a proof at a time: enough to fill the gaps, few enough that memory stays small.
+_AT_ONCE = 2
+
+# The sums in the order in which they are begun: the longest first.
+_ORDER = ("H", "B2", "A", "C", "B1")
+
+
+class HostKey:
+    """See `ResidentKey`."""
+
+    witness_device: AnyDevice | None = None
+    batches: SumBatches | None = None
+
+    def __init__(
+        self, zkey: Zkey, device: HostDevice, g1: Group, g2: Group, timeline: Timeline
+    ) -> None:
+        self._device, self._zkey = device, zkey
+        self._turn = threading.Lock()
+        self._process = os.getpid()
+        with timeline.stage("matrices"):
+            self._matrix = HostMatrix.from_coefficients(
+                device,
+                zkey.fr,
+                zkey.coefficients,
+                zkey.domain_size,
+                zkey.variables,
+                owned=zkey.owned,
+            )
+        with timeline.stage("bases"):
+            own = bases_of(zkey, g1, g2, functools.partial(is_finite, device))
+            self._bases = {bases.name: bases for bases in own}
+            self._msms = {bases.name: MsmBases(device, bases.group, bases.finite) for bases in own}
+        with timeline.stage("transforms"):
+            family: RootFamily = "arkworks" if zkey.monomial else "snarkjs"
+            self._domain = NttPlan(device, zkey.fr, zkey.log2_domain, family)
+
+    @property
+    def nbytes(self) -> int:
+        matrix, zkey = self._matrix, self._zkey
+        rows = matrix.target.nbytes + matrix.start.nbytes + matrix.stop.nbytes
+        total = rows + _own_bytes(matrix.entries, zkey.coefficients)
+        file = {"A": zkey.a, "B1": zkey.b_g1, "B2": zkey.b_g2, "C": zkey.c, "H": zkey.h}
+        for name, bases in self._bases.items():
+            indices = 0 if bases.indices is None else bases.indices.nbytes
+            # A byte a base says whether it is infinity.
+            total += _own_bytes(bases.finite, file[name]) + indices + len(bases.finite)
+        return total
+
+    @property
+    def in_progress(self) -> int:
+        # One is computed, and another blinded and checked meanwhile.
+        return 2
+
+    @property
+    def peak_bytes(self) -> int:
+        sums = {name: self._sum_bytes(name) for name in _ORDER}
+        transforms = self._domain.peak_bytes(batch=3)
+        sums["H"] = 3 * self._zkey.domain_size * self._zkey.fr.bytes + max(transforms, sums["H"])
+        return sum(sorted(sums.values())[-_AT_ONCE:])
+
+    def _sum_bytes(self, name: str) -> int:
+        """A bound on what an MSM takes, with the scalars that are gathered for it."""
+        own, msms = self._bases[name], self._msms[name]
+        gathered = 0 if own.indices is None else len(msms) * own.group.scalars.bytes
+        return gathered + msms.peak_bytes()
+
+    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> HostSums:
+        return HostSums(self, np.ascontiguousarray(witness), beside, context)
+
+    def computing(self) -> threading.Lock:
+        """Held by a proof: one after another has all of the device."""
+        if self._process != os.getpid():
+            # Whoever held it when the process was forked is not there to give it back.
+            self._turn, self._process = threading.Lock(), os.getpid()
+        return self._turn
+
+    def prepare(self) -> None:
+        """Nothing is laid aside for proofs here."""
+
+    def close(self) -> None:
+        """Nothing waits for work here."""
+
+
+class HostSums:
+    """The sums of a proof, and what else does not wait for them, computed beside each other.
+
+    Each has phases that keep one core busy at most, which the others fill. See `PendingSums`.
+    """
+
+    def __init__(self, key: HostKey, witness: Words, beside: Tasks, context: ProofContext) -> None:
+        self._key, self._witness = key, witness
+        self._beside, self._context = beside, context
+        self._late: dict[str, Point] = {}
+
+    def early(self) -> dict[str, Any]:
+        """Computes all sums: cores that one of them leaves idle are another's."""
+        tasks: dict[str, Callable[[], Any]] = {
+            name: functools.partial(self._sum, name) for name in _ORDER
+        }
+        with self._key.computing(), self._context.computing():
+            sums = self._context.together(tasks | dict(self._beside), _AT_ONCE)
+        self._late = {name: sums.pop(name) for name in ("C", "H")}
+        return sums
+
+    def last(self) -> dict[str, Point]:
+        return self._late
+
+    def close(self) -> None:
+        """Nothing is left to be released."""
+
+    def _sum(self, name: str) -> Point:
+        bases, msms = self._key._bases[name], self._key._msms[name]
+        scalars = bases.scalars(self._quotient() if name == "H" else self._witness)
+        with self._context.stage(f"MSM {name}"):
+            return msm(
+                msms.device, bases.group, msms, scalars, timeline=self._context.timeline
+            )  # fmt: skip
+
+    def _quotient(self) -> Words:
+        """The scalars of the H bases, canonical: A*B - C on the odd coset, or (A*B - C)/Z."""
+        key, timeline = self._key, self._context.timeline
+        device, zkey, matrix = key._device, key._zkey, key._matrix
+        fr, n = zkey.fr, zkey.domain_size
+        with self._context.stage("quotient"):
+            buffer = device.allocate(3 * n * fr.bytes)
+            evaluations = buffer.view(np.uint32, (3 * n, fr.words))
+            a, b, c = (evaluations[start : start + n] for start in range(0, 3 * n, n))
+            product = product_cost(fr)
+            with timeline.stage(
+                "A·w, B·w", bytes=matrix.nonzeros * (4 + 2 * fr.bytes) + 2 * n * fr.bytes,
+                modmuls=matrix.nonzeros, multiply_adds=matrix.nonzeros * product,
+            ):  # fmt: skip
+                matrix.multiply(self._witness, evaluations[: 2 * n])
+            with timeline.stage(
+                "A·w ∘ B·w", bytes=3 * n * fr.bytes, modmuls=n, multiply_adds=n * product
+            ):
+                multiply_pointwise(device, fr, a, b, c)
+            products = 3 * n * max(1, zkey.log2_domain)
+            with timeline.stage(
+                "transforms", bytes=6 * 2 * n * fr.bytes, modmuls=products,
+                multiply_adds=products * product,
+            ):  # fmt: skip
+                quotient = quotient_coefficients if zkey.monomial else coset_quotient
+                quotient(key._domain, evaluations, a)
+        return a
+
+
+def _own_bytes(array: NDArray[Any], source: NDArray[Any]) -> int:
+    """The bytes of an array, if it is not in the memory of another."""
+    return 0 if np.may_share_memory(array, source) else array.nbytes

@@ -1,0 +1,135 @@
+"""What a key will take in memory, from the counts of its header: bounds, before it is opened."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+from quod.formats.zkey.file import coefficient_dtype
+from quod.frozen import frozen
+from quod.groth16.resident import KeyBases
+
+if TYPE_CHECKING:
+    from quod.groth16.gpu.bases import MsmMemory
+
+# Bytes of an entry of the matrices beside the entry, and of a row, while they are put in order.
+_ENTRY, _ROW = 40, 32
+# Of a base: an index, and whether it is infinity.
+_BASE = 5
+# Vectors of the domain on a device: three, and tables of transforms that are at most two more.
+_VECTORS = 5
+# Witnesses on a device: one is copied while another is proved.
+_WITNESSES = 2
+_ANY_BYTES = 1 << 62
+
+
+@frozen
+class KeyCounts:
+    """Counts of a key: `domain` is the size of its domain, `entries` are those of its matrices."""
+
+    curve: str
+    variables: int
+    public: int
+    domain: int
+    entries: int
+
+    def bases(self) -> list[KeyBases]:
+        """Bases of as many points, none at infinity, in no memory."""
+        found = []
+        for name, degree, count in (
+            ("B2", 2, self.variables), ("A", 1, self.variables), ("B1", 1, self.variables),
+            ("C", 1, self.variables - self.public - 1), ("H", 1, self.domain),
+        ):  # fmt: skip
+            group = GROUPS[f"{self.curve}.g{degree}"]
+            points = np.broadcast_to(np.zeros((1, *group.shape), np.uint32), (count, *group.shape))
+            found.append(KeyBases(name, group, points, 0, points, None))
+        return found
+
+
+def host_parts(key: KeyCounts) -> dict[str, int]:
+    """What a key takes of host memory beside its file, where proofs are made there."""
+    bases = sum(one.points.nbytes + _BASE * len(one.points) for one in key.bases())
+    return {"matrices": _matrices(key), "bases": bases}
+
+
+def device_parts(
+    key: KeyCounts, device: AnyDevice, most: int, budget: int, lanes: int = 1,
+    together: int | None = None,
+) -> dict[str, int]:  # fmt: skip
+    """What a key is to be given of a device's own memory (`memory_budget` of `ProvingKey`).
+
+    As much as makes proofs fast within `most` bytes; where bases would have to stay with the host
+    for that, within `budget`. If that is not enough either, what it takes without their multiples.
+    Of `lanes` each has vectors, witnesses and workspaces of its own. Where witnesses are worth
+    proving together, as many of them as there is room for within `most` bytes, up to `together`.
+    """
+    # Nothing of this is for devices that compute in host memory.
+    from quod.groth16.gpu.bases import MsmMemory
+
+    element = CURVES[key.curve].fr.bytes
+    parts = {
+        "matrices": _matrices(key),
+        "transforms": _VECTORS * key.domain * element,
+        "witnesses": lanes * _WITNESSES * key.variables * element,
+    }
+    if lanes > 1:
+        parts["lanes"] = (lanes - 1) * _lane_bytes(key, element)
+    fixed, bases = sum(parts.values()), key.bases()
+    memory = None
+    for limit in (most, budget):
+        with suppress(DeviceError):
+            memory = MsmMemory.fitting(device, bases, limit - fixed, lanes=lanes)
+            if not memory.streamed:
+                break
+    if memory is None:
+        memory = MsmMemory.fitting(device, bases, _ANY_BYTES, workspaces=(1,), copies=(1,))
+    more = 0 if memory.streamed else (lanes - 1) * sum(memory.workspaces)
+    parts["bases and sums"] = memory.nbytes(device) + more
+    if not memory.streamed:
+        left = most - sum(parts.values())
+        needed = _batch_bytes(key, device, memory, bases, element, together)
+        if found := [nbytes for nbytes in needed if nbytes <= left]:
+            parts["batches"] = max(found)
+    return parts
+
+
+def _lane_bytes(key: KeyCounts, element: int, batch: int = 1) -> int:
+    """The vectors of a lane: three of the domain, or the products and sums of cut rows.
+
+    Of a `batch` of witnesses so many times as many, in whole vectors.
+    """
+    from quod.groth16.gpu.matrix import DeviceMatrix
+
+    rows = DeviceMatrix.most_elements(key.entries, 2 * key.domain)
+    if batch > 1:
+        rows = -(-rows // key.domain) * key.domain
+    return batch * max(3 * key.domain, rows) * element
+
+
+def _batch_bytes(
+    key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element: int,
+    together: int | None,
+) -> list[int]:  # fmt: skip
+    """What proofs of witnesses together take, in a lane of their own: of two, of four, and on."""
+    from quod.groth16.gpu.batch_prover import BATCHES, batch_size, batch_sizes
+
+    witness = key.variables * element
+    sizes = batch_sizes(
+        batch_size(device, key.domain, max(_lane_bytes(key, element, 2) // 2, witness), together)
+    )
+    workspaces = memory.batch_workspaces(device, bases, sizes)
+    return [
+        _lane_bytes(key, element, batch) + workspaces[batch] + BATCHES * batch * witness
+        for batch in sizes
+    ]
+
+
+def _matrices(key: KeyCounts) -> int:
+    entry = coefficient_dtype(CURVES[key.curve].fr.words).itemsize
+    return (entry + _ENTRY) * key.entries + _ROW * 2 * key.domain

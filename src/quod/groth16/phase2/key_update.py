@@ -1,0 +1,207 @@
+"""Contributions to a key: delta times a secret, c and h divided by it, and the secret forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import numpy as np
+
+from quod.ceremony.beacon import Beacon
+from quod.ceremony.core_dumps import no_core_dumps
+from quod.ceremony.details import Details
+from quod.ceremony.multiples import secret_multiples
+from quod.ceremony.public_key import PublicKey, group_of, multiple_of, point_data, random_g1
+from quod.ceremony.secret import Secret
+from quod.ceremony.windows import windows
+from quod.curve.array import Point, to_points
+from quod.curve.named import CURVES
+from quod.curve.parameters import G1Point
+from quod.curve.weierstrass.operations import first_bad_point
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.field.array import Words
+from quod.formats.iden3 import Buffer, Iden3File
+from quod.formats.iden3_stream import PlannedSection, write_planned
+from quod.formats.output import write_atomically
+from quod.formats.source import Path
+from quod.formats.zkey.file import KIND, VERSION, Zkey
+from quod.formats.zkey.infinity import MAY_BE_INFINITE
+from quod.frozen import frozen
+from quod.groth16.phase2.key_contribution import (
+    Ceremony,
+    KeyContribution,
+    beacon_secret,
+    check_deltas,
+)
+from quod.validation import instance
+
+
+@frozen
+class KeyReceipt:
+    """What a contributor tells the world: his number, from 1 on, and the hash of what he did."""
+
+    number: int
+    circuit_hash: bytes
+    contribution_hash: bytes
+
+
+def contribute(
+    source: Path,
+    target: Path,
+    *,
+    name: str = "",
+    text: str = "",
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    replace: bool = False,
+) -> KeyReceipt:
+    """Write the key `source` with a contribution of a secret that nobody learns to `target`.
+
+    The secret comes from the system; `text` is mixed in. It is overwritten before this returns or
+    raises, and nothing of it is written. InputError for a key that is damaged, has points outside
+    their groups or no transcript; OutputError if the result cannot be written, and for an existing
+    target, unless `replace` is set.
+    """
+    details = Details(name)
+    with no_core_dumps():
+        key = ContributedKey(source)
+        with Secret.drawn(key.curve.fr, text) as secret:
+            first = random_g1(key.curve)
+            return key.extend(
+                resolve_device(device), target, secret, first, details, or_null(timeline),
+                replace=replace,
+            )  # fmt: skip
+
+
+def add_beacon(
+    source: Path,
+    target: Path,
+    beacon: Beacon,
+    *,
+    name: str = "",
+    device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+    replace: bool = False,
+) -> KeyReceipt:
+    """As `contribute`, with a secret that follows from a public value; see `Beacon`."""
+    timeline = or_null(timeline)
+    instance("the beacon", beacon, Beacon, "Beacon.from_hex makes one")
+    details = Details(name, beacon)
+    key = ContributedKey(source)
+    stream = beacon.followed_stream(timeline)
+    secret, first = beacon_secret(key.curve, stream)
+    chosen = resolve_device(device)
+    return key.extend(chosen, target, secret, first, details, timeline, replace=replace)
+
+
+class ContributedKey:
+    """A key that is contributed to; its deltas are in their groups."""
+
+    def __init__(self, source: Path) -> None:
+        self.file = Iden3File.open(source, KIND, VERSION)
+        self.zkey = Zkey.of(self.file)
+        self.zkey.check_points()
+        self.curve = CURVES[self.zkey.curve]
+        self.ceremony = Ceremony.read(self.file, self.curve)
+        check_deltas(self.zkey)
+
+    def extend(
+        self,
+        device: AnyDevice,
+        target: Path,
+        secret: Secret,
+        first: G1Point,
+        details: Details,
+        timeline: Timeline,
+        *,
+        replace: bool,
+    ) -> KeyReceipt:
+        """Writes the key with one contribution more, whose public key begins with `first`."""
+        zkey, curve = self.zkey, self.curve
+        deltas = [
+            multiple_of(curve, degree, self.plain(degree), secret) for degree in (1, 2)
+        ]  # fmt: skip
+        digest = self.ceremony.digest()
+        public = PublicKey.of(curve, secret, first, digest)
+        transcript = digest(public.first_bytes(curve))
+        added = KeyContribution(deltas[0], public, transcript, details)
+        after = self.ceremony.with_one_more(added)
+        with secret.inverse() as inverse:
+
+            def divided(identifier: int, name: str) -> PlannedSection:
+                points: Words = getattr(zkey, name)
+                return PlannedSection(
+                    identifier,
+                    points.nbytes,
+                    lambda: self._divided(device, name, points, inverse, timeline),
+                )
+
+            c, h = divided(8, "c"), divided(9, "h")
+            self.write(target, deltas, c, h, after, replace=replace)
+        return KeyReceipt(
+            len(after.contributions), after.circuit_hash, added.hash(curve)
+        )  # fmt: skip
+
+    def write(
+        self,
+        target: Path,
+        deltas: Sequence[Point],
+        c: PlannedSection,
+        h: PlannedSection,
+        after: Ceremony,
+        *,
+        replace: bool,
+    ) -> None:
+        """Writes the key with other deltas, in G1 and G2, points and contributions."""
+        sections = [
+            self._copied(1),
+            PlannedSection.of(2, *self._header(deltas[0], deltas[1])),
+            *map(self._copied, (3, 4, 5, 6, 7)),
+            c,
+            h,
+            PlannedSection.of(10, after.data()),
+        ]
+
+        def write(file: BinaryIO) -> None:
+            write_planned(file, KIND, VERSION, sections)
+            self.zkey.check_unchanged()
+
+        write_atomically(target, write, replace=replace)
+
+    def plain(self, degree: int) -> Point:
+        """Its delta in G1 or G2."""
+        points: Words = getattr(self.zkey, f"delta_g{degree}")
+        return to_points(group_of(self.curve, degree), points[None])[0]
+
+    def _copied(self, identifier: int) -> PlannedSection:
+        place = self.file.sections[identifier]
+        data = self.file.data[place.offset : place.offset + place.length]
+        return PlannedSection.of(identifier, np.frombuffer(data, np.uint8))
+
+    def _header(self, delta_g1: Point, delta_g2: Point) -> list[Buffer]:
+        """Section 2 with other deltas, with which it ends."""
+        place = self.file.sections[2]
+        new = point_data(self.curve, 1, delta_g1) + point_data(self.curve, 2, delta_g2)
+        kept = self.file.data[place.offset : place.offset + place.length - len(new)]
+        return [bytes(kept), new]
+
+    def _divided(
+        self, device: AnyDevice, name: str, points: Words, inverse: Secret, timeline: Timeline
+    ) -> Iterator[Buffer]:
+        group = group_of(self.curve, 1)
+        with timeline.stage(name) as stage:
+            for first, last in windows(group, len(points)):
+                own = np.array(points[first:last])
+                self._check(device, name, own, first)
+                yield secret_multiples(device, group, own, inverse.words[None])
+                stage.progress(last, len(points))
+
+    def _check(self, device: AnyDevice, name: str, points: Words, first: int) -> None:
+        # A point of small order would come back with what the secret is modulo that order.
+        bad = first_bad_point(
+            device, group_of(self.curve, 1), points, subgroup=True, infinity=name in MAY_BE_INFINITE
+        )
+        if bad is not None:
+            self.zkey.refuse(name, first + bad[0], bad[1])

@@ -1,0 +1,96 @@
+"""Points of a new key that an earlier, interrupted run has made, by their place in a section."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Mapping
+from functools import cache, partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.ceremony.powers.verified_parts import VerifiedParts
+from quod.formats.iden3 import Iden3File
+from quod.formats.resumable import Parts
+
+
+def digest_of(circuit: Iden3File, powers: Mapping[str, NDArray[Any]]) -> str:
+    """A digest of all that the points of a new key follow from, `powers` by their names."""
+    digest = hashlib.blake2b(circuit.data)
+    for name, points in powers.items():
+        digest.update(f"{name} {points.shape}\n".encode())
+        digest.update(np.ascontiguousarray(points).data)
+    return digest.hexdigest()
+
+
+class KeptPoints(Protocol):
+    """What is asked before points are made, and told when they are where they belong."""
+
+    def find(self, section: int, offset: int, length: int) -> bytes | memoryview | None:
+        """Bytes of a section from `offset` in it on, if they are there."""
+
+    def keep(self, section: int, offset: int, length: int) -> None:
+        """These bytes were made, and whoever takes them is done with them."""
+
+
+class NothingKept:
+    """Of a run that remembers nothing."""
+
+    def find(self, section: int, offset: int, length: int) -> None:
+        """Nothing is there."""
+
+    def keep(self, section: int, offset: int, length: int) -> None:
+        """Forgets it."""
+
+
+class KeptInFile:
+    """Points in a file that grows; `places` are where its sections begin."""
+
+    def __init__(self, parts: Parts, places: Mapping[int, int]) -> None:
+        self._parts, self._places = parts, places
+
+    def find(self, section: int, offset: int, length: int) -> bytes | None:
+        """The bytes of the file, if its journal has them."""
+        return self._parts.found(self._places[section] + offset, length)
+
+    def keep(self, section: int, offset: int, length: int) -> None:
+        """Has the journal told of them."""
+        self._parts.finish(self._places[section] + offset, length)
+
+
+class KeptInKey:
+    """Points of a key that were found to be those of its circuit and powers."""
+
+    def __init__(
+        self,
+        parts: VerifiedParts,
+        zkey: Iden3File,
+        circuit: Iden3File,
+        powers: Mapping[str, NDArray[Any]],
+        sections: Container[int],
+    ) -> None:
+        """`powers` are the arrays that points are made of, by name; `sections` those of the key
+        that have the points as they are made."""
+        self._parts, self._zkey, self._sections = parts, zkey, sections
+
+        self._inputs = cache(partial(digest_of, circuit, powers))
+
+    def find(self, section: int, offset: int, length: int) -> memoryview | None:
+        """The key's own bytes, where they are known to be right."""
+        if section not in self._sections:
+            return None
+        own = self._own(section, offset, length)
+        return own.data if self._parts.is_known(self._what(section, offset), own) else None
+
+    def keep(self, section: int, offset: int, length: int) -> None:
+        """The key's own bytes were compared with those that were made."""
+        if section in self._sections:
+            self._parts.add(self._what(section, offset), self._own(section, offset, length))
+
+    def _what(self, section: int, offset: int) -> Any:
+        return lambda: f"section {section} from {offset} on of {self._inputs()}"
+
+    def _own(self, section: int, offset: int, length: int) -> NDArray[np.uint8]:
+        place = self._zkey.sections[section].offset + offset
+        return np.frombuffer(self._zkey.data, np.uint8, length, place)

@@ -1,0 +1,194 @@
+"""Proofs of many witnesses: one begun while another is finished, or several made together.
+
+Where a proof is so small that launches and the host's part of it take longer than the device does,
+several witnesses that come together are proved together (`quod.groth16.batch_prover`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from os import PathLike
+from time import perf_counter
+
+from quod.device.runtime.background import Background
+from quod.device.runtime.pipeline import overlapped
+from quod.errors import InputError
+from quod.formats import Witness
+from quod.frozen import frozen
+from quod.groth16.batch_prover import PendingBatch
+from quod.groth16.batch_verification import Verdict
+from quod.groth16.proof import Proof
+from quod.groth16.prover import KeyInUse, Statement, begin, check_request
+from quod.groth16.resident import SumBatches
+from quod.validation import shown
+
+AnyWitness = str | PathLike[str] | Witness
+
+# Witnesses that take longer to come than this, in seconds, are not waited for to be proved
+# together: a device that has nothing to do gains more by one proof.
+_PATIENCE = 0.005
+
+# Groups that are begun before the first one's proofs are waited for: the device has one in hand
+# while the next is copied.
+_AHEAD = 2
+
+
+def prove_many(
+    key: KeyInUse,
+    witnesses: Iterable[AnyWitness],
+    *,
+    seed: int | None = None,
+    self_check: bool = True,
+) -> Iterator[tuple[Proof, list[int]]]:
+    """See `ProvingKey.prove_many`."""
+    given: object = witnesses
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+        raise InputError(f"witnesses come in a list or the like, not {shown(witnesses)}")
+    batches = key.resident.batches
+    if batches is None:
+        return overlapped(
+            witnesses,
+            lambda witness: begin(key, witness, seed=seed, self_check=self_check).finish,
+            name="quod-proof",
+        )
+    return _in_batches(key, batches, seed, self_check, witnesses)
+
+
+@frozen(eq=False)
+class _Request:
+    """What is asked for of all proofs; `beside` does what does not wait for any sum."""
+
+    key: KeyInUse
+    batches: SumBatches
+    seed: int | None
+    self_check: bool
+    beside: Background
+
+
+@frozen(eq=False)
+class _Made:
+    """Proofs with their public inputs, and the error of the one behind them, if that has one."""
+
+    proofs: list[tuple[Proof, list[int]]]
+    error: Exception | None = None
+
+
+_Checking = Callable[[], _Made]
+"""Waits for the self-check of a group."""
+
+
+def _in_batches(
+    key: KeyInUse, batches: SumBatches, seed: int | None, self_check: bool,
+    witnesses: Iterable[AnyWitness],
+) -> Iterator[tuple[Proof, list[int]]]:  # fmt: skip
+    """One group is computed while another is finished by the host, and a third is verified."""
+    beside = Background("quod-beside", 1)
+    begin = partial(_begun, _Request(key, batches, seed, self_check, beside))
+    groups = _groups(witnesses, batches.most)
+    finished = overlapped(groups, begin, name="quod-proof", ahead=_AHEAD)
+    try:
+        with closing(finished):  # type: ignore[type-var]
+            for checking in finished:
+                made = checking()
+                yield from made.proofs
+                if made.error is not None:
+                    raise made.error
+    finally:
+        beside.close()
+
+
+def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitness]]:
+    """Witnesses that come together, `most` at a time; an error of theirs comes after them."""
+    group: list[AnyWitness] = []
+    since = perf_counter()
+    failed: Exception | None = None
+    try:
+        for one in witnesses:
+            group.append(one)
+            if len(group) == most or perf_counter() - since > _PATIENCE:
+                yield group
+                group, since = [], perf_counter()
+    except Exception as error:
+        failed = error
+    if group:
+        yield group
+    if failed is not None:
+        raise failed
+
+
+def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Checking]:
+    """Begins the proofs of a group; gives what waits for them."""
+    if len(group) == 1:
+        return _begun_alone(request, group[0], None)
+    checked = check_request(request.key, request.seed, request.self_check)
+    statements: list[Statement] = []
+    failed: Exception | None = None
+    for witness in group:
+        try:
+            statements.append(Statement.of(request.key, witness, request.seed))
+        except Exception as error:
+            failed = error
+            break
+    if failed is not None and not statements:
+        raise failed
+    if len(statements) == 1:
+        return _begun_alone(request, group[0], failed)
+    return _Group(request, statements, failed, checked).finish
+
+
+def _begun_alone(
+    request: _Request, witness: AnyWitness, failed: Exception | None
+) -> Callable[[], _Checking]:
+    pending = begin(request.key, witness, seed=request.seed, self_check=request.self_check)
+
+    def finish() -> _Checking:
+        made = _Made([pending.finish()], failed)
+        return lambda: made
+
+    return finish
+
+
+class _Group:
+    """Proofs of several statements, begun when it is made; the error behind them is `failed`."""
+
+    def __init__(
+        self, request: _Request, statements: list[Statement], failed: Exception | None,
+        checked: bool,
+    ) -> None:  # fmt: skip
+        self._request, self._statements, self._failed = request, statements, failed
+        self._checked = checked
+        self._batch = PendingBatch(request.key, request.batches, statements, beside=request.beside)
+
+    def finish(self) -> _Checking:
+        """Waits for the sums, and begins the self-check, which takes a thread of its own."""
+        try:
+            proofs = self._batch.compute()
+        except InputError:
+            # Of a value that is none. Which witness has it is found one by one, by whoever waits:
+            # those behind may have all slots, and only the thread that calls this gives them back.
+            return self._one_by_one
+        return self._request.key.checks.begin(lambda: self._made(proofs)).result
+
+    def _made(self, proofs: Sequence[Proof]) -> _Made:
+        """The proofs before the first that does not verify."""
+        made: list[tuple[Proof, list[int]]] = []
+        unchecked = [Verdict(True)] * len(proofs)
+        verdicts = self._batch.verdicts(proofs) if self._checked else unchecked
+        for place, (proof, verdict) in enumerate(zip(proofs, verdicts, strict=True)):
+            try:
+                self._batch.check(place, verdict)
+            except Exception as error:
+                return _Made(made, error)
+            made.append((proof, self._statements[place].public))
+        return _Made(made, self._failed)
+
+    def _one_by_one(self) -> _Made:
+        made: list[tuple[Proof, list[int]]] = []
+        for statement in self._statements:
+            try:
+                made += _begun_alone(self._request, statement.witness, None)()().proofs
+            except Exception as error:
+                return _Made(made, error)
+        return _Made(made, self._failed)

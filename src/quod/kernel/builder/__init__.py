@@ -1,0 +1,1 @@
+"""The kernel language: values, control flow, memory and tracing."""

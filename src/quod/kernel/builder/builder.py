@@ -1,0 +1,388 @@
+"""The language: what a kernel's Python function writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.kernel.builder.control import Branch, CountedLoop, WhileLoop, check_condition
+from quod.kernel.builder.memory import check_type, check_value
+from quod.kernel.builder.tracer import FunctionBody, Tracer
+from quod.kernel.builder.values import ValueBuilder
+from quod.kernel.errors import TraceError, an, current_location
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Location
+from quod.kernel.ir.simplify import fold
+from quod.kernel.ir.types import Space, Type
+from quod.kernel.ir.value import Operand, Value
+from quod.kernel.machine import Capability, Machine
+from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
+from quod.kernel.ops.tile import REGISTER_COUNTS
+from quod.names import nearest
+from quod.validation import offers, whole_number
+
+_BESIDE_ELEMENT = (
+    ": an element goes with elements and integers; write field.load(pointer, index) for a number "
+    "in memory, field.store(pointer, index, a) to put the element there"
+)
+
+
+def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
+    """The number as the type holds it."""
+    if type_ is types.bool_:
+        if number not in (0, 1):
+            raise TraceError(f"{number} is not a bool; compare with x != 0")
+        return bool(number)
+    if type_.is_integer:
+        if isinstance(number, float):
+            raise TraceError(f"{number} is not an integer; the value beside it is {type_}")
+        low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
+        high = 1 << (type_.bits - (type_.kind == "signed"))
+        if not low <= number < high:
+            raise TraceError(f"{number} does not fit {type_}")
+        return int(number)
+    try:
+        with np.errstate(all="ignore"):
+            held = float(NUMPY_TYPES[type_](number))
+    except OverflowError:
+        held = math.inf
+    if math.isinf(held) and not (isinstance(number, float) and math.isinf(number)):
+        raise TraceError(f"{number} does not fit {type_}")
+    if isinstance(number, int) and held != number:
+        raise TraceError(f"{number} is not exact in {type_}; write {float(number)!r} to round it")
+    return held
+
+
+_DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
+
+
+class Builder(ValueBuilder):
+    """What a kernel's Python function writes its ops to; `k` by convention."""
+
+    def __init__(
+        self, machine: Machine, *, locate: Callable[[], Location] = current_location
+    ) -> None:
+        """`locate` says which line of the source records an op."""
+        self.machine = machine
+        self._tracer = Tracer(self, machine.workgroup_size, locate)
+
+    # --- any op
+
+    def emit(self, name: str, operands: Sequence[Value]) -> Value:
+        """Records an op of the table that has one result, folded and shared where it is pure."""
+        return self.emit_many(name, operands)[0]
+
+    def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Records an op of the table, folded and shared where it is pure."""
+        if type(name) is not str or not isinstance(operands, (tuple, list)):
+            raise TraceError("emit takes the name of an op and a tuple of its operands")
+        definition = OPS.get(name)
+        if definition is None:
+            close = nearest(name, OPS)
+            hint = f"did you mean {close}?" if close else "docs/kernel-ops.md lists them"
+            raise TraceError(f"there is no op {name}; {hint}")
+        if definition.special:
+            raise TraceError(f"{name} has a method of its own on the builder; it is not emitted")
+        for operand in operands:
+            if getattr(operand, "builder", None) is not self:
+                check_value(operand, name)
+                raise TraceError(f"an operand of {name} belongs to another kernel")
+        try:
+            result_types = definition.infer([operand.type for operand in operands])
+        except TypeError as error:
+            raise TraceError(f"{error}; convert one with value.cast(type)") from None
+        if not definition.pure:
+            return self._tracer.record(name, operands, result_types)
+        folded = fold(self, name, operands, result_types)
+        if folded is not None:
+            return (folded,)
+        return self._tracer.record_pure(name, operands, result_types)
+
+    def operand(self, item: Operand, type_: Type) -> Value:
+        """`item` as a value: itself, or a constant of the given type."""
+        if isinstance(item, Value):
+            return item
+        return self.constant(item, type_)
+
+    def constant(self, number: int | float | bool, type_: Type) -> Value:
+        """A constant; a number that the type does not hold is an error.
+
+        A float is rounded to its type, but an integer must be exact in it.
+        """
+        if isinstance(number, np.generic):
+            number = number.item()
+        if not isinstance(number, (bool, int, float)):
+            raise TraceError(
+                f"{an(type(number).__name__)} cannot stand beside a value of {type_}"
+                + (_BESIDE_ELEMENT if offers(number, "flatten") else "")
+            )
+        check_type(type_)
+        if type_ not in types.SCALARS:
+            raise TraceError(f"there are no constants of type {type_}")
+        return self._tracer.constant(_fitting(number, type_), type_)
+
+    # --- where an instance is
+
+    @property
+    def workgroup_size(self) -> int:
+        """Instances a workgroup, known while the kernel is traced."""
+        return self.machine.workgroup_size
+
+    def local_id(self, axis: int | None = None) -> Value:
+        """Index of this instance in its workgroup; along an axis, counted from 0, if one is given.
+
+        Along the first axis they follow one another, then along the second.
+        """
+        linear = self.emit("local_id", ())
+        if axis is None or len(self._along(axis)) == 1:
+            return linear
+        before, own = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
+        place = linear if before == 1 else linear // before
+        return place if axis == len(self._tracer.shape) - 1 else place % own
+
+    def workgroup_id(self, axis: int | None = None) -> Value:
+        """Index of this workgroup in the grid, or along one of its axes."""
+        linear = self.emit("workgroup_id", ())
+        if axis is None or len(self._along(axis)) == 1:
+            return linear
+        for extent in self._tracer.grid[:axis]:
+            linear = linear // extent
+        return linear % self._tracer.grid[axis] if axis < len(self._tracer.grid) else linear
+
+    def num_workgroups(self, axis: int | None = None) -> Value:
+        """Workgroups in the grid, or along one of its axes."""
+        if axis is not None and axis < len(self._along(axis)) - 1:
+            return self._tracer.grid[axis]
+        count = self.emit("num_workgroups", ())
+        if axis is not None:
+            for extent in self._tracer.grid:
+                count = count // extent
+        return count
+
+    def global_id(self, axis: int | None = None) -> Value:
+        """Index of this instance in the grid, or along one of its axes."""
+        if axis is None or len(self._along(axis)) == 1:
+            return self.workgroup_id() * self.workgroup_size + self.local_id()
+        return self.workgroup_id(axis) * self._tracer.shape[axis] + self.local_id(axis)
+
+    def _along(self, axis: int) -> tuple[int, ...]:
+        """The extents of a workgroup; TraceError if there is no such axis."""
+        if type(axis) is not int or not 0 <= axis < len(self._tracer.shape):
+            count = len(self._tracer.shape)
+            raise TraceError(
+                f"the grid has {count} {'axis' if count == 1 else 'axes'}, counted from 0, and no "
+                f"axis {axis!r}; write @kernel(axes=...)"
+            )
+        return self._tracer.shape
+
+    @property
+    def subgroup_size(self) -> int:
+        """Instances a subgroup, known while the kernel is traced; at most 32."""
+        if not self.machine.has(Capability.SUBGROUPS):
+            raise TraceError(
+                f"the machine for {self.machine.target} has no subgroups; ask "
+                "k.machine.has('subgroup') and use shared memory without them"
+            )
+        return self.machine.subgroup_size
+
+    def lane_id(self) -> Value:
+        """Index of this instance in its subgroup."""
+        if self.subgroup_size >= self.workgroup_size:
+            return self.local_id()
+        return self.local_id() % self.subgroup_size
+
+    def subgroup_id(self) -> Value:
+        """Index of this instance's subgroup in its workgroup."""
+        if self.subgroup_size >= self.workgroup_size:
+            return self.constant(0, types.u32)
+        return self.local_id() // self.subgroup_size
+
+    def resident_workgroups(self, count: int) -> None:
+        """Hints that registers be limited so that `count` workgroups fit one multiprocessor."""
+        if count < 1:
+            raise TraceError(f"at least one workgroup is resident, not {count}")
+        self._tracer.resident = count
+
+    # --- memory of the workgroup
+
+    def shared(self, element: Type, count: int, *, alignment: int = 16) -> Value:
+        """An array of `count` elements in the memory of the workgroup, at first unset.
+
+        It begins at a multiple of `alignment` bytes: 16, 128 or 1024.
+        """
+        array = self._declared("shared", element, count)
+        assert array.op is not None
+        if alignment != 16:
+            array.op.attributes["alignment"] = alignment
+        self._tracer.shared_bytes += element.bytes * array.op.attributes["count"]
+        return array
+
+    def private(self, element: Type, count: int) -> Value:
+        """An array of `count` elements for each instance alone, at first unset.
+
+        For what an index picks and registers cannot hold; at most 8192 bytes in all.
+        """
+        return self._declared("private", element, count)
+
+    def table(self, element: Type, numbers: Sequence[int | float]) -> Value:
+        """A table of numbers that are known now, for an index that is not; it is only read.
+
+        TraceError for a number that the type does not hold, as of constants.
+        """
+        check_type(element)
+        if element in types.NARROW_FLOATS:
+            raise TraceError(f"there are no tables of {element}; make one of f32")
+        holder = types.loaded_type(element)
+        if not isinstance(numbers, Iterable):
+            raise TraceError(f"a table is a list of numbers, not {an(type(numbers).__name__)}")
+        numbers = list(numbers)
+        for number in numbers:
+            if not isinstance(number, (int, float, np.number)):
+                raise TraceError(
+                    f"{an(type(number).__name__)} is no number; a table holds numbers that are "
+                    "known while tracing"
+                )
+        kept = [_fitting(number, holder) for number in numbers]
+        data = np.array(kept, NUMPY_TYPES[holder])
+        stored = data.astype(NUMPY_TYPES[element])
+        if (stored != data).any() and element is not holder:
+            raise TraceError(f"{data[stored != data][0]} does not fit {element}")
+        pointer = self._declared("constant", element, len(kept))
+        assert pointer.op is not None
+        pointer.op.attributes["data"] = (
+            stored.astype(stored.dtype.newbyteorder("<")).tobytes().hex()
+        )
+        return pointer
+
+    def _declared(self, space: Space, element: Type, count: int) -> Value:
+        given: object = count
+        check_type(element)
+        what = "a table" if space == "constant" else f"{space} memory"
+        if isinstance(given, Value):
+            raise TraceError(
+                f"the size of {space} memory is fixed while the kernel is traced; give a Python "
+                "number, a parameter behind the `*` or k.workgroup_size"
+            )
+        if not self._tracer.is_at_top:
+            raise TraceError(
+                f"{what} is declared at the top of a kernel, outside any region or function"
+            )
+        count = whole_number(f"the elements of {what}", count, error=TraceError)
+        if count < 1:
+            raise TraceError(f"{what} holds at least one element, not {count}")
+        result = types.pointer(element, space)
+        return self._tracer.record(_DECLARING[space], (), (result,), {"count": count})[0]
+
+    def barrier(self) -> None:
+        """Waits until every instance of the workgroup is here; legal where all instances come."""
+        self._tracer.record("barrier", (), ())
+
+    def named_barrier(self, number: int, count: int) -> None:
+        """Waits until `count` instances have come to the barrier `number`, from 1 to 15.
+
+        Legal where it is known which subgroups come: under conditions that are uniform, or compare
+        `k.subgroup_id()` with constants. For machines with the capability ``named_barriers``.
+        """
+        self._named_barrier("named_barrier", number, count)
+
+    def named_barrier_arrive(self, number: int, count: int) -> None:
+        """Comes to the barrier `number` as `named_barrier` does, but does not wait there.
+
+        Those who wait there see what this instance stored before; it sees nothing of theirs.
+        """
+        self._named_barrier("named_barrier_arrive", number, count)
+
+    def _named_barrier(self, name: str, number: int, count: int) -> None:
+        number = whole_number("the number of a named barrier", number, 1, 15, error=TraceError)
+        count = whole_number("the instances of a named barrier", count, 1, error=TraceError)
+        self._tracer.record(name, (), (), {"number": number, "count": count})
+
+    def registers(self, count: int) -> None:
+        """Gives each instance of this role so many registers from here on: 24 to 256, by eights.
+
+        A role of whole warpgroups, of four subgroups each, says so once, under no other condition.
+        What some give up others may have: all together have at most what the workgroup began with,
+        `quod.kernel.verifier.registers.at_entry`. Machines that cannot move registers do nothing.
+        """
+        count = whole_number("the registers of an instance", count, 24, 256, error=TraceError)
+        if count not in REGISTER_COUNTS:
+            raise TraceError(f"the registers of an instance are a multiple of 8, not {count}")
+        self._tracer.record("registers", (), (), {"count": count})
+
+    # --- launches that overlap
+
+    def dependency_wait(self) -> None:
+        """Waits until the launches before this one have ended, and what they stored is there.
+
+        A kernel that has it may begin while the launch before it ends, where a recording says that
+        one follows the other. All ways through it wait, and what comes before reaches of global
+        memory only the arrays that `@kernel(constant=...)` names. Elsewhere it does nothing.
+        """
+        self._tracer.record("dependency_wait", (), ())
+
+    def launch_dependents(self) -> None:
+        """Says that the launch behind this one may begin, up to its `dependency_wait`.
+
+        That takes place once all workgroups of this launch have said so or ended. The kernel waits
+        itself, before or after: who waits for its end then knows the end of all before it.
+        """
+        self._tracer.record("launch_dependents", (), ())
+
+    # --- control flow
+
+    def if_(self, condition: Value) -> Branch:
+        """`with k.if_(c) as branch:` runs a region where the condition holds."""
+        check_condition(condition)
+        return Branch(self._tracer, condition)
+
+    def range(
+        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, carry: Any = None
+    ) -> CountedLoop:
+        """`with k.range(start, stop) as loop:` runs a region for each index from start on."""
+        if stop is None:
+            raise TraceError("k.range takes where it starts and where it stops: k.range(0, n)")
+        for item in (start, stop, step):
+            if isinstance(item, Value):
+                index_type = item.type
+                break
+        else:
+            index_type = types.u32
+        if index_type not in types.INTEGERS:
+            raise TraceError(f"a loop counts in integers, not in {index_type}")
+        bounds = [self.operand(item, index_type) for item in (start, stop, step)]
+        if any(bound.type is not index_type for bound in bounds):
+            raise TraceError("start, stop and step of a loop must have one type")
+        by = bounds[2].constant
+        if by is not None and by <= 0:
+            raise TraceError(f"the step of a loop must be above zero, not {by}")
+        return CountedLoop(self._tracer, bounds, carry)
+
+    def while_(self, carry: Any) -> WhileLoop:
+        """`with k.while_(state) as loop:` runs a region while `loop.check(condition)` holds."""
+        return WhileLoop(self._tracer, carry)
+
+    # --- functions
+
+    def call(
+        self,
+        name: str,
+        body: FunctionBody,
+        *arguments: Any,
+        key: Hashable = None,
+        inline: bool = False,
+    ) -> Any:
+        """Calls a device function, tracing `body` the first time for these argument types.
+
+        `body(k, *arguments)` may give a structure of values. Two bodies are two functions, whatever
+        their names, but a `key` that is not None stands for the body: what it holds is all that
+        bodies of this name depend on. `inline` tells the target to copy the body to its callers.
+        """
+        return self._tracer.call(name, body, arguments, key, inline)
+
+
+def tracer_of(k: Builder) -> Tracer:
+    """What records for a builder."""
+    return k._tracer

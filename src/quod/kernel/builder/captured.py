@@ -1,0 +1,340 @@
+"""What a kernel's Python code reads from outside of it: globals and captured variables.
+
+A kernel is traced once and kept, with the values that such a variable had then. One that changes
+afterwards would change nothing, so what is read is noted when a kernel is traced first, and
+compared whenever it is asked for again. Kernels of the package itself read constants only.
+
+Noted is what the code of the kernel names, and of the functions and classes of the same author
+that it reaches: numbers, strings and whole containers by what is in them, anything else by what it
+is. A name that the kernel itself changes while it is traced is not a value of its code.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import sys
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePath, PurePosixPath
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from quod.frozen import frozen
+from quod.kernel.errors import OWN_FILES, TraceError
+from quod.kernel.ir.nodes import Location
+
+_ATOMS = (int, float, complex, str, bytes, bool, type(None))
+_DEEPEST = 6
+_MISSING = object()
+
+
+class _Same:
+    """An object that equals only itself."""
+
+    def __init__(self, item: object) -> None:
+        self.item = item
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.item is other.item
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@frozen
+class _Read:
+    """One variable: where it is read, how, and what it was."""
+
+    name: str
+    location: Location
+    current: Callable[[], Any]
+    value: Any
+    shown: str
+    frozen: Any
+
+    @classmethod
+    def of(cls, name: str, location: Location, current: Callable[[], Any]) -> _Read:
+        value = current()
+        return cls(name, location, current, value, _short(value), _frozen(value))
+
+    def is_same(self) -> bool:
+        """Whether it is still what it was."""
+        now = self.current()
+        if now is self.value and isinstance(now, (*_ATOMS, ModuleType, type)):
+            return True
+        same: bool = _frozen(now) == self.frozen
+        return same
+
+
+class Outside:
+    """The variables that one kernel reads, from its first trace on."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._reads: list[_Read] | None = None
+        code = getattr(function, "__code__", None)
+        if code is None or code.co_filename.startswith(OWN_FILES):
+            self._reads = []
+
+    def watch(self, trace: Callable[[], None]) -> None:
+        """Runs what traces the kernel; TraceError if a variable changed since the first time."""
+        if self._reads is not None:
+            self.check()
+            trace()
+            return
+        before = list(_reads_of(self._function))
+        trace()
+        self._reads = [read for read in before if read.is_same()]
+
+    def check(self) -> None:
+        """TraceError, naming the variable, if one has changed since the first trace."""
+        for read in self._reads or ():
+            if not read.is_same():
+                raise TraceError(
+                    f"the kernel {self._name} was traced with {read.name} = {read.shown}, "
+                    f"which is {_short(read.current())} now; make it a parameter behind the `*`, "
+                    "or define the kernel again",
+                    read.location,
+                )
+
+
+def _short(value: object) -> str:
+    if value is _MISSING:
+        return "gone"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# --- what code reads
+
+
+def _reads_of(function: Callable[..., Any]) -> Iterator[_Read]:
+    seen: set[int] = set()
+    waiting: list[Any] = [function]
+    while waiting:
+        item = _unwrapped(waiting.pop())
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, FunctionType) and _is_authors(item.__code__.co_filename):
+            for read in _reads_in(item):
+                yield read
+                waiting.append(read.value)
+        elif isinstance(item, type) and _is_authors(_file_of(item)):
+            waiting += vars(item).values()
+        elif _is_authors(_file_of(type(item))):
+            waiting.append(type(item))
+
+
+def _unwrapped(item: Any) -> Any:
+    """The function behind decorators, methods and partial applications."""
+    while True:
+        if isinstance(item, functools.partial):
+            item = item.func
+        elif isinstance(item, property):
+            item = item.fget
+        elif isinstance(item, functools.cached_property):
+            item = item.func
+        elif isinstance(item, (FunctionType, staticmethod, classmethod)) and hasattr(
+            item, "__wrapped__"
+        ):
+            item = item.__wrapped__
+        else:
+            return item
+
+
+def _file_of(kind: type) -> str:
+    """The file of a class: of its methods, or of its module where it has none of its own."""
+    for member in vars(kind).values():
+        code = getattr(_unwrapped(member), "__code__", None)
+        if code is not None and not code.co_filename.startswith("<"):
+            return str(code.co_filename)
+    module = kind.__module__
+    # A session at the prompt has no file.
+    return getattr(sys.modules.get(module), "__file__", None) or (
+        module if module == "__main__" else ""
+    )
+
+
+def _is_authors(file: str) -> bool:
+    return bool(file) and not file.startswith((OWN_FILES, *_installed(_path())))
+
+
+def _path() -> tuple[str, ...]:
+    # Python passes over what is no name of a folder.
+    entries: list[object] = [*sys.path]
+    return tuple(entry for entry in entries if isinstance(entry, str))
+
+
+@functools.lru_cache(maxsize=8)
+def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Where what others have written begins: the folders of Python's own packages, and what was
+    installed elsewhere on the path, which ``pip install --target`` does, beside an author's own."""
+    import sysconfig
+
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    found = {sysconfig.get_path(name) + os.sep for name in names}
+    for entry in path:
+        # What cannot be looked at has nothing that was installed: a folder that is gone, say.
+        with suppress(OSError, ValueError):
+            folder = os.path.abspath(entry)
+            if folder + os.sep not in found:
+                for about in Path(folder).glob("*.dist-info"):
+                    found |= {os.path.join(folder, name) for name in _names_of(about)}
+    return tuple(found)
+
+
+def _names_of(about: Path) -> Iterator[str]:
+    """The packages of one installation, with what ends a folder's name, and the modules that are in
+    none; nothing where its list of files is damaged.
+
+    A folder without an ``__init__`` may have modules of others, the author's too.
+    """
+    files = _files_of(about)
+    packages = {file.parent for file in files if file.name.split(".")[0] == "__init__"}
+    for file in files:
+        around = [own for own in file.parents if own.name and own in packages]
+        if around:
+            yield str(around[-1]) + os.sep
+        elif file.suffix == ".py":
+            yield str(file)
+
+
+def _files_of(about: Path) -> list[PurePath]:
+    """The files of one installation that lie in its folder, from there."""
+    import csv
+
+    record = about / "RECORD"
+    try:
+        # Another kind of file may never end.
+        text = record.read_text("utf-8") if record.is_file() else ""
+        names = [row[0] for row in csv.reader(text.splitlines()) if row]
+    except (OSError, ValueError, csv.Error):
+        return []
+    # Scripts lie elsewhere.
+    found = (PurePath(*PurePosixPath(name).parts) for name in names)
+    return [file for file in found if not file.is_absolute() and ".." not in file.parts]
+
+
+def _reads_in(function: FunctionType) -> Iterator[_Read]:
+    """The variables that a function's own code names, and those of functions within it."""
+    file = function.__code__.co_filename
+    first = Location(file, function.__code__.co_firstlineno)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield _Read.of(name, first, functools.partial(_content, cell))
+    variables = function.__globals__
+    for code in _codes(function.__code__):
+        names: list[str] = []
+        for instruction in dis.get_instructions(code):
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                names = [str(instruction.argval)]
+                if names[0] not in variables:
+                    names = []
+                    continue
+                current: Callable[[], Any] = functools.partial(variables.get, names[0], _MISSING)
+            elif names and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                holder = current()
+                if not isinstance(holder, (ModuleType, type)):
+                    names = []
+                    continue
+                names.append(str(instruction.argval))
+                current = functools.partial(getattr, holder, names[-1], _MISSING)
+            else:
+                names = []
+                continue
+            line = instruction.positions.lineno if instruction.positions else None
+            location = Location(file, line or code.co_firstlineno)
+            yield _Read.of(".".join(names), location, current)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+# --- what a value is
+
+
+# Of the standard library, and nothing but their attributes.
+_PLAIN = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
+
+
+def _frozen(value: Any) -> Any:
+    """What compares equal as long as a value is the same for a kernel."""
+    return _Freezer().freeze(value, 0)
+
+
+class _Freezer:
+    """Writes one value down. What is met again is only said to be: there may be circles."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, int] = {}
+
+    def freeze(self, value: Any, depth: int) -> Any:
+        value = _unwrapped(value)
+        if isinstance(value, float):
+            return float, value.hex()
+        if type(value) in _ATOMS:
+            return type(value), value
+        if isinstance(value, np.generic):
+            return value.dtype.str, value.tobytes()
+        if isinstance(value, range):
+            return range, value.start, value.stop, value.step
+        if depth >= _DEEPEST:
+            return _Same(value)
+        inner = functools.partial(self.freeze, depth=depth + 1)
+        if isinstance(value, FunctionType):
+            # Captured variables of the author's functions are noted by themselves.
+            code = _Same(value) if value.__closure__ else value.__code__
+            return code, inner(value.__defaults__), inner(value.__kwdefaults__)
+        if isinstance(value, tuple):
+            return type(value), [inner(item) for item in value]
+        if id(value) in self._met:
+            return _Freezer, self._met[id(value)]
+        content = self._content(value, inner)
+        return _Same(value) if content is None else (type(value), content)
+
+    def _content(self, value: Any, inner: Callable[[Any], Any]) -> Any:
+        """What is in a container or an object that may change; None for any other."""
+        self._met[id(value)] = len(self._met)
+        if isinstance(value, (list, deque)):
+            return [inner(item) for item in value]
+        if isinstance(value, dict):
+            return [(inner(key), inner(item)) for key, item in value.items()]
+        if isinstance(value, (set, frozenset)):
+            return set(value)
+        if isinstance(value, np.ndarray):
+            return value.dtype.str, value.shape, value.tobytes()
+        if isinstance(value, (bytearray, array)):
+            return getattr(value, "typecode", ""), bytes(value)
+        kind = type(value)
+        if _is_authors(_file_of(kind)) or (kind.__module__, kind.__name__) in _PLAIN:
+            return [(name, inner(item)) for name, item in _attributes(value)]
+        del self._met[id(value)]
+        return None
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]]:
+    """An object's own attributes, with or without `__slots__`."""
+    found = list(getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found.append((name, getattr(value, name)))
+    return found

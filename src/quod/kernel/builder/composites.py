@@ -1,0 +1,142 @@
+"""Parameters that are several numbers: what a launch and a trace make of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from quod.errors import DeviceError
+from quod.kernel.errors import TraceError
+from quod.kernel.ir.nodes import Location
+from quod.kernel.ir.types import PointerType, Type, u32
+from quod.kernel.ir.value import Composite, ParameterType, Value
+from quod.validation import shown, whole_number
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.tracer import Tracer
+    from quod.kernel.compiled import Compiled
+
+
+class Declared(Protocol):
+    """What is asked of a kernel's definition."""
+
+    @property
+    def function(self) -> Any: ...
+    @property
+    def parameters(self) -> Mapping[str, ParameterType]: ...
+    @property
+    def location(self) -> Location: ...
+
+
+def resolved(definition: Declared, static: Mapping[str, Any]) -> dict[str, ParameterType]:
+    """The parameters of a kernel for its static arguments; TraceError if one is missing."""
+    known = (getattr(definition.function, "__kwdefaults__", None) or {}) | dict(static)
+    found: dict[str, ParameterType] = {}
+    for name, type_ in definition.parameters.items():
+        try:
+            found[name] = type_.resolved(known) if isinstance(type_, Composite) else type_
+        except ValueError as error:
+            raise TraceError(f"parameter {name} {error}", definition.location) from None
+    return found
+
+
+def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, Type]:
+    """The numbers and pointers that parameters are made of, by names that no two of them share.
+
+    Behind them come the workgroups along each axis of the grid but the last.
+    """
+    found: dict[str, Type] = {}
+
+    def named(own: str, type_: Type) -> None:
+        while own in found or own in parameters:
+            own += "_"
+        found[own] = type_
+
+    for name, type_ in parameters.items():
+        if not isinstance(type_, Composite):
+            found[name] = type_
+            continue
+        for number, part in enumerate(type_.slots):
+            named(f"{name}_{number}", part)
+    for axis in range(axes - 1):
+        named(f"grid_{axis}", u32)
+    return found
+
+
+def pointers_of(
+    parameters: Mapping[str, ParameterType], slots: Mapping[str, Type], names: Sequence[str],
+    location: Location,
+) -> tuple[str, ...]:  # fmt: skip
+    """The slots of some parameters that are pointers; TraceError for a parameter without one."""
+    rest, found = iter(slots.items()), {}
+    for name, type_ in parameters.items():
+        count = len(type_.slots) if isinstance(type_, Composite) else 1
+        found[name] = [own for own, kind in islice(rest, count) if isinstance(kind, PointerType)]
+    for name in names:
+        if not found[name]:
+            raise TraceError(
+                f"parameter {name} is {parameters[name]}, and arrays alone are constant", location
+            )
+    return tuple(own for name in parameters if name in names for own in found[name])
+
+
+def joined(
+    tracer: Tracer,
+    parameters: Mapping[str, ParameterType],
+    values: Sequence[Value],
+    location: Location,
+) -> tuple[Any, ...]:
+    """What a kernel's function is called with, of a value a slot."""
+    given, rest = [], iter(values)
+    tracer.location = location
+    for type_ in parameters.values():
+        if isinstance(type_, Composite):
+            given.append(type_.joined(tracer.builder, [next(rest) for _ in type_.slots]))
+        else:
+            given.append(next(rest))
+    tracer.grid = tuple(rest)
+    tracer.location = None
+    return tuple(given)
+
+
+def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int, tuple[Any, ...]]:
+    """The workgroups of a launch and its arguments, one a slot; DeviceError for what does not fit.
+
+    Of a grid of several axes these are all its workgroups.
+    """
+    parameters = kernel.parameters
+    if len(arguments) != len(parameters):
+        raise DeviceError(
+            f"kernel {kernel.name} takes {len(parameters)} arguments ({', '.join(parameters)}), "
+            f"not {len(arguments)}"
+        )
+    found: list[Any] = []
+    for (name, type_), argument in zip(parameters.items(), arguments, strict=True):
+        if not isinstance(type_, Composite):
+            found.append(argument)
+            continue
+        try:
+            found += type_.split(argument)
+        except ValueError as error:
+            raise DeviceError(f"argument {name} of kernel {kernel.name} {error}") from None
+    axes = 1 + len(kernel.slots) - len(found)
+    extents = _extents(kernel, groups, axes)
+    return math.prod(extents), (*found, *extents[:-1])
+
+
+def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
+    """Workgroups along each axis."""
+    given = groups if isinstance(groups, tuple) else (groups,)
+    try:
+        extents = tuple(whole_number("it", one, 0, 0xFFFFFFFF, error=DeviceError) for one in given)
+    except DeviceError:
+        extents = ()
+    if len(extents) != axes:
+        wanted = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
+        asked = ", ".join(map(shown, given))
+        raise DeviceError(
+            f"kernel {kernel.name} was launched with {asked} workgroups; give {wanted}"
+        )
+    return extents

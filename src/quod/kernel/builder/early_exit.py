@@ -1,0 +1,113 @@
+"""`return`, `break` and `continue` out of a region: Python would leave it while tracing.
+
+A region is recorded once, whichever way the instances go. A `return` in it ends the tracing, so
+what follows is missing from the kernel, and nobody is told. Python shows no difference at run time
+between leaving a `with` statement and coming to its end, so the source is read, once a file. Code
+without a source (compiled from a string) is not looked at. A `with` over a context manager of the
+author's own is looked at as well where that manager enters a region in its `__enter__`.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+import linecache
+from collections.abc import Iterator
+from types import CodeType, FrameType
+
+from quod.kernel.errors import TraceError
+from quod.kernel.ir.nodes import Location
+
+_CONTEXTLIB = contextlib.__file__
+
+_Leave = ast.Return | ast.Break | ast.Continue
+
+
+def check_leaving(frame: FrameType) -> None:
+    """TraceError if a statement in the body of the `with` that a frame begins leaves that body."""
+    at: FrameType | None = frame
+    while at is not None:
+        _check_frame(at)
+        at = _manager_user(at)
+
+
+def _manager_user(frame: FrameType) -> FrameType | None:
+    """Whose `with` it is, of a frame that enters a context manager on behalf of another."""
+    caller = frame.f_back
+    if frame.f_code.co_name == "__enter__":
+        return caller
+    is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
+    if is_generator and caller is not None and caller.f_code.co_filename == _CONTEXTLIB:
+        return caller
+    return None
+
+
+def _check_frame(frame: FrameType) -> None:
+    code = frame.f_code
+    if code.co_filename == _CONTEXTLIB:
+        return
+    found = _leaving(code).get(frame.f_lineno)
+    if found is not None:
+        word, line = found
+        raise TraceError(
+            f"`{word}` leaves the region of a `with` while the kernel is traced, for every "
+            "instance, and what follows is not recorded; put what follows in a branch of its own, "
+            "or give a value with branch.give(...) or loop.next(...)",
+            Location(code.co_filename, line),
+        )
+
+
+@functools.lru_cache(1024)
+def _leaving(code: CodeType) -> dict[int, tuple[str, int]]:
+    """What leaves the `with` of a line of some code: the word and its line."""
+    lines = {line for _, _, line in code.co_lines()}
+    leaving = leaving_statements(_source_of(code.co_filename))
+    # A file that was changed since it was compiled has other lines.
+    return {at: (word, line) for at, word, line in leaving if at in lines and line in lines}
+
+
+@functools.lru_cache(64)
+def _source_of(file: str) -> str:
+    return "".join(linecache.getlines(file))
+
+
+@functools.lru_cache(64)
+def leaving_statements(source: str) -> tuple[tuple[int, str, int], ...]:
+    """Of each `with` that a statement leaves: its line, the statement's word and its line."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.With):
+            for leave in _leaves(node.body, in_loop=False):
+                word = type(leave).__name__.lower()
+                found += [(item.context_expr.lineno, word, leave.lineno) for item in node.items]
+                break
+    return tuple(found)
+
+
+def _leaves(body: list[ast.stmt], *, in_loop: bool) -> Iterator[_Leave]:
+    """The statements that leave a body; `break` and `continue` of a loop within it do not."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        if isinstance(node, ast.Return) or (
+            isinstance(node, (ast.Break, ast.Continue)) and not in_loop
+        ):
+            yield node
+        loops = isinstance(node, (ast.For, ast.AsyncFor, ast.While))
+        for name, field in ast.iter_fields(node):
+            if name == "handlers":
+                for handler in field:
+                    yield from _leaves(handler.body, in_loop=in_loop)
+            elif name == "cases":
+                for case in field:
+                    yield from _leaves(case.body, in_loop=in_loop)
+            elif isinstance(field, list) and field and isinstance(field[0], ast.stmt):
+                # The `else` of a loop is behind it.
+                inside = in_loop or (loops and name == "body")
+                yield from _leaves(field, in_loop=inside)

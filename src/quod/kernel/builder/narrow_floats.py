@@ -1,0 +1,115 @@
+"""Floats of 8 and 16 bits as device functions made of integer ops, for machines without
+instructions.
+
+The same bits everywhere: WGSL leaves it to drivers how they round and what becomes of subnormal
+numbers, so no operation on floats takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from quod.frozen import frozen
+from quod.kernel.ir.types import f32, u32
+from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
+
+_NAN = 0x7FFF
+_INFINITE = 0x7F800000
+_NAN_F32 = 0x7FC00000
+
+
+@frozen
+class _Format:
+    """So many bits, of which `digits` are behind the point; what is rounded beyond has the bits
+    `most`, but for the sign."""
+
+    bits: int
+    digits: int
+    bias: int
+    most: int
+
+    @property
+    def rebiased(self) -> int:
+        """What the exponent of an f32 is more, in place."""
+        return (127 - self.bias) << 23
+
+    @property
+    def least(self) -> int:
+        """The exponent of the least number above zero."""
+        return 1 - self.bias - self.digits
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.bits - 1)
+
+
+_F16 = _Format(16, 10, 15, 0x7C00)
+_E4M3 = _Format(8, 3, 7, 0x7E)
+_E5M2 = _Format(8, 2, 15, 0x7B)
+
+
+def _finite(k: Builder, bits: Value, of: _Format) -> tuple[Value, Value, Value]:
+    """The bits of the f32 of a finite one, above which there are zeros, without its sign; its size
+    and its exponent in their places there."""
+    size = (bits & (of.sign - 1)) << (23 - of.digits)
+    exponent = size & ((1 << (of.bits - 1 - of.digits)) - 1 << 23)
+    # A subnormal one is a whole number of the least: its highest bit says the exponent.
+    whole = bits & ((1 << of.digits) - 1)
+    top = k.constant(31, u32) - k.emit("clz", (whole | 1,))
+    small = ((top + (127 + of.least)) << 23) + ((whole << (k.constant(23, u32) - top)) & 0x7FFFFF)
+    small = k.select(whole == 0, k.constant(0, u32), small)
+    return k.select(exponent == 0, small, size + of.rebiased), size, exponent
+
+
+def _f16_value(k: Builder, bits: Value) -> Value:
+    """The f32 of the 16 bits of an f16, above which there are zeros."""
+    found, size, exponent = _finite(k, bits, _F16)
+    found = k.select(exponent == 0x1F << 23, size + 2 * _F16.rebiased, found)
+    return k.bitcast(found | ((bits & 0x8000) << 16), f32)
+
+
+def _e4m3_value(k: Builder, bits: Value) -> Value:
+    """The f32 of the 8 bits of an e4m3, above which there are zeros."""
+    found, size, _ = _finite(k, bits, _E4M3)
+    found = k.select(size == 0x7F << 20, k.constant(_NAN_F32, u32), found)
+    return k.bitcast(found | ((bits & 0x80) << 24), f32)
+
+
+def _nearest(k: Builder, value: Value, *, of: _Format) -> Value:
+    word = k.bitcast(value, u32)
+    size = word & 0x7FFFFFFF
+    dropped = 23 - of.digits
+    normal = size - of.rebiased + ((1 << (dropped - 1)) - 1) + ((size >> dropped) & 1)
+    normal = k.minimum(normal >> dropped, of.most)
+    # Below the least normal number results are whole ones of the least; beyond 25 places nothing is
+    # left.
+    digits = (size & 0x7FFFFF) | 0x800000
+    shift = k.constant(150 + of.least, u32) - k.minimum(size >> 23, 127 - of.bias)
+    shift = k.minimum(shift, 25)
+    half = k.constant(1, u32) << (shift - 1)
+    small = (digits + half - 1 + ((digits >> shift) & 1)) >> shift
+    found = k.select(size < of.rebiased + (1 << 23), small, normal)
+    found = found | ((word >> (32 - of.bits)) & of.sign)
+    return k.select(size > _INFINITE, k.constant(of.sign - 1, u32), found)
+
+
+def _bf16_bits(k: Builder, value: Value) -> Value:
+    word = k.bitcast(value, u32)
+    found = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
+    return k.select((word & 0x7FFFFFFF) > _INFINITE, k.constant(_NAN, u32), found)
+
+
+FUNCTIONS: dict[str, Callable[[Builder, Value], Value]] = {
+    "f16_value": _f16_value,
+    "f16_bits": partial(_nearest, of=_F16),
+    "bf16_bits": _bf16_bits,
+    "e4m3_value": _e4m3_value,
+    "e4m3_bits": partial(_nearest, of=_E4M3),
+    "e5m2_bits": partial(_nearest, of=_E5M2),
+}
+"""By the names that they have in a kernel's text."""

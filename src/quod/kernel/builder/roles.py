@@ -1,0 +1,231 @@
+"""Roles: subgroups of a workgroup that go ways of their own, and meet at barriers.
+
+A role is what a branch makes whose condition follows from constants and from where an instance is
+in its workgroup, and is the same for all instances of each subgroup: which instances take part is
+then known before the kernel runs. Source: PTX ISA 9.0, "barrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quod.frozen import frozen
+from quod.kernel.errors import VerificationFailure
+from quod.kernel.ir.nodes import Block, Kernel, Op, walk
+from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability
+from quod.kernel.ops.semantics import NUMPY_TYPES, Array
+from quod.kernel.verifier.uniformity import Uniformity, uniformity_of
+
+NAMED_BARRIERS = range(1, 16)
+"""Their numbers: 0 is the barrier of the whole workgroup."""
+
+_IN_ROLES = (Capability.NAMED_BARRIERS, Capability.TILE_COPIES, Capability.WARPGROUPS)
+
+
+@frozen(eq=False)
+class Meeting:
+    """An op of a named barrier, with the instances that come to it."""
+
+    op: Op
+    lanes: Array
+
+    @property
+    def number(self) -> int:
+        return int(self.op.attributes["number"])
+
+    @property
+    def count(self) -> int:
+        return int(self.op.attributes["count"])
+
+    @property
+    def waits(self) -> bool:
+        return self.op.definition.stays
+
+
+def has_roles(kernel: Kernel) -> bool:
+    """Whether subgroups of a kernel may go their own ways."""
+    return any(op.definition.makes_roles for op in _ops(kernel))
+
+
+def is_of_role(op: Op) -> bool:
+    """Whether it stands, in a kernel of roles, where all instances of a role come."""
+    return op.definition.capability in _IN_ROLES and op.definition.effect != "none"
+
+
+def _is_meeting(op: Op) -> bool:
+    return op.definition.type_rule == "named_barrier"
+
+
+def _ops(kernel: Kernel) -> Iterator[Op]:
+    for block in (kernel.block, *(function.block for function in kernel.functions)):
+        yield from walk(block)
+
+
+class Roles:
+    """The meetings of a kernel, what else it asks of roles, and the branches that make them."""
+
+    def __init__(self, kernel: Kernel, uniformity: Uniformity) -> None:
+        """VerificationFailure for an op of a role whose instances are not known."""
+        self._size, self._subgroup = kernel.workgroup_size, kernel.subgroup_size
+        self._uniformity = uniformity
+        self._known: dict[Value, Array | None] = {}
+        self.meetings: list[Meeting] = []
+        self.come: dict[Op, Array] = {}
+        """The instances that come to each op of a role."""
+        self.under: dict[Op, Op] = {}
+        """The innermost op, if any, under which an op of a role stands and that makes no roles."""
+        self.branches: set[Op] = set()
+        self.sides: list[Array] = []
+        """Of each branch that has ops of roles in it: the instances that take its first side."""
+        for function in kernel.functions:
+            for op in filter(is_of_role, walk(function.block)):
+                raise VerificationFailure(
+                    f"{op.name} stands in the function {function.name}; roles are the kernel's: "
+                    "let it be a plain function of Python",
+                    op.location,
+                )
+        self._visit(kernel.block, np.ones(self._size, np.bool_), None, None)
+
+    def parts(self) -> list[Array]:
+        """The sets of instances that go the same ways between meetings."""
+        found = [np.ones(self._size, np.bool_)]
+        for side in self.sides:
+            found = [half for part in found for half in (part & side, part & ~side) if half.any()]
+        return found
+
+    def first_instance(self, op: Op) -> int:
+        """The first instance of those that come to an op of a role."""
+        return int(np.argmax(self.come[op]))
+
+    def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
+        """Follows a region, for the instances that may come; gives whether it has ops of roles."""
+        has = False
+        for op in block.ops:
+            if is_of_role(op):
+                has = True
+                if divergent is not None:
+                    raise VerificationFailure(
+                        f"{op.name} under the {divergent.name} of line {divergent.location.line}, "
+                        "of which it is not known before which subgroups take it; compare "
+                        "k.subgroup_id() with a constant",
+                        op.location,
+                    )
+                self.come[op] = lanes
+                if under is not None:
+                    self.under[op] = under
+                if _is_meeting(op):
+                    self.meetings.append(Meeting(op, lanes))
+            side = self._side(op)
+            if side is not None:
+                inner = [
+                    self._visit(region, lanes & of_region, divergent, under)
+                    for region, of_region in zip(op.regions, (side, ~side), strict=True)
+                ]
+                self.branches.add(op)
+                if any(inner):
+                    self.sides.append(side)
+                    has = True
+                continue
+            apart = op if self._uniformity.diverges(op) else divergent
+            for region in op.regions:
+                has |= self._visit(region, lanes, apart, op)
+        return has
+
+    def _side(self, op: Op) -> Array | None:
+        """The instances that take the first side of a branch, if it is one of roles."""
+        if op.name != "if" or not self._uniformity.diverges(op):
+            return None
+        holds = self._evaluated(op.operands[0])
+        if holds is None or self._size % self._subgroup:
+            return None
+        rows = holds.reshape(-1, self._subgroup)
+        return holds if (rows == rows[:, :1]).all() else None
+
+    def _evaluated(self, value: Value) -> Array | None:
+        """A value of each instance, if it follows from where that is in its workgroup."""
+        if value not in self._known:
+            self._known[value] = self._evaluate(value)
+        return self._known[value]
+
+    def _evaluate(self, value: Value) -> Array | None:
+        op = value.op
+        if op is None or op.definition.effect != "none":
+            return None
+        if value.constant is not None:
+            return np.full(self._size, value.constant, NUMPY_TYPES[value.type])
+        if op.name == "local_id":
+            return np.arange(self._size, dtype=np.uint32)
+        row = op.definition
+        operands: list[Array] = []
+        for operand in op.operands:
+            found = self._evaluated(operand)
+            if found is None:
+                return None
+            operands.append(found)
+        if not operands or len(op.results) != 1:
+            return None
+        with np.errstate(all="ignore"):
+            if row.evaluate_as is not None:
+                return row.evaluate_as(operands[0], value.type)
+            made = None if row.evaluate is None else row.evaluate(*operands)
+        return made if isinstance(made, np.ndarray) else None
+
+
+def find_roles(kernel: Kernel) -> Roles:
+    """The roles of a kernel that has been verified."""
+    return Roles(kernel, uniformity_of(kernel))
+
+
+def check_meetings(kernel: Kernel, roles: Roles) -> None:
+    """VerificationFailure for a named barrier to which not as many come as it says.
+
+    Its ops all say one number of instances, of whole subgroups; those that come to two of them are
+    the same or others, all together that number, and some of them wait.
+    """
+    by_number: dict[int, list[Meeting]] = {}
+    for meeting in roles.meetings:
+        by_number.setdefault(meeting.number, []).append(meeting)
+    for number, meetings in by_number.items():
+        _check_counts(kernel, number, meetings)
+
+
+def _check_counts(kernel: Kernel, number: int, meetings: list[Meeting]) -> None:
+    first = meetings[0]
+    different: list[Array] = []
+    for meeting in meetings:
+        if meeting.count != first.count:
+            raise VerificationFailure(
+                f"the named barrier {number} is of {meeting.count} instances here, and of "
+                f"{first.count} on line {first.op.location.line}",
+                meeting.op.location,
+            )
+        if meeting.count % kernel.subgroup_size:
+            raise VerificationFailure(
+                f"a named barrier is of whole subgroups of {kernel.subgroup_size}, not of "
+                f"{meeting.count} instances",
+                meeting.op.location,
+            )
+        if not meeting.lanes.any():
+            raise VerificationFailure(
+                f"no instance comes to this {meeting.op.name}", meeting.op.location
+            )
+        if any(np.array_equal(meeting.lanes, lanes) for lanes in different):
+            continue
+        if any((meeting.lanes & lanes).any() for lanes in different):
+            raise VerificationFailure(
+                f"some of the instances that come to the named barrier {number} here come to it "
+                "elsewhere with others; let each come in one role",
+                meeting.op.location,
+            )
+        different.append(meeting.lanes)
+    come = sum(int(lanes.sum()) for lanes in different)
+    if come != first.count:
+        raise VerificationFailure(
+            f"the named barrier {number} is of {first.count} instances, and {come} come to it",
+            first.op.location,
+        )
+    if not any(meeting.waits for meeting in meetings):
+        raise VerificationFailure(f"nobody waits at the named barrier {number}", first.op.location)

@@ -1,0 +1,158 @@
+"""Structured values: tuples, lists and objects made of kernel values.
+
+Loops, branches and functions take and give flat lists of values. What a user carries through them
+may be a field element or a point: any object with a `flatten` method that gives its values, a
+hashable key of everything else about it, and a function that rebuilds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
+
+from quod.frozen import field_names
+from quod.kernel.errors import TraceError, an
+from quod.kernel.ir.value import Value
+
+Rebuild = Callable[[Sequence[Value]], Any]
+
+
+@runtime_checkable
+class Structured(Protocol):
+    """An object made of kernel values.
+
+    A key that is a tuple of a class and a tuple of keys is told of in messages part by part; one
+    that is a `BoundedKey` has bounds that a mistake may be in.
+    """
+
+    def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
+        """The values, a key of the static rest, and the inverse."""
+        ...
+
+
+@runtime_checkable
+class BoundedKey(Protocol):
+    """A key of static facts some of which are bounds, which an operation of the field settles."""
+
+    def same_but_for_bounds(self, other: object) -> bool:
+        """Whether only bounds tell the keys apart."""
+        ...
+
+
+class Unknown:
+    """What stands for something that is known at run time only: Python cannot compare it.
+
+    `comparison` says what to write instead.
+    """
+
+    __slots__ = ()
+    comparison: ClassVar[str]
+
+    # By identity, as a subclass that compares in the kernel would do.
+    __hash__ = object.__hash__
+
+    def _refuse(self, use: str) -> NoReturn:
+        raise TraceError(f"{use} is not known while the kernel is traced; {type(self).comparison}")
+
+    def __bool__(self) -> NoReturn:
+        self._refuse("the truth of this")
+
+    def __eq__(self, other: object) -> NoReturn:
+        self._refuse("whether these are equal")
+
+    def __ne__(self, other: object) -> NoReturn:
+        self._refuse("whether these are equal")
+
+    def __lt__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
+
+    def __le__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
+
+    def __gt__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
+
+    def __ge__(self, other: object) -> NoReturn:
+        self._refuse("which of these is less")
+
+
+def exact(value: Any) -> Hashable:
+    """A key that two static values share only if a kernel cannot tell them apart.
+
+    Python finds 1, 1.0 and True equal, and 0.0 and -0.0.
+    """
+    if isinstance(value, float):
+        return type(value), value.hex()
+    if isinstance(value, tuple):
+        return type(value), tuple(map(exact, value))
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(exact, value))
+    kind: Any = type(value)
+    names = field_names(kind)
+    if names is not None and kind.__eq__ is not object.__eq__:
+        return value, tuple(exact(getattr(value, name)) for name in names)
+    return type(value), value
+
+
+def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
+    """The values of a structure, a key of its static rest, and a function that rebuilds it."""
+    if item is None:
+        return [], None, lambda _: None
+    if isinstance(item, Value):
+        return [item], item.type, lambda values: values[0]
+    if isinstance(item, (tuple, list)):
+        parts = [flatten(part) for part in item]
+        counts = [len(values) for values, _, _ in parts]
+        kind = type(item)
+
+        def rebuild(values: Sequence[Value]) -> Any:
+            built, start = [], 0
+            for count, (_, _, part_rebuild) in zip(counts, parts, strict=True):
+                built.append(part_rebuild(values[start : start + count]))
+                start += count
+            return kind(built)
+
+        flat = [value for values, _, _ in parts for value in values]
+        return flat, (kind, tuple(key for _, key, _ in parts)), rebuild
+    if isinstance(item, Structured):
+        return item.flatten()
+    if isinstance(item, (bool, int, float)):
+        raise TraceError(
+            f"{item!r} is no kernel value and has no type here; write k.constant({item!r}, type)"
+        )
+    raise TraceError(
+        f"{an(type(item).__name__)} holds no kernel values; use values, tuples and lists of "
+        "them, or an object with a `flatten` method"
+    )
+
+
+def describe(key: Hashable) -> str:
+    """The types of a structure, from its key, for a message."""
+    match key:
+        case None:
+            return "nothing"
+        case (type() as kind, tuple(parts), *_):
+            inner = ", ".join(map(describe, parts))
+            if kind is list:
+                return f"[{inner}]"
+            return f"({inner})" if kind is tuple else f"{kind.__name__}({inner})"
+    return str(key)
+
+
+def remedy(key: Hashable, other: Hashable) -> str:
+    """What to do about two structures whose keys differ, for the end of a message."""
+    if _differ_in_bounds(key, other):
+        return "; give each with the field's standard bounds, as `field.carried(x)`"
+    return ""
+
+
+def _differ_in_bounds(key: Any, other: Any) -> bool:
+    """Whether keys differ, and in nothing but bounds."""
+    if key == other:
+        return False
+    if isinstance(key, BoundedKey):
+        return key.same_but_for_bounds(other)
+    if not isinstance(key, tuple) or not isinstance(other, tuple) or len(key) != len(other):
+        return False
+    pairs = list(zip(key, other, strict=True))
+    return all(a == b or _differ_in_bounds(a, b) for a, b in pairs)

@@ -1,0 +1,392 @@
+"""The ops of a builder that give values of values: of one instance, and of those of a subgroup."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.kernel.builder.control import check_condition
+from quod.kernel.builder.memory import check_type, check_value
+from quod.kernel.builder.tiles import TileBuilder, product_name
+from quod.kernel.errors import TraceError, an
+from quod.kernel.ir import types
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import Operand, Value
+from quod.kernel.machine import Capability, Machine
+from quod.kernel.ops import semantics
+from quod.kernel.ops.scalar import NUMPY_TYPES
+from quod.validation import flag
+
+
+class ValueBuilder(TileBuilder):
+    """What a kernel's Python function computes with beside operators."""
+
+    machine: Machine
+
+    @abstractmethod
+    def emit(self, name: str, operands: Sequence[Value]) -> Value:
+        """Records an op of the table that has one result, folded and shared where it is pure."""
+
+    @abstractmethod
+    def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Records an op of the table."""
+
+    @abstractmethod
+    def constant(self, number: int | float | bool, type_: Type) -> Value:
+        """A constant; a number that the type does not hold is an error."""
+
+    @abstractmethod
+    def call(self, name: str, body: Callable[..., Any], *arguments: Any, inline: bool) -> Any:
+        """Calls a device function."""
+
+    @property
+    @abstractmethod
+    def subgroup_size(self) -> int:
+        """Instances a subgroup; TraceError where there are no subgroups."""
+
+    # --- values
+
+    def select(self, condition: Value, a: Operand, b: Operand) -> Value:
+        """`a` where the condition holds, else `b`; both are computed."""
+        if not isinstance(a, Value):
+            if not isinstance(b, Value):
+                raise TraceError(
+                    "select needs at least one kernel value to know its type; of field elements "
+                    "and points write field.select(...) or points.select(...)"
+                )
+            a = self.constant(a, b.type)
+        return self.emit("select", (condition, a, self.operand(b, a.type)))
+
+    def minimum(self, a: Value, b: Operand) -> Value:
+        """The smaller of two values."""
+        check_value(a, "k.minimum")
+        return self.emit("min", (a, self.operand(b, a.type)))
+
+    def maximum(self, a: Value, b: Operand) -> Value:
+        """The larger of two values."""
+        check_value(a, "k.maximum")
+        return self.emit("max", (a, self.operand(b, a.type)))
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c, rounded once."""
+        return self.emit("fma", (a, b, c))
+
+    def dot4(self, a: Value, b: Value, c: Value) -> Value:
+        """c, an i32, + the products of the four signed bytes of `a` with those of `b`, both u32."""
+        return self.emit("dot4", (a, b, c))
+
+    def rcp(self, value: Value) -> Value:
+        """1 / value of an f32."""
+        return self.emit("rcp", (value,))
+
+    def cast(self, value: Value, target: Type) -> Value:
+        """A number as another scalar type, or a pointer with another element type."""
+        check_value(value, "k.cast")
+        if value.type is target:
+            return value
+        check_type(target)
+        if isinstance(value.type, PointerType):
+            if target.kind == "pointer":
+                raise TraceError("cast a pointer to the type of its elements, not to a pointer")
+            result = types.pointer(target, value.type.space)
+            return self._tracer.record_pure("pointer_cast", (value,), (result,), {"type": result})[
+                0
+            ]
+        if target not in types.SCALARS or value.type not in types.SCALARS:
+            raise TraceError(f"cannot convert {value.type} to {target}")
+        if value.constant is not None:
+            array = np.array([value.constant], NUMPY_TYPES[value.type])
+            return self.constant(semantics.convert(array, target)[0].item(), target)
+        return self._tracer.record_pure("convert", (value,), (target,), {"type": target})[0]
+
+    def bitcast(self, value: Value, target: Type) -> Value:
+        """The same bits as another type of the same width."""
+        check_value(value, "k.bitcast")
+        check_type(target)
+        if value.type not in types.NUMBERS or target not in types.NUMBERS:
+            raise TraceError(f"cannot take the bits of {value.type} as {target}")
+        if value.type.bits != target.bits:
+            raise TraceError(f"{value.type} and {target} differ in width")
+        return self._tracer.record_pure("bitcast", (value,), (target,), {"type": target})[0]
+
+    # --- floats
+
+    def sqrt(self, value: Value) -> Value:
+        """The square root."""
+        return self.emit("sqrt", (value,))
+
+    def rsqrt(self, value: Value) -> Value:
+        """1 / sqrt(value) of an f32."""
+        return self.emit("rsqrt", (value,))
+
+    def floor(self, value: Value) -> Value:
+        """The whole number of a float at or below it."""
+        return self.emit("floor", (value,))
+
+    def ceil(self, value: Value) -> Value:
+        """The whole number of a float at or above it."""
+        return self.emit("ceil", (value,))
+
+    def exp2(self, value: Value, *, normal: bool = False) -> Value:
+        """2**value of an f32; with `normal` what is below 2**-126 may be 0, which is faster on an
+        NVIDIA GPU."""
+        normal = flag("normal", normal, error=TraceError)
+        if self.machine.has(Capability.EXP2):
+            return self.emit("exp2_normal" if normal else "exp2", (value,))
+        return self._function("exp2", value)
+
+    def exp(self, value: Value) -> Value:
+        """e**value of an f32."""
+        return self._function("exp", value)
+
+    def log2(self, value: Value) -> Value:
+        """The logarithm of an f32 to base 2."""
+        return self._function("log2", value)
+
+    def log(self, value: Value) -> Value:
+        """The natural logarithm of an f32."""
+        return self._function("log", value)
+
+    def tanh(self, value: Value) -> Value:
+        """The hyperbolic tangent of an f32."""
+        return self._function("tanh", value)
+
+    def _function(self, name: str, value: Value) -> Value:
+        from quod.kernel.builder.float_functions import FUNCTIONS
+
+        given: object = value
+        found = given.type if isinstance(given, Value) else type(given).__name__
+        if found is not types.f32:
+            raise TraceError(f"k.{name} is for f32, not {an(found)}; write value.cast(f32)")
+        result: Value = self.call(name, FUNCTIONS[name].body, value, inline=True)
+        return result
+
+    # --- floats of 8 and 16 bits
+
+    def unpack_f16(self, word: Value) -> tuple[Value, Value]:
+        """The two f16 in a u32 as f32, the one in its low half first."""
+        check_value(word, "k.unpack_f16")
+        if self.machine.has(Capability.F16):
+            return self.emit("unpack_f16_low", (word,)), self.emit("unpack_f16_high", (word,))
+        low, high = (self._narrow("f16_value", half) for half in (word & 0xFFFF, word >> 16))
+        return low, high
+
+    def unpack_bf16(self, word: Value) -> tuple[Value, Value]:
+        """The two bf16 in a u32 as f32, the one in its low half first."""
+        check_value(word, "k.unpack_bf16")
+        return self.bitcast(word << 16, types.f32), self.bitcast(word & 0xFFFF0000, types.f32)
+
+    def pack_f16(self, low: Value, high: Value) -> Value:
+        """Two f32 as f16 in a u32, `low` in its low half: each to nearest even."""
+        if self.machine.has(Capability.F16):
+            return self.emit("pack_f16", (low, high))
+        return self._narrow("f16_bits", low) | self._narrow("f16_bits", high) << 16
+
+    def pack_bf16(self, low: Value, high: Value) -> Value:
+        """Two f32 as bf16 in a u32, `low` in its low half: each to nearest even."""
+        if self.machine.has(Capability.BF16):
+            return self.emit("pack_bf16", (low, high))
+        return self._narrow("bf16_bits", low) | self._narrow("bf16_bits", high) << 16
+
+    def unpack_float8(self, element: Type, word: Value) -> tuple[Value, Value, Value, Value]:
+        """The four e4m3 or e5m2 in a u32 as f32, the one in its lowest byte first."""
+        _check_float8("k.unpack_float8", element, word)
+        if element is types.e5m2:
+            # Each is the upper half of an f16.
+            even, odd = (self.unpack_f16(each & 0xFF00FF00) for each in (word << 8, word))
+            return even[0], odd[0], even[1], odd[1]
+        if self.machine.has(Capability.FLOATS8):
+            pairs = (self.emit("unpack_e4m3", (half,)) for half in (word, word >> 16))
+            low, high = (self.unpack_f16(pair) for pair in pairs)
+            return *low, *high
+        shifted = (word, word >> 8, word >> 16)
+        first, second, third = (self._narrow("e4m3_value", each & 0xFF) for each in shifted)
+        return first, second, third, self._narrow("e4m3_value", word >> 24)
+
+    def pack_float8(self, element: Type, *values: Value) -> Value:
+        """Four f32 as e4m3 or e5m2 in a u32, the first in its lowest byte.
+
+        Each is rounded to nearest even. What is beyond the range, infinities too, becomes the
+        greatest number with its sign; NaN has the bits 0x7f.
+        """
+        _check_float8("k.pack_float8", element, *values)
+        if len(values) != 4:
+            raise TraceError(f"k.pack_float8 takes four f32, not {len(values)}")
+        if self.machine.has(Capability.FLOATS8):
+            low, high = (self.emit(_PACKING[element], values[at : at + 2]) for at in (0, 2))
+            return low | high << 16
+        found, *above = (self._narrow(f"{element}_bits", value) for value in values)
+        for number, bits in enumerate(above, 1):
+            found = found | bits << 8 * number
+        return found
+
+    def _narrow(self, name: str, value: Value) -> Value:
+        from quod.kernel.builder.narrow_floats import FUNCTIONS
+
+        result: Value = self.call(name, FUNCTIONS[name], value, inline=True)
+        return result
+
+    def _widened(self, bits: Value, element: Type) -> Value:
+        if element in types.FLOATS8:
+            return self.unpack_float8(element, bits)[0]
+        unpack = self.unpack_f16 if element is types.f16 else self.unpack_bf16
+        return unpack(bits)[0]
+
+    def _narrowed(self, value: Value, element: Type) -> Value:
+        nothing = self.constant(0.0, types.f32)
+        if element in types.FLOATS8:
+            if self.machine.has(Capability.FLOATS8):
+                return self.emit(_PACKING[element], (value, nothing))
+            return self._narrow(f"{element}_bits", value)
+        pack = self.pack_f16 if element is types.f16 else self.pack_bf16
+        return pack(value, nothing)
+
+    # --- on devices that check
+
+    def print(self, *items: Value | str) -> None:
+        """Prints texts and numbers, as they are given, with the line, workgroup and instance.
+
+        On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
+        """
+        texts, numbers = [], []
+        for item in items:
+            given: object = item
+            if isinstance(given, str):
+                _refuse_values(given, "give the value as an item of its own: k.print('x is', x)")
+                texts.append(given.replace("{", "{{").replace("}", "}}"))
+            elif isinstance(given, Value) and given.type in types.SCALARS:
+                texts.append("{}")
+                numbers.append(given)
+            else:
+                raise TraceError(
+                    f"k.print takes texts and kernel values, not {an(type(given).__name__)}; of a "
+                    "field element print *field.to_words(a)"
+                )
+        if self.machine.has(Capability.CHECKS):
+            self._tracer.record("print", numbers, (), {"text": " ".join(texts)})
+
+    def assert_(self, condition: Value, message: str = "this does not hold") -> None:
+        """AssertionFailure, with `message`, the line and the instance, where `condition` is false.
+
+        On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
+        """
+        check_condition(condition)
+        if type(message) is not str:
+            raise TraceError("k.assert_ takes a condition and a text that says what is wrong")
+        _refuse_values(message, "k.print shows values: k.print('x is', x)")
+        if self.machine.has(Capability.CHECKS):
+            self._tracer.record("assert", (condition,), (), {"message": message})
+
+    # --- values of other instances
+
+    def shuffle(self, value: Value, lane: Operand) -> Value:
+        """What `value` is in instance `lane` (modulo the subgroup's size) of the same subgroup.
+
+        A number of 32 or 64 bits. Legal where all instances of the workgroup come.
+        """
+        _ = self.subgroup_size
+        return self.emit("shuffle", (value, self.operand(lane, types.u32)))
+
+    def ballot(self, condition: Value) -> Value:
+        """A u32 whose bit i is set where the condition holds in instance i of the subgroup.
+
+        Legal where all instances of the workgroup come.
+        """
+        _ = self.subgroup_size
+        check_condition(condition)
+        return self.emit("ballot", (condition,))
+
+    def any_lane(self, condition: Value) -> Value:
+        """Whether the condition holds in an instance of the subgroup."""
+        return self.ballot(condition) != 0
+
+    def all_lanes(self, condition: Value) -> Value:
+        """Whether the condition holds in all instances of the subgroup."""
+        check_condition(condition)
+        return self.ballot(~condition) == 0
+
+    def subgroup_sum(self, value: Value) -> Value:
+        """The sum of a number over the instances of the subgroup, in each of them.
+
+        Floats are added pair by pair, in the order that the op says. Legal where all instances of
+        the workgroup come.
+        """
+        return self._combined("subgroup_sum", value)
+
+    def subgroup_minimum(self, value: Value) -> Value:
+        """The least over the instances of the subgroup; legal where all the workgroup come."""
+        return self._combined("subgroup_min", value)
+
+    def subgroup_maximum(self, value: Value) -> Value:
+        """The greatest over the instances of the subgroup; legal where all the workgroup come."""
+        return self._combined("subgroup_max", value)
+
+    def _combined(self, name: str, value: Value) -> Value:
+        _ = self.subgroup_size
+        return self.emit(name, (value,))
+
+    def mma(
+        self, element: Type, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value], *,
+        other: Type | None = None,
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """The product of small matrices that the subgroup's registers hold, plus another one.
+
+        A is 16 by 16, in 4 words, and B 16 by 8, in 2, of f16 or bf16; with f32 they are 16 by 8
+        and 8 by 8, rounded toward zero to 10 bits behind the point (tf32), with i8, e4m3 and e5m2
+        16 by 32 and 32 by 8. C and the result are 16 by 8 of f32, or of i32 modulo 2**32 for i8, in
+        4 values; what an instance has of each the op ``mma_f16`` says. `other` is the element of B
+        where it is not that of A: e4m3 or e5m2. For machines with the capability ``tensor_cores``,
+        or ``float8_cores``; legal where all instances of the workgroup come.
+        """
+        check_type(element)
+        product = product_name(element, other)
+        if product not in _PRODUCTS:
+            raise TraceError(
+                f"k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not {product}"
+            )
+        for name, given, wanted in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
+            if not isinstance(given, (list, tuple)):
+                raise TraceError(f"{name} is a list of values, not {an(type(given).__name__)}")
+            if len(given) != wanted:
+                raise TraceError(f"an instance has {wanted} values of {name}, not {len(given)}")
+        return self.emit_many(_PRODUCTS[product], (*a, *b, *c))
+
+    def uniform(self, value: Value) -> Value:
+        """The same value, with the promise that every instance of the workgroup has it.
+
+        Barriers may then stand in branches and loops that depend on it, a count loaded from memory
+        for example. Legal where all instances of the workgroup come.
+        """
+        return self.emit("uniform", (value,))
+
+
+_PRODUCTS = {
+    "f16": "mma_f16", "bf16": "mma_bf16", "f32": "mma_tf32", "i8": "mma_i8", "e4m3": "mma_e4m3",
+    "e5m2": "mma_e5m2", "e4m3_e5m2": "mma_e4m3_e5m2", "e5m2_e4m3": "mma_e5m2_e4m3",
+}  # fmt: skip
+
+_PACKING = {types.e4m3: "pack_e4m3", types.e5m2: "pack_e5m2"}
+
+
+def _check_float8(name: str, element: Type, *values: Value) -> None:
+    check_type(element)
+    if element not in types.FLOATS8:
+        raise TraceError(f"{name} is for e4m3 and e5m2, not {element}")
+    for value in values:
+        check_value(value, name)
+
+
+# What `Value.__repr__` writes, in elements as well.
+_VALUE = re.compile(r"<\S+ value[ >]")
+
+
+def _refuse_values(text: str, remedy: str) -> None:
+    if _VALUE.search(text):
+        raise TraceError(
+            "a text has a kernel value in it, which is no number yet while the kernel is traced; "
+            + remedy
+        )

@@ -1,0 +1,1 @@
+"""The interpreter, which defines what a kernel means."""

@@ -1,0 +1,100 @@
+"""Who comes to an op that the instances of a workgroup, or of a role, do once for all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.frozen import frozen
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter.collectives import check_together
+from quod.kernel.interpreter.memory import Pointers, SharedBuffer
+from quod.kernel.interpreter.run import Frame, Mask, Run, array
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ops.semantics import Array
+from quod.kernel.ops.tile import PATTERN, WARPGROUP
+
+
+@frozen(eq=False)
+class Crowd:
+    """Instances of one workgroup that come to an op together: all of them, or a part of those of a
+    role, of which `first` does what is done once."""
+
+    group: int
+    lanes: slice | Array
+    first: int
+    has_first: bool = True
+
+
+def crowds_of(op: Op, run: Run, mask: Mask) -> list[Crowd]:
+    """Those who are here, of each workgroup."""
+    check_together(op, run, mask)
+    if run.parts is not None:
+        first = run.parts.first_instance(op)
+        return [Crowd(0, mask.lanes, first, bool(mask.bits[first]))] if mask.any else []
+    groups = np.flatnonzero(mask.bits.reshape(-1, run.width)[:, 0]).tolist()
+    return [
+        Crowd(group, slice(group * run.width, (group + 1) * run.width), group * run.width)
+        for group in groups
+    ]
+
+
+def warpgroups_of(op: Op, run: Run, mask: Mask) -> list[int]:
+    """The warpgroups that are here, by their numbers among all."""
+    check_together(op, run, mask)
+    rows = mask.bits.reshape(-1, WARPGROUP)
+    split = rows.any(axis=1) & ~rows.all(axis=1)
+    if split.any():
+        number = int(np.argmax(split)) * WARPGROUP
+        raise run.place(op.location).error(
+            number + int(np.argmin(rows[number // WARPGROUP])),
+            f"does not come to the {op.name} of its warpgroup",
+        )
+    return np.flatnonzero(rows[:, 0]).tolist()
+
+
+def error_of(op: Op, run: Run, group: int, problem: str) -> InterpreterError:
+    return InterpreterError(f"workgroup {run.first + group} {problem}", op.location)
+
+
+def _differs(op: Op, run: Run, group: int) -> InterpreterError:
+    return error_of(op, run, group, f"has an operand of {op.name} that differs between instances")
+
+
+def number_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> int:
+    """An operand that all instances have."""
+    values = array(frame[slot])[crowd.lanes]
+    if (values != values[0]).any():
+        raise _differs(op, run, crowd.group)
+    return int(values[0])
+
+
+def places_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[int, Array]:
+    """A pointer: the number of the buffer that all have, and the bytes of each."""
+    pointers = frame[slot]
+    assert isinstance(pointers, Pointers)
+    if isinstance(pointers.buffer, int):
+        return pointers.buffer, pointers.offset[crowd.lanes]
+    numbers = pointers.buffer[crowd.lanes]
+    if (numbers != numbers[0]).any():
+        raise _differs(op, run, crowd.group)
+    return int(numbers[0]), pointers.offset[crowd.lanes]
+
+
+def place_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[int, int]:
+    """A pointer that all instances have: the number of the buffer, and the byte."""
+    number, offsets = places_of(op, run, frame, slot, crowd)
+    if (offsets != offsets[0]).any():
+        raise _differs(op, run, crowd.group)
+    return number, int(offsets[0])
+
+
+def room_of(op: Op, run: Run, group: int, number: int) -> SharedBuffer:
+    """Shared memory with places that are exchanged as tiles have them."""
+    room = run.buffers[number]
+    assert isinstance(room, SharedBuffer)
+    if room.alignment % PATTERN:
+        raise error_of(
+            op, run, group, f"has tiles in {room.name}, which begins at a multiple of "
+            f"{room.alignment} bytes; k.shared(..., alignment={PATTERN}) makes room for them",
+        )  # fmt: skip
+    return room

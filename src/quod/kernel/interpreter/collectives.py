@@ -1,0 +1,40 @@
+"""What the interpreter does where all instances of a workgroup come together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter.memory import SharedBuffer
+from quod.kernel.interpreter.run import Mask, Run
+from quod.kernel.ir.nodes import Op
+
+
+def check_together(op: Op, run: Run, mask: Mask) -> None:
+    """InterpreterError unless of each workgroup all instances are here, or none."""
+    if mask.full:
+        return
+    # Between named barriers subgroups go their own ways.
+    width = run.width if run.parts is None else min(run.width, run.subgroup_size)
+    rows = mask.bits.reshape(-1, width)
+    split = rows.any(axis=1) & ~rows.all(axis=1)
+    if split.any():
+        group = int(np.argmax(split))
+        missing, waiting = int(np.argmin(rows[group])), int(np.argmax(rows[group]))
+        if run.parts is not None:
+            missing, waiting, group = missing + width * group, waiting + width * group, 0
+        raise InterpreterError(
+            f"instance {missing} of workgroup {run.first + group} does not reach the {op.name} "
+            f"that instance {waiting} waits at",
+            op.location,
+        )
+
+
+def forget_accesses(run: Run, mask: Mask, *, products_only: bool = False) -> None:
+    """What was done to shared memory, or what products did, comes before what follows."""
+    groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
+    for (_, group, _), made in run.tiles.barriers.items():
+        made.known |= groups is None or bool(groups[group])
+    for buffer in run.buffers:
+        if isinstance(buffer, SharedBuffer):
+            buffer.barrier(groups, products_only=products_only)

@@ -1,0 +1,130 @@
+"""Branches and loops of the interpreter: a region runs for the instances that need it.
+
+The functions have the names that the rows of the op table give as `step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter.memory import Pointers
+from quod.kernel.interpreter.run import Frame, Lanes, Mask, Run, array
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ops.semantics import Array
+
+Step = Callable[[Frame, Run, Mask], None]
+
+
+class Region(Protocol):
+    """A region, as `interpreter_program.Region`."""
+
+    @property
+    def arguments(self) -> list[int]: ...
+
+    def run(self, frame: Frame, run: Run, mask: Mask) -> list[Lanes]: ...
+
+
+def branch(op: Op, regions: Sequence[Region], operands: list[int], results: list[int]) -> Step:
+    """Each side runs if any instance takes it."""
+    then, otherwise = regions
+    (condition,) = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        holds = array(frame[condition])
+        first, second = mask.where(holds), mask.where(~holds)
+        taken = then.run(frame, run, first) if first.any else None
+        if second.any:
+            other = otherwise.run(frame, run, second)
+            if taken is None:
+                taken = other
+            else:
+                taken = [_choose(holds, a, b) for a, b in zip(taken, other, strict=True)]
+        for result, lanes in zip(results, taken or (), strict=taken is not None):
+            frame[result] = lanes
+
+    return step
+
+
+def counted_loop(
+    op: Op, regions: Sequence[Region], operands: list[int], results: list[int]
+) -> Step:
+    """A counted loop, which runs while it goes on for any instance."""
+    (body,) = regions
+    first, end, by = operands[:3]
+    initial = operands[3:]
+    kind = op.operands[0].type
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        index, stop, advance = (array(frame[slot]) for slot in (first, end, by))
+        carried = [frame[slot] for slot in initial]
+        if (advance[mask.bits] <= 0).any():
+            raise InterpreterError("the step of a loop must be above zero", op.location)
+        running = mask.where(index < stop)
+        rounds = 0
+        while running.any:
+            rounds = _count(rounds, run, op)
+            for slot, lanes in zip(body.arguments, (index, *carried), strict=True):
+                frame[slot] = lanes
+            carried = _following(running, body.run(frame, run, running), carried)
+            advanced = index + advance
+            if np.count_nonzero(running.bits & (advanced < index)):
+                raise InterpreterError(f"the index of a loop passes the end of {kind}", op.location)
+            index = advanced if running.full else np.where(running.bits, advanced, index)
+            running = running.where(index < stop)
+        for slot, lanes in zip(results, carried, strict=True):
+            frame[slot] = lanes
+
+    return step
+
+
+def checked_loop(
+    op: Op, regions: Sequence[Region], operands: list[int], results: list[int]
+) -> Step:
+    """A loop with a check, which runs while it holds for any instance."""
+    head, body = regions
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        carried = [frame[slot] for slot in operands]
+        running = mask
+        rounds = 0
+        while True:
+            for slot, lanes in zip(head.arguments, carried, strict=True):
+                frame[slot] = lanes
+            (holds,) = head.run(frame, run, running)
+            running = running.where(array(holds))
+            if not running.any:
+                break
+            rounds = _count(rounds, run, op)
+            carried = _following(running, body.run(frame, run, running), carried)
+        for slot, lanes in zip(results, carried, strict=True):
+            frame[slot] = lanes
+
+    return step
+
+
+def _count(rounds: int, run: Run, op: Op) -> int:
+    if rounds == run.iteration_limit:
+        raise InterpreterError(f"the loop ran {rounds} times and goes on", op.location)
+    return rounds + 1
+
+
+def _following(running: Mask, following: list[Lanes], carried: list[Lanes]) -> list[Lanes]:
+    """The next carried values; an instance that has left the loop keeps the ones it left with."""
+    if running.full:
+        return following
+    return [_choose(running.bits, a, b) for a, b in zip(following, carried, strict=True)]
+
+
+def _choose(condition: Array, a: Lanes, b: Lanes) -> Lanes:
+    if isinstance(a, Pointers):
+        assert isinstance(b, Pointers)
+        same = isinstance(a.buffer, int) and isinstance(b.buffer, int) and a.buffer == b.buffer
+        return Pointers(
+            a.buffer if same else np.where(condition, a.buffer, b.buffer),
+            np.where(condition, a.offset, b.offset),
+        )
+    return np.where(condition, a, array(b))

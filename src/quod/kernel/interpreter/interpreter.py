@@ -1,0 +1,131 @@
+"""The interpreter: defines what a kernel means.
+
+It runs a traced kernel with NumPy, one workgroup after the other, all instances of a workgroup in
+step: an array a value, a mask of the instances that are active. What the language leaves undefined
+is an error here: an access outside a buffer or not aligned, a read of shared memory that was not
+set, a race in shared memory, a barrier or subgroup op that not every instance reaches, an
+asynchronous copy that is used before it was waited for, a loop that does not end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter.memory import Buffer, Pointers
+from quod.kernel.interpreter.program import Program, program
+from quod.kernel.interpreter.roles import Parts
+from quod.kernel.interpreter.run import Frame, Lanes, Mask, Run
+from quod.kernel.interpreter.tiles import check_arrived
+from quod.kernel.ir.nodes import Kernel
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ops.semantics import NUMPY_TYPES, Array
+
+Argument = Array | int | float | bool | np.generic
+
+
+def interpret(
+    kernel: Kernel,
+    groups: int,
+    arguments: Sequence[Argument],
+    *,
+    iteration_limit: int = 1 << 24,
+    groups_at_once: int = 1,
+    waiting: Callable[[], None] | None = None,
+) -> None:
+    """Runs `groups` workgroups of a kernel.
+
+    A pointer parameter takes a C-contiguous NumPy array of its element type, of any shape, which
+    the kernel reads and changes; any other parameter takes a number. InterpreterError, naming the
+    Python line, for everything that the language leaves undefined, and for a loop that runs more
+    than `iteration_limit` times.
+
+    With `groups_at_once` so many workgroups run in step, whole clusters of them, which is faster.
+    It suits kernels whose workgroups do not wait for one another. `waiting` is called wherever
+    instances wait for the launches before this one.
+    """
+    if groups < 0:
+        raise InterpreterError(f"a grid cannot have {groups} workgroups", kernel.location)
+    if len(arguments) != len(kernel.parameters):
+        raise InterpreterError(
+            f"{kernel.name} takes {len(kernel.parameters)} arguments, not {len(arguments)}",
+            kernel.location,
+        )
+    if groups % kernel.cluster:
+        raise InterpreterError(
+            f"a grid of {groups} workgroups is not made of clusters of {kernel.cluster}",
+            kernel.location,
+        )
+    groups_at_once = -(-groups_at_once // kernel.cluster) * kernel.cluster
+    compiled = program(kernel)
+    if compiled.roles is not None:
+        groups_at_once = 1
+    buffers: list[Buffer] = []
+    bound = [
+        _bind(kernel, name, parameter.type, given, buffers)
+        for name, parameter, given in zip(
+            kernel.parameters, kernel.block.arguments, arguments, strict=True
+        )
+    ]
+    with np.errstate(all="ignore"):
+        for first in range(0, groups, groups_at_once):
+            count = min(groups_at_once, groups - first)
+            run = Run(
+                kernel, first, count, groups, list(buffers), iteration_limit, compiled.granule,
+                waiting,
+            )  # fmt: skip
+            if compiled.roles is None:
+                _run_body(compiled, run, bound, run.everyone)
+            else:
+                run.parts = parts = Parts(run, compiled.roles)
+                parts.go(partial(_run_body, compiled, run, bound))
+            check_arrived(run)
+
+
+def _run_body(compiled: Program, run: Run, bound: Sequence[int | np.generic], mask: Mask) -> None:
+    frame: Frame = compiled.body.frame(run.lanes)
+    for slot, lanes in zip(compiled.body.arguments, bound, strict=True):
+        frame[slot] = _spread(lanes, run.lanes)
+    compiled.body.run(frame, run, mask)
+
+
+def _bind(
+    kernel: Kernel, name: str, type_: Type, given: Argument, buffers: list[Buffer]
+) -> int | np.generic:
+    """The number of a buffer, or the number itself."""
+    if isinstance(type_, PointerType):
+        wanted = np.dtype(NUMPY_TYPES[type_.element])
+        if not isinstance(given, np.ndarray) or given.dtype != wanted:
+            found = given.dtype if isinstance(given, np.ndarray) else type(given).__name__
+            raise InterpreterError(
+                f"argument {name} must be an array of {wanted}, not {found}", kernel.location
+            )
+        if not given.flags.c_contiguous:
+            raise InterpreterError(f"argument {name} must be C-contiguous", kernel.location)
+        buffers.append(Buffer(name, given))
+        return len(buffers) - 1
+    problem = f"argument {name} must be a number that fits {type_}, not {given!r}"
+    if isinstance(given, np.ndarray):
+        raise InterpreterError(problem, kernel.location)
+    try:
+        with np.errstate(all="ignore"):
+            number = np.asarray(given).astype(NUMPY_TYPES[type_])
+        overflowed = np.isinf(number) and not np.isinf(given)
+        fits = not overflowed if type_.kind == "float" else int(number) == given
+    except (OverflowError, ValueError, TypeError):
+        fits = False
+    if not fits:
+        raise InterpreterError(problem, kernel.location)
+    return NUMPY_TYPES[type_](number)
+
+
+def _spread(bound: int | np.generic, lanes: int) -> Lanes:
+    if isinstance(bound, int):
+        return Pointers(bound, np.zeros(lanes, np.int64))
+    return np.full(lanes, bound)
+
+
+__all__ = ["Argument", "InterpreterError", "interpret"]

@@ -1,0 +1,151 @@
+"""Steps of the interpreter for products of tiles, which go on while instances do something else.
+
+What a product reads must stay until the product was waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from quod.kernel.builder.matrices import added, factors, numbers_of_halves
+from quod.kernel.interpreter.arrivals import (
+    Crowd,
+    error_of,
+    places_of,
+    room_of,
+    warpgroups_of,
+)
+from quod.kernel.interpreter.pending import Reading
+from quod.kernel.interpreter.run import Frame, Mask, Run, array
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ops.semantics import Array
+from quod.kernel.ops.tile import COLUMNS, LINE, MATRIX_DEPTH, MATRIX_ROWS, PATTERN, WARPGROUP
+
+Step = Callable[[Frame, Run, Mask], None]
+
+
+def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
+    """The byte of each element of a matrix, as it is exchanged within lines.
+
+    `apart` is None where lines are along the columns, else bytes from 64 rows to the next 64.
+    """
+    row, column = np.arange(rows)[:, None], np.arange(columns)
+    if apart is None:
+        at = first + row * LINE + column * 2
+    else:
+        at = first + row // COLUMNS * apart + column * LINE + row % COLUMNS * 2
+    return at ^ (at // LINE % 8) * 16
+
+
+def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
+    def first(frame: Frame, run: Run, crowd: Crowd) -> Array:
+        return _matrix(op, run, frame, operands[:2], crowd, MATRIX_ROWS, "a")
+
+    return _multiply(op, operands, results, first)
+
+
+def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = str(op.attributes["element"])
+    depth = np.arange(2)
+
+    def first(frame: Frame, run: Run, crowd: Crowd) -> Array:
+        a = np.empty((MATRIX_ROWS, MATRIX_DEPTH))
+        for number, slot in enumerate(operands[:4]):
+            words = np.ascontiguousarray(array(frame[slot])[crowd.lanes]).view(np.uint16)
+            column = 2 * _PART[:, None] + 8 * (number >> 1) + depth
+            a[_ROW[:, None] + 8 * (number & 1), column] = numbers_of_halves(
+                element, words.reshape(-1, 2)
+            )
+        return a
+
+    return _multiply(op, operands, results, first)
+
+
+def _multiply(
+    op: Op, operands: list[int], results: list[int],
+    first: Callable[[Frame, Run, Crowd], Array],
+) -> Step:  # fmt: skip
+    """The step of a product, whose first factor is given by `first`, for each four subgroups."""
+    count, tied, element = len(results), op.definition.tied or 0, str(op.attributes["element"])
+    number = np.arange(count)[:, None]
+    row = _ROW + 8 * (number // 2 % 2)
+    column = 8 * (number // 4) + 2 * _PART + number % 2
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        sums = np.stack([array(frame[slot]) for slot in operands[tied:]])
+        for number in warpgroups_of(op, run, mask):
+            begin = number * WARPGROUP
+            crowd = Crowd(begin // run.width, slice(begin, begin + WARPGROUP), begin)
+            a = first(frame, run, crowd)
+            b = _matrix(op, run, frame, operands[tied - 2 :], crowd, 2 * count, "b")
+            own = sums[:, crowd.lanes]
+            sums[:, crowd.lanes] = added(element, own, (a @ b.T)[row, column])
+        for slot, values in zip(results, sums, strict=True):
+            frame[slot] = values
+
+    return step
+
+
+_ELEMENTS = {"f32": "tf32"}
+"""What is read of elements of tiles, if it is less."""
+
+
+def _matrix(
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd, rows: int, name: str
+) -> Array:
+    """Elements of rows by 16, or 32 of 8 bits, 8 of f32, which the product reads until it is waited
+    for."""
+    apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
+    element = factors(str(op.attributes["element"]))["ab".index(name)]
+    element = _ELEMENTS.get(element, element)
+    number, offsets = places_of(op, run, frame, operands[0], crowd)
+    first = offsets + 4 * array(frame[operands[1]])[crowd.lanes].astype(np.int64)
+    group = crowd.group
+    if (first != first[0]).any():
+        raise error_of(op, run, group, f"has a tile of {op.name} that differs between instances")
+    room, begin = room_of(op, run, group, number), int(first[0])
+    last = 0 if apart is not None else LINE - 2 * MATRIX_DEPTH
+    if begin % 16 or begin % PATTERN > last:
+        raise error_of(
+            op, run, group, f"multiplies a matrix from byte {begin} of {room.name} on: one begins "
+            f"at a multiple of {PATTERN}, or up to {last} bytes after it, at a multiple of 16",
+        )  # fmt: skip
+    at = _addresses(begin, rows, MATRIX_DEPTH, apart)
+    halves = room.tile(at, crowd.first, run.place(op.location))
+    committed = int(run.tiles.committed[crowd.first // WARPGROUP])
+    run.tiles.readings.append(Reading(room, group, at, crowd.first, committed))
+    return numbers_of_halves(element, halves).astype(np.float64)
+
+
+_LANE = np.arange(WARPGROUP)
+_ROW, _PART = _LANE // 32 * 16 + _LANE % 32 // 4, _LANE % 4
+
+
+def mma_commit(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        run.tiles.committed[warpgroups_of(op, run, mask)] += 1
+
+    return step
+
+
+def mma_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    pending = int(op.attributes["pending"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        tiles, here = run.tiles, set(warpgroups_of(op, run, mask))
+        going = []
+        for reading in tiles.readings:
+            own = reading.lane // WARPGROUP
+            if own not in here or reading.number >= tiles.committed[own] - pending:
+                going.append(reading)
+            elif run.parts is not None:
+                # It was being read until now, whatever its readers told others meanwhile.
+                reading.room.read_tile(reading.places, reading.lane, run.place(op.location))
+        tiles.readings = going
+        # A result may have the slot of another operand.
+        for result, value in zip(results, [frame[slot] for slot in operands], strict=True):
+            frame[result] = value
+
+    return step

@@ -1,0 +1,304 @@
+"""A kernel made ready for the interpreter: its ops as Python closures over slots of a frame.
+
+Each body has a frame, a list that holds the arrays of its values. A slot is used again once its
+value is not needed any more, which keeps the arrays in the processor's cache.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from quod.kernel.builder.roles import find_roles, has_roles
+from quod.kernel.interpreter import control as interpreter_control
+from quod.kernel.interpreter import steps as interpreter_steps
+from quod.kernel.interpreter.run import Frame, Lanes, Mask, Run
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op, walk
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.semantics import NUMPY_TYPES
+
+Step = Callable[[Frame, Run, Mask], None]
+Make = Callable[[Op, list[int], list[int]], Step]
+MakeControl = Callable[[Op, list["Region"], list[int], list[int]], Step]
+
+
+class Body:
+    """The steps of a kernel or function, and the slots of what goes in and comes out."""
+
+    def __init__(
+        self, arguments: list[int], steps: list[Step], results: list[int], size: int,
+        constants: list[tuple[int, Type, object]],
+    ) -> None:  # fmt: skip
+        self.arguments = arguments
+        self.results = results
+        self._steps = steps
+        self._size = size
+        self._constants = constants
+        self._frames: dict[int, Frame] = {}
+
+    def frame(self, lanes: int) -> Frame:
+        """A new frame with the constants in it."""
+        if lanes not in self._frames:
+            made: Frame = [np.empty(0)] * self._size
+            for slot, type_, value in self._constants:
+                made[slot] = np.full(lanes, value, NUMPY_TYPES[type_])
+            self._frames[lanes] = made
+        return self._frames[lanes].copy()
+
+    def run(self, frame: Frame, run: Run, mask: Mask) -> None:
+        """Ops that only compute run for all instances: what they give for an inactive one is never
+        seen."""
+        for step in self._steps:
+            step(frame, run, mask)
+
+
+class Region:
+    """The steps of a region, which share the frame of its body."""
+
+    def __init__(self, arguments: list[int], steps: list[Step], results: list[int]) -> None:
+        self.arguments = arguments
+        self.steps = steps
+        self.results = results
+
+    def run(self, frame: Frame, run: Run, mask: Mask) -> list[Lanes]:
+        """Gives what the region yields."""
+        for step in self.steps:
+            step(frame, run, mask)
+        return [frame[slot] for slot in self.results]
+
+
+class Program:
+    """A kernel's bodies."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.workgroup_size = kernel.workgroup_size
+        self.subgroup_size = kernel.subgroup_size
+        # In shared memory places are watched in units of the smallest element that is used there.
+        values = (value for op in _ops(kernel) for value in op.results)
+        self.granule = min(
+            (
+                value.type.element.bytes
+                for value in values
+                if isinstance(value.type, PointerType) and value.type.space == "shared"
+            ),
+            default=1,
+        )
+        self.roles = find_roles(kernel) if has_roles(kernel) else None
+        """Which instances go ways of their own, if some do."""
+        self._functions: dict[int, Body] = {}
+        self.body = _Compiler(self).body(kernel.block)
+
+    def function(self, function: Function) -> Body:
+        """The body of a device function."""
+        if id(function) not in self._functions:
+            self._functions[id(function)] = _Compiler(self).body(function.block)
+        return self._functions[id(function)]
+
+
+_programs: weakref.WeakKeyDictionary[Kernel, Program] = weakref.WeakKeyDictionary()
+
+
+def program(kernel: Kernel) -> Program:
+    """The program of a kernel, made once; the kernel must not be changed after that."""
+    found = _programs.get(kernel)
+    if found is None:
+        found = _programs[kernel] = Program(kernel)
+    return found
+
+
+def _ops(kernel: Kernel) -> Iterable[Op]:
+    for block in (kernel.block, *(function.block for function in kernel.functions)):
+        yield from walk(block)
+
+
+class _Compiler:
+    """Makes the steps of one body and gives its values slots."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._slots: dict[Value, int] = {}
+        self._free: list[int] = []
+        self._size = 0
+        self._constants: dict[tuple[Type, str], tuple[int, object]] = {}
+        self._uses: dict[int, frozenset[Value]] = {}
+
+    def body(self, block: Block) -> Body:
+        arguments = [self._allocate(value) for value in block.arguments]
+        region, _ = self._region(block)
+        constants = [(slot, type_, value) for (type_, _), (slot, value) in self._constants.items()]
+        return Body(arguments, region.steps, region.results, self._size, constants)
+
+    # --- slots
+
+    def _new(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._size += 1
+        return self._size - 1
+
+    def _allocate(self, value: Value) -> int:
+        slot = self._slots[value] = self._new()
+        return slot
+
+    def _release(self, values: Iterable[Value]) -> None:
+        for value in values:
+            self._free.append(self._slots[value])
+
+    def _constant(self, value: Value, number: object) -> None:
+        """Constants keep their slots: the frame begins with them."""
+        key = (value.type, repr(number))
+        if key not in self._constants:
+            self._constants[key] = (self._size, number)
+            self._size += 1
+        self._slots[value] = self._constants[key][0]
+
+    def _used(self, op: Op) -> frozenset[Value]:
+        """The values that an op and the regions in it use."""
+        if not op.regions:
+            return frozenset(op.operands)
+        if id(op) not in self._uses:
+            inner = (self._used(each) for region in op.regions for each in region.ops)
+            self._uses[id(op)] = frozenset(op.operands).union(*inner)
+        return self._uses[id(op)]
+
+    # --- steps
+
+    def _region(
+        self, block: Block, keep: frozenset[Value] = frozenset()
+    ) -> tuple[Region, list[Value]]:
+        """A region whose arguments have slots, and its values that still hold theirs.
+
+        The values in `keep` hold them in any case.
+        """
+        made = {
+            result: number
+            for number, op in enumerate(block.ops)
+            for result in op.results
+            if op.name != "const"
+        }
+        held = {*block.arguments, *made}
+        last: dict[Value, int] = {}
+        for number, op in enumerate(block.ops):
+            last.update(dict.fromkeys(self._used(op) & held, number))
+        over: list[list[Value]] = [[] for _ in block.ops]
+        unused: list[list[Value]] = [[] for _ in block.ops]
+        for value, number in last.items():
+            if value not in keep and block.ops[number].name != "yield":
+                over[number].append(value)
+        for value, number in made.items():
+            if value not in last and value not in keep:
+                unused[number].append(value)
+        steps: list[Step] = []
+        for number, op in enumerate(block.ops):
+            if op.name == "const":
+                self._constant(op.results[0], op.attributes["value"])
+            elif op.name != "yield":
+                steps.append(self._step(op, over[number]))
+                self._release(unused[number])
+                held.difference_update(over[number], unused[number])
+        arguments = [self._slots[value] for value in block.arguments]
+        results = [self._slots[value] for value in block.yielded]
+        return Region(arguments, steps, results), list(held)
+
+    def _step(self, op: Op, over: list[Value]) -> Step:
+        """The step of an op, whose operands `over` are not needed after it."""
+        operands = [self._slots[operand] for operand in op.operands]
+        if op.regions:
+            return self._control(op, operands, over)
+        if op.definition.evaluate_in_range and op.operands[1].constant is not None:
+            operands[1] = self._amount(op)
+        self._release(over)
+        results = [self._allocate(result) for result in op.results]
+        evaluate = _evaluator(op)
+        if evaluate is not None:
+            return _pure(evaluate, operands, results)
+        if op.name == "call":
+            return _call(self._program.function(op.attributes["function"]), operands, results)
+        make: Make = getattr(interpreter_steps, op.definition.step or op.name)
+        return make(op, operands, results)
+
+    def _amount(self, op: Op) -> int:
+        """The slot of a constant shift amount below the width."""
+        a, n = op.operands
+        number = int(n.constant or 0) % a.type.bits
+        reduced = Value(a.type, n.builder)
+        self._constant(reduced, number)
+        return self._slots[reduced]
+
+    def _control(self, op: Op, operands: list[int], over: list[Value]) -> Step:
+        held: list[Value] = []
+        regions: list[Region] = []
+        keep = frozenset[Value]()
+        if not op.definition.deciding:
+            keep = frozenset().union(*(self._used(each) for each in op.regions[1].ops))
+        for block in op.regions:
+            for value in block.arguments:
+                self._allocate(value)
+            region, rest = self._region(block, keep if block is op.regions[0] else frozenset())
+            regions.append(region)
+            held += rest
+            if not op.definition.repeats:
+                # The sides do not run one after the other, but what one yields is taken out of its
+                # slot before the other runs.
+                self._release(held)
+                held = []
+        self._release(held)
+        self._release(over)
+        results = [self._allocate(result) for result in op.results]
+        make: MakeControl = getattr(interpreter_control, op.definition.step)
+        return make(op, regions, operands, results)
+
+
+def _evaluator(op: Op) -> Callable[..., object] | None:
+    """The op as a function of arrays, if it only computes."""
+    row = op.definition
+    if row.evaluate_as is not None:
+        evaluate, target = row.evaluate_as, op.results[0].type
+        return lambda a: evaluate(a, target)
+    if row.evaluate_in_range is not None and op.operands[1].constant is not None:
+        return row.evaluate_in_range
+    return row.evaluate
+
+
+def _pure(evaluate: Callable[..., object], operands: list[int], results: list[int]) -> Step:
+    """A step that computes arrays from arrays."""
+    if len(results) == 2:
+        first, second = results
+
+        def step(frame: Frame, run: Run, mask: Mask) -> None:
+            frame[first], frame[second] = evaluate(*[frame[slot] for slot in operands])  # type: ignore[misc]
+
+        return step
+    (result,) = results
+    match operands:
+        case [a]:
+
+            def step(frame: Frame, run: Run, mask: Mask) -> None:
+                frame[result] = evaluate(frame[a])  # type: ignore[call-overload]
+
+        case [a, b]:
+
+            def step(frame: Frame, run: Run, mask: Mask) -> None:
+                frame[result] = evaluate(frame[a], frame[b])  # type: ignore[call-overload]
+
+        case _:
+
+            def step(frame: Frame, run: Run, mask: Mask) -> None:
+                frame[result] = evaluate(*[frame[slot] for slot in operands])  # type: ignore[call-overload]
+
+    return step
+
+
+def _call(body: Body, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        inner = body.frame(run.lanes)
+        for target, source in zip(body.arguments, operands, strict=True):
+            inner[target] = frame[source]
+        body.run(inner, run, mask)
+        for target, source in zip(results, body.results, strict=True):
+            frame[target] = inner[source]
+
+    return step

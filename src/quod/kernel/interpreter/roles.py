@@ -1,0 +1,162 @@
+"""How the interpreter runs subgroups that go their own ways: one part of them after the other.
+
+Each part has a thread, of which one at a time goes on until it waits at a barrier. So what comes of
+a kernel does not depend on chance; what waits when nobody can go on waits for ever, an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from quod.frozen import frozen
+from quod.kernel.builder.roles import Roles
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter.clocks import Clocks
+from quod.kernel.interpreter.run import Mask, Run
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ops.semantics import Array
+
+_WORKGROUP = 0
+"""The barrier of all instances."""
+
+
+class _Stopped(BaseException):
+    """Ends the thread of a part after an error elsewhere."""
+
+
+@frozen(eq=False)
+class _Waiting:
+    """What a part waits for, and the error if that never comes."""
+
+    is_over: Callable[[], bool]
+    never: Callable[[], InterpreterError]
+
+
+class _Part:
+    """Instances that go the same ways."""
+
+    def __init__(self, mask: Mask) -> None:
+        self.mask = mask
+        self.go = threading.Semaphore(0)
+        self.waiting: _Waiting | None = None
+        self.is_done = False
+        self.rounds: dict[Op, int] = {}
+
+    @property
+    def may_go(self) -> bool:
+        return not self.is_done and (self.waiting is None or self.waiting.is_over())
+
+
+class Parts:
+    """The parts of a workgroup while they run."""
+
+    def __init__(self, run: Run, roles: Roles) -> None:
+        self._run, self.first_instance = run, roles.first_instance
+        self.clocks = Clocks(run.lanes, run.subgroup_size)
+        self._parts = [_Part(Mask(own)) for own in roles.parts()]
+        self._back = threading.Semaphore(0)
+        self._here: dict[int, Array] = {}
+        self._met: dict[int, int] = {}
+        """How often all have come to each barrier."""
+        self._agreed: dict[tuple[Op, int], Array] = {}
+        self._current = self._parts[0]
+        self._error: BaseException | None = None
+        self._is_stopped = False
+
+    def go(self, body: Callable[[Mask], None]) -> None:
+        """Runs each part to its end; raises what one of them raises, or that none can go on."""
+        threads = [
+            threading.Thread(target=self._follow, args=(part, body), daemon=True)
+            for part in self._parts
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            while not all(part.is_done for part in self._parts):
+                ready = next((part for part in self._parts if part.may_go), None)
+                if ready is None:
+                    raise self._stuck()
+                self._current, ready.waiting = ready, None
+                self._current.go.release()
+                self._back.acquire()
+                if self._error is not None:
+                    raise self._error
+        finally:
+            self._is_stopped = True
+            for part in self._parts:
+                part.go.release()
+            for thread in threads:
+                thread.join()
+
+    def _follow(self, part: _Part, body: Callable[[Mask], None]) -> None:
+        part.go.acquire()
+        try:
+            if not self._is_stopped:
+                with np.errstate(all="ignore"):
+                    body(part.mask)
+        except _Stopped:
+            pass
+        except BaseException as error:
+            self._error = error
+        part.is_done = True
+        self._back.release()
+
+    def _stuck(self) -> InterpreterError:
+        """What each of them waits for: most often one is stuck for what is wrong with another."""
+        errors = [part.waiting.never() for part in self._parts if part.waiting is not None]
+        place = errors[0].location
+        told = dict.fromkeys(str(error) for error in errors)
+        return InterpreterError("; and ".join(told).removeprefix(f"{place}: "), place)
+
+    def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None:
+        """The part that runs waits until something is over."""
+        part = self._current
+        if not is_over():
+            part.waiting = _Waiting(is_over, never)
+            self._back.release()
+            part.go.acquire()
+            if self._is_stopped:
+                raise _Stopped
+
+    def _again(self, op: Op, number: int) -> InterpreterError:
+        return self._run.place(op.location).error(
+            int(np.argmax(self._current.mask.bits)),
+            f"may come to the named barrier {number} again before the others have come",
+        )
+
+    def come(self, op: Op, number: int, count: int, *, waits: bool) -> None:
+        """The part that runs comes to a barrier of so many instances."""
+        part = self._current
+        here = self._here.setdefault(number, np.zeros(self._run.lanes, np.bool_))
+        if (here & part.mask.bits).any():
+            raise self._again(op, number)
+        here |= part.mask.bits
+        if not self.clocks.come(number, part.mask.bits, waits=waits):
+            raise self._again(op, number)
+        if np.count_nonzero(here) == count:
+            del self._here[number]
+            self.clocks.meet(number)
+            self._met[number] = self._met.get(number, 0) + 1
+        elif waits:
+            before, first = self._met.get(number, 0), int(np.argmax(part.mask.bits))
+
+            def never() -> InterpreterError:
+                what = f"named barrier {number}" if number else "barrier"
+                come = int(self._here[number].sum())
+                return self._run.place(op.location).error(
+                    first, f"waits for ever at the {what}, to which {come} instances have come"
+                )
+
+            self.wait(lambda: self._met.get(number, 0) > before, never)
+
+    def meet_all(self, op: Op) -> None:
+        """The part that runs comes to the barrier of the workgroup."""
+        self.come(op, _WORKGROUP, self._run.width, waits=True)
+
+    def agree(self, op: Op, value: Array) -> Array:
+        """What the first part had that came here as often as this one: one value."""
+        round_ = self._current.rounds[op] = self._current.rounds.get(op, 0) + 1
+        return self._agreed.setdefault((op, round_), value)

@@ -1,0 +1,430 @@
+"""Steps of the interpreter for ops that touch memory or other instances.
+
+The functions have the names that the rows of the op table give as `step`, or those of ops.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from quod.kernel.builder import matrices
+from quod.kernel.errors import AssertionFailure, InterpreterError
+from quod.kernel.interpreter.collectives import check_together, forget_accesses
+from quod.kernel.interpreter.memory import (
+    SHARED_ALIGNMENT,
+    Buffer,
+    Pointers,
+    PrivateBuffer,
+    SharedBuffer,
+)
+
+# Steps as those below, which are looked up here.
+from quod.kernel.interpreter.products import mma_commit as mma_commit
+from quod.kernel.interpreter.products import mma_rows as mma_rows
+from quod.kernel.interpreter.products import mma_tiles as mma_tiles
+from quod.kernel.interpreter.products import mma_wait as mma_wait
+from quod.kernel.interpreter.run import Frame, Mask, Run, array
+from quod.kernel.interpreter.tiles import cluster_barrier as cluster_barrier
+from quod.kernel.interpreter.tiles import copy_tile as copy_tile
+from quod.kernel.interpreter.tiles import mbarrier_arrive as mbarrier_arrive
+from quod.kernel.interpreter.tiles import mbarrier_expect as mbarrier_expect
+from quod.kernel.interpreter.tiles import mbarrier_init as mbarrier_init
+from quod.kernel.interpreter.tiles import mbarrier_wait as mbarrier_wait
+from quod.kernel.interpreter.tiles import registers as registers
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.scalar import OPS, distances
+from quod.kernel.ops.semantics import NUMPY_TYPES
+
+Step = Callable[[Frame, Run, Mask], None]
+
+
+def _element(pointer: Value) -> Type:
+    assert isinstance(pointer.type, PointerType)
+    return pointer.type.element
+
+
+def _addresses(frame: Frame, pointer: int, index: int, size: int) -> Pointers:
+    pointers = frame[pointer]
+    assert isinstance(pointers, Pointers)
+    return pointers.plus(array(frame[index]), size)
+
+
+# --- launches that overlap
+
+
+def dependency_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        if mask.any and run.waiting is not None:
+            run.waiting()
+
+    return step
+
+
+# --- where an instance is
+
+
+def identity(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        frame[results[0]] = getattr(run, op.name)
+
+    return step
+
+
+# --- memory
+
+
+def pointer_cast(op: Op, operands: list[int], results: list[int]) -> Step:
+    (pointer,) = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        frame[results[0]] = frame[pointer]
+
+    return step
+
+
+def pointer_add(op: Op, operands: list[int], results: list[int]) -> Step:
+    size = _element(op.operands[0]).bytes
+    pointer, index = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        frame[results[0]] = _addresses(frame, pointer, index, size)
+
+    return step
+
+
+def load(op: Op, operands: list[int], results: list[int]) -> Step:
+    element, count = _element(op.operands[0]), len(results)
+    kinds = [NUMPY_TYPES[result.type] for result in op.results]
+    pointer, index = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        addresses = _addresses(frame, pointer, index, element.bytes)
+        place = run.place(op.location)
+        whole = mask.full and isinstance(addresses.buffer, int)
+        loaded = [] if whole else [np.zeros(run.lanes, kind) for kind in kinds]
+        for number, lanes in addresses.each(mask.lanes):
+            offsets = addresses.offset if whole else addresses.offset[lanes]
+            parts = run.buffers[number].load(offsets, lanes, element, count, place)
+            if whole:
+                loaded = [part.astype(kind, copy=False) for part, kind in zip(parts, kinds)]
+            else:
+                for target, part in zip(loaded, parts, strict=True):
+                    target[lanes] = part
+        for slot, part in zip(results, loaded, strict=True):
+            frame[slot] = part
+
+    return step
+
+
+def store(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = _element(op.operands[0])
+    pointer, index, *values = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        addresses = _addresses(frame, pointer, index, element.bytes)
+        for number, lanes in addresses.each(mask.lanes):
+            stored = [array(frame[value])[lanes] for value in values]
+            run.buffers[number].store(
+                addresses.offset[lanes], lanes, element, stored, run.place(op.location)
+            )
+
+    return step
+
+
+def atomic(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = _element(op.operands[0])
+    pointer, index, *values = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        addresses = _addresses(frame, pointer, index, element.bytes)
+        before = np.zeros(run.lanes, NUMPY_TYPES[element])
+        for number, lanes in addresses.each(mask.lanes):
+            given = [array(frame[value])[lanes] for value in values]
+            before[lanes] = run.buffers[number].atomic(
+                op.name, addresses.offset[lanes], lanes, element, given, run.place(op.location)
+            )
+        frame[results[0]] = before
+
+    return step
+
+
+def declare(op: Op, operands: list[int], results: list[int]) -> Step:
+    """Memory of each workgroup that runs, or of each instance."""
+    space, element = op.definition.declares, _element(op.results[0])
+    size = element.bytes * int(op.attributes["count"])
+    what = "table" if space == "constant" else f"{space} memory"
+    name = f"the {what} of line {op.location.line}"
+    alignment = int(op.attributes.get("alignment", SHARED_ALIGNMENT))
+
+    def buffer(run: Run) -> Buffer:
+        if space == "shared":
+            groups = run.lanes // run.width
+            clocks = None if run.parts is None else run.parts.clocks
+            return SharedBuffer(name, size, run.granule, run.width, groups, alignment, clocks)
+        if space == "private":
+            return PrivateBuffer(name, size, element.bytes, run.lanes)
+        data = bytes.fromhex(op.attributes["data"])
+        return Buffer(name, np.frombuffer(data, NUMPY_TYPES[element]))
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        if op not in run.declared:
+            run.buffers.append(buffer(run))
+            run.declared[op] = len(run.buffers) - 1
+        frame[results[0]] = Pointers(run.declared[op], np.zeros(run.lanes, np.int64))
+
+    return step
+
+
+def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
+    """A hint; memory is in order as it is."""
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        pass
+
+    return step
+
+
+# --- what devices do that check
+
+
+def shown(op: Op, operands: list[int], results: list[int]) -> Step:
+    text = op.attributes["text"]
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        numbers = [array(frame[operand]).tolist() for operand in operands]
+        for lane in mask.lanes.tolist():
+            group, instance = divmod(lane, run.width)
+            told = text.format(*(one[lane] for one in numbers))
+            sys.stdout.write(
+                f"{op.location}: instance {instance} of workgroup {run.first + group}: {told}\n"
+            )
+
+    return step
+
+
+def checked(op: Op, operands: list[int], results: list[int]) -> Step:
+    (condition,) = operands
+    message = op.attributes["message"]
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        wrong = mask.bits & ~array(frame[condition])
+        if np.count_nonzero(wrong):
+            group, instance = divmod(int(np.argmax(wrong)), run.width)
+            raise AssertionFailure(
+                f"{message} (instance {instance} of workgroup {run.first + group})", op.location
+            )
+
+    return step
+
+
+# --- asynchronous copies
+
+
+def copy_async(op: Op, operands: list[int], results: list[int]) -> Step:
+    element, count = _element(op.operands[0]), int(op.attributes["count"])
+    shared, to, source, start, *condition = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        targets = _addresses(frame, shared, to, element.bytes)
+        origins = _addresses(frame, source, start, element.bytes)
+        where = array(frame[condition[0]]) if condition else mask.bits
+        for origin, some in origins.each(mask.lanes):
+            for target, lanes in targets.each(some):
+                room = run.buffers[target]
+                assert isinstance(room, SharedBuffer)
+                run.copies.begin(
+                    run.buffers[origin], origins.offset[lanes], room, targets.offset[lanes],
+                    lanes, element, count, run.place(op.location), where[lanes],
+                )  # fmt: skip
+
+    return step
+
+
+def copy_async_commit(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        run.copies.commit(mask.bits)
+
+    return step
+
+
+def copy_async_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    pending = int(op.attributes["pending"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        run.copies.wait(pending, mask.bits)
+
+    return step
+
+
+# --- all instances of a workgroup together
+
+
+def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        if run.parts is not None:
+            run.parts.meet_all(op)
+            return
+        check_together(op, run, mask)
+        forget_accesses(run, mask)
+
+    return step
+
+
+def named_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
+    """One that waits, or only comes."""
+    number, count = int(op.attributes["number"]), int(op.attributes["count"])
+    waits = op.definition.stays
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        assert run.parts is not None
+        run.parts.come(op, number, count, waits=waits)
+
+    return step
+
+
+def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
+    (value,) = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        lanes = array(frame[value])
+        bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
+        first = bits[:, :1]
+        if run.parts is not None:
+            first = run.parts.agree(op, bits[:, mask.lanes[:1]])
+        other = (bits != first).reshape(-1) & mask.bits
+        if np.count_nonzero(other):
+            lane = int(np.argmax(other))
+            group, instance = divmod(lane, run.width)
+            raise InterpreterError(
+                f"instance {instance} of workgroup {run.first + group} has {lanes[lane]} where "
+                f"instance 0 has {first[group].view(lanes.dtype)[0]}: the value is not uniform",
+                op.location,
+            )
+        frame[results[0]] = lanes
+
+    return step
+
+
+def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
+    value, lane = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        source = run.subgroup_start + array(frame[lane]) % run.subgroup_size
+        if run.width % run.subgroup_size:
+            # The last subgroup of a workgroup has fewer instances.
+            end = run.workgroup_end
+            beyond = (source >= end) & mask.bits
+            if np.count_nonzero(beyond):
+                at = int(np.argmax(beyond))
+                instance = source[at] - end[at] + run.width
+                raise run.place(op.location).error(
+                    at, f"takes the value of instance {instance}, and there are {run.width}"
+                )
+            source = np.minimum(source, end - 1)
+        frame[results[0]] = array(frame[value])[source]
+
+    return step
+
+
+def combined(op: Op, operands: list[int], results: list[int]) -> Step:
+    """One value of the subgroup's, by pairs."""
+    (value,) = operands
+    evaluate = OPS[op.definition.combines].evaluate
+    assert evaluate is not None
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        lanes = array(frame[value])
+        width = min(run.subgroup_size, run.width)
+        rows = lanes.reshape(-1, width)
+        own = np.arange(width)
+        for distance in distances(width):
+            other = own ^ distance
+            both = evaluate(rows, rows[:, np.minimum(other, width - 1)])
+            assert not isinstance(both, tuple)
+            rows = np.where(other < width, both, rows)
+        # Others may have had no partner.
+        frame[results[0]] = np.repeat(rows[:, 0], width)
+
+    return step
+
+
+def load_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
+    return _load_matrices(op, operands, results, transposed=False)
+
+
+def load_matrices_transposed(op: Op, operands: list[int], results: list[int]) -> Step:
+    return _load_matrices(op, operands, results, transposed=True)
+
+
+def _load_matrices(op: Op, operands: list[int], results: list[int], *, transposed: bool) -> Step:
+    pointer, index = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        addresses = _addresses(frame, pointer, index, 4)
+        found = np.zeros((4, run.lanes), np.uint32)
+        for number, lanes in addresses.each(mask.lanes):
+            room = run.buffers[number]
+            assert isinstance(room, SharedBuffer)
+            rows = room.load_rows(addresses.offset[lanes], lanes, run.place(op.location))
+            found[:, lanes] = matrices.words_of_rows(rows, transposed=transposed)
+        for slot, words in zip(results, found, strict=True):
+            frame[slot] = words
+
+    return step
+
+
+def store_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
+    pointer, index, *words = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        pointed = mask.lanes % 32 < 8 * len(words)
+        addresses = _addresses(frame, pointer, index, 4)
+        given = np.stack([array(frame[slot])[mask.lanes] for slot in words])
+        rows = np.zeros((run.lanes, 4), np.uint32)
+        to = mask.lanes[pointed]
+        rows[to] = matrices.rows_of_words(given, transposed=op.attributes["transposed"])
+        for number, lanes in addresses.each(to):
+            room = run.buffers[number]
+            assert isinstance(room, SharedBuffer)
+            place = run.place(op.location)
+            room.store_rows(addresses.offset[lanes], lanes, rows[lanes], place)
+
+    return step
+
+
+def mma(op: Op, operands: list[int], results: list[int]) -> Step:
+    element = op.name.removeprefix("mma_")
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        made = matrices.multiply_add(element, [array(frame[slot]) for slot in operands])
+        for slot, values in zip(results, made, strict=True):
+            frame[slot] = values
+
+    return step
+
+
+def ballot(op: Op, operands: list[int], results: list[int]) -> Step:
+    (condition,) = operands
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+        size = run.subgroup_size
+        padded = -(-run.width // size) * size
+        bits = np.zeros((run.lanes // run.width, padded), np.uint32)
+        bits[:, : run.width] = array(frame[condition]).reshape(-1, run.width)
+        shifted = bits.reshape(-1, size) << np.arange(size, dtype=np.uint32)
+        words = np.repeat(shifted.sum(axis=1, dtype=np.uint32), size).reshape(-1, padded)
+        frame[results[0]] = np.ascontiguousarray(words[:, : run.width]).reshape(-1)
+
+    return step

@@ -1,0 +1,308 @@
+"""Steps of the interpreter for tiles, the barriers that count them, and registers of roles.
+
+What a copy brings is there once its barrier was waited for. Everything here is done once for all
+instances of a workgroup, or of a role, that come: their operands are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from quod.kernel.errors import InterpreterError
+from quod.kernel.interpreter.arrivals import (
+    Crowd,
+    crowds_of,
+    error_of,
+    number_of,
+    place_of,
+    room_of,
+)
+from quod.kernel.interpreter.collectives import check_together, forget_accesses
+from quod.kernel.interpreter.memory import SharedBuffer
+from quod.kernel.interpreter.pending import Copy, Mbarrier
+from quod.kernel.interpreter.run import Frame, Mask, Run
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Op
+from quod.kernel.ops.semantics import Array
+from quod.kernel.ops.tile import COLUMNS, PATTERN
+
+Step = Callable[[Frame, Run, Mask], None]
+
+_MOST_PLACES = (1 << 31) - 1
+"""Where a tile begins has a sign."""
+_NO_MBARRIER = (
+    "has no mbarrier at byte {} of its array yet; k.mbarrier_init makes one, and others know of it "
+    "after a k.barrier()"
+)
+_UNKNOWN = "has an mbarrier that others do not know of; a {} is needed between"
+
+
+def _barrier_key(
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd
+) -> tuple[int, int, int]:
+    number, offset = place_of(op, run, frame, operands[0], crowd)
+    at = offset + 8 * number_of(op, run, frame, operands[1], crowd)
+    room = run.buffers[number]
+    if not 0 <= at <= room.nbytes - 8:
+        raise error_of(op, run, crowd.group, f"has an mbarrier beyond {room.name}")
+    return number, crowd.group, at
+
+
+def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd) -> Mbarrier:
+    key = _barrier_key(op, run, frame, operands, crowd)
+    found = run.tiles.barriers.get(key)
+    if found is None:
+        raise error_of(op, run, crowd.group, _NO_MBARRIER.format(key[2]))
+    return found
+
+
+def _of_crowds(op: Op, act: Callable[[Frame, Run, Crowd], None], *, by_first: bool = True) -> Step:
+    """A step that is done once for those who are here of each workgroup, `by_first` of them."""
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        for crowd in crowds_of(op, run, mask):
+            if crowd.has_first or not by_first:
+                act(frame, run, crowd)
+
+    return step
+
+
+def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
+    count = int(op.attributes["count"])
+
+    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
+        key = _barrier_key(op, run, frame, operands, crowd)
+        if key in run.tiles.barriers:
+            raise error_of(op, run, crowd.group, f"has made the mbarrier at byte {key[2]} before")
+        room = run.buffers[key[0]]
+        assert isinstance(room, SharedBuffer)
+        room.make_mbarrier(key[2], crowd.first, run.place(op.location))
+        made = run.tiles.barriers[key] = Mbarrier(count, op.location)
+        if run.parts is not None:
+            made.clock = run.parts.clocks.begin_mbarrier(crowd.first)
+
+    return _of_crowds(op, act)
+
+
+def _check_known(op: Op, run: Run, barrier: Mbarrier, crowd: Crowd, lanes: Array) -> None:
+    """InterpreterError for an mbarrier that some of the instances do not know of, in roles."""
+    if run.parts is not None and not run.parts.clocks.knows(barrier.clock, lanes):
+        raise error_of(op, run, crowd.group, _UNKNOWN.format("k.barrier()"))
+
+
+def _arrive(op: Op, run: Run, barrier: Mbarrier, crowd: Crowd, lanes: Array) -> None:
+    """The subgroups of some instances arrive, in a kernel of roles."""
+    assert run.parts is not None
+    _check_known(op, run, barrier, crowd, lanes)
+    if not run.parts.clocks.arrive(barrier.clock, lanes):
+        raise error_of(
+            op, run, crowd.group, "may arrive at an mbarrier again before the others have arrived"
+        )
+
+
+def mbarrier_expect(op: Op, operands: list[int], results: list[int]) -> Step:
+    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
+        barrier = _barrier(op, run, frame, operands, crowd)
+        if not barrier.missing:
+            raise error_of(op, run, crowd.group, "expects bytes twice in one phase of an mbarrier")
+        if run.parts is not None:
+            _arrive(op, run, barrier, crowd, np.array([crowd.first]))
+        barrier.missing -= 1
+        barrier.expected += number_of(op, run, frame, operands[2], crowd)
+
+    return _of_crowds(op, act)
+
+
+def mbarrier_arrive(op: Op, operands: list[int], results: list[int]) -> Step:
+    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
+        barrier = _barrier(op, run, frame, operands, crowd)
+        assert run.parts is not None
+        lanes = np.arange(run.lanes)[crowd.lanes]
+        come = len(lanes) // run.subgroup_size
+        if come > barrier.missing:
+            raise error_of(
+                op, run, crowd.group, f"arrives {come} times in phase {barrier.ended} of an "
+                f"mbarrier, which lacks {barrier.missing} of {barrier.count} arrivals; a phase is "
+                "to be waited for before the next",
+            )  # fmt: skip
+        _arrive(op, run, barrier, crowd, lanes)
+        barrier.missing -= come
+
+    return _of_crowds(op, act, by_first=False)
+
+
+def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
+    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
+        barrier = _barrier(op, run, frame, operands, crowd)
+        parts, lanes = run.parts, np.arange(run.lanes)[crowd.lanes]
+        if parts is None and not barrier.known:
+            raise error_of(op, run, crowd.group, _UNKNOWN.format("k.barrier()"))
+        _check_known(op, run, barrier, crowd, lanes)
+        # The phase of a parity has ended if the present one has the other.
+        parity = number_of(op, run, frame, operands[2], crowd) % 2
+
+        def is_over() -> bool:
+            if barrier.settle() and parts is not None and not parts.clocks.end_phase(barrier.clock):
+                raise error_of(op, run, crowd.group, barrier.unseen())
+            return barrier.ended % 2 != parity
+
+        def never() -> InterpreterError:
+            return error_of(op, run, crowd.group, f"waits for ever: {barrier.lacking()}")
+
+        if parts is not None:
+            parts.wait(is_over, never)
+            if not parts.clocks.learn(barrier.clock, lanes):
+                raise error_of(op, run, crowd.group, barrier.unsure())
+        elif not is_over():
+            raise never()
+        for copy in barrier.copies:
+            copy.arrive()
+        barrier.copies.clear()
+
+    return _of_crowds(op, act, by_first=False)
+
+
+def copy_tile(op: Op, operands: list[int], results: list[int]) -> Step:
+    lines, multicast = int(op.attributes["lines"]), bool(op.attributes["multicast"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        crowds = [crowd for crowd in crowds_of(op, run, mask) if crowd.has_first]
+        here = {crowd.group for crowd in crowds}
+        for crowd in crowds:
+            group = crowd.group
+            data = _tile(op, run, frame, operands, crowd, lines)
+            first = group // run.cluster * run.cluster
+            targets = range(first, first + run.cluster) if multicast else [group]
+            if not set(targets) <= here:
+                raise error_of(op, run, group, f"is alone in its cluster at {op.name}")
+            number, offset = place_of(op, run, frame, operands[0], crowd)
+            at = offset + 4 * number_of(op, run, frame, operands[1], crowd)
+            room = room_of(op, run, group, number)
+            if at % PATTERN or at + len(data) > room.nbytes:
+                raise error_of(
+                    op, run, group, f"copies {len(data)} bytes to byte {at} of {room.name}, of "
+                    f"{room.nbytes}; a tile begins at a multiple of {PATTERN}",
+                )  # fmt: skip
+            key = _barrier_key(op, run, frame, operands[2:], crowd)
+            for target in targets:
+                _begin(op, run, room, crowd, target, at, data, (key[0], target, key[2]))
+
+    return step
+
+
+def _begin(
+    op: Op, run: Run, room: SharedBuffer, asking: Crowd, group: int, at: int, data: Array,
+    key: tuple[int, int, int],
+) -> None:  # fmt: skip
+    """Begins the copy of a tile that one workgroup asks for to one of its cluster."""
+    barrier = run.tiles.barriers.get(key)
+    if barrier is None:
+        raise error_of(op, run, group, _NO_MBARRIER.format(key[2]))
+    if group != asking.group and not barrier.known_to_cluster:
+        raise error_of(op, run, group, _UNKNOWN.format("k.cluster_barrier()"))
+    end = at + len(data)
+    for reading in run.tiles.readings:
+        if reading.room is room and reading.group == group and reading.overlaps(at, end):
+            raise error_of(op, run, group, "copies over a tile that a product is still reading")
+    # It is of nobody in the other workgroups.
+    lane = asking.first if run.parts is not None else group * run.width
+    _check_known(op, run, barrier, asking, np.array([lane]))
+    room.begin_copy(
+        np.array([at]), np.array([lane]), len(data), run.place(op.location), barrier.clock
+    )
+    barrier.come += len(data)
+    barrier.copies.append(Copy(lambda: room.arrive(at, group, data), op.location))
+
+
+def _tile(
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd, lines: int
+) -> Array:
+    """The bytes of a tile as they are in shared memory."""
+    group = crowd.group
+    numbers = [number_of(op, run, frame, slot, crowd) for slot in operands[6:]]
+    length, height, planes, column, line, plane = numbers
+    number, offset = place_of(op, run, frame, operands[5], crowd)
+    source = run.buffers[number]
+    if offset % 16 or length % 8:
+        raise error_of(
+            op, run, group, f"copies tiles of lines of {length} elements from byte {offset}: "
+            "lines begin at multiples of 16 bytes",
+        )  # fmt: skip
+    if max(numbers[3:]) > _MOST_PLACES:
+        raise error_of(
+            op, run, group, f"copies a tile that begins at {tuple(numbers[3:])}: places go to "
+            f"{_MOST_PLACES}, and those above are before the array",
+        )  # fmt: skip
+    _check_map(op, run, frame, operands[4], crowd, (length, height, planes, lines))
+    at_line, at_column = line + np.arange(lines)[:, None], column + np.arange(COLUMNS)
+    inside = (at_line < height) & (at_column < length) & (plane < planes)
+    places = (plane * height + at_line) * length + at_column
+    wanted = offset + 2 * places[inside]
+    lanes = np.full(len(wanted), group * run.width)
+    (elements,) = source.load(wanted, lanes, types.u16, 1, run.place(op.location))
+    tile = np.zeros((lines, COLUMNS), np.uint16)
+    tile[inside] = elements
+    swizzled = np.arange(8) ^ np.arange(lines)[:, None] % 8
+    chunks = tile.reshape(lines, 8, 8)
+    return np.take_along_axis(chunks, swizzled[:, :, None], axis=1).reshape(-1).view(np.uint8)
+
+
+def _check_map(
+    op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd, wanted: tuple[int, int, int, int]
+) -> None:
+    """The map of an emulated device says the same as the kernel; zeros say nothing."""
+    number, offset = place_of(op, run, frame, slot, crowd)
+    at, lanes = np.array([offset]), np.array([crowd.first])
+    words = run.buffers[number].load(at, lanes, types.u64, 4, run.place(op.location))
+    given = tuple(int(word[0]) for word in words)
+    if any(given) and given != wanted:
+        raise error_of(
+            op, run, crowd.group, f"has {wanted} as length, height and planes of an array and "
+            f"lines of a tile, and their tensor map says {given}",
+        )  # fmt: skip
+
+
+def check_arrived(run: Run) -> None:
+    """InterpreterError for a copy to memory of workgroups that have ended, or for a last phase of
+    an mbarrier that may end before those have seen the one before who wait for it."""
+    for (_, group, _), barrier in run.tiles.barriers.items():
+        for copy in barrier.copies:
+            raise InterpreterError(
+                f"workgroup {run.first + group} ends while this tile is on its way to it; "
+                "k.mbarrier_wait waits for it",
+                copy.location,
+            )
+        clocks = None if run.parts is None else run.parts.clocks
+        if clocks is not None and barrier.settle() and not clocks.end_phase(barrier.clock):
+            raise InterpreterError(
+                f"workgroup {run.first + group} {barrier.unseen()}", barrier.location
+            )
+
+
+def cluster_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
+    memory = bool(op.attributes["memory"])
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        here = {crowd.group for crowd in crowds_of(op, run, mask)}
+        for first in sorted({group // run.cluster * run.cluster for group in here}):
+            missing = set(range(first, first + run.cluster)) - here
+            if missing:
+                raise error_of(
+                    op, run, min(missing), f"does not reach the {op.name} of its cluster"
+                )
+        for (_, group, _), made in run.tiles.barriers.items():
+            made.known_to_cluster |= group in here
+        forget_accesses(run, mask, products_only=not memory)
+
+    return step
+
+
+def registers(op: Op, operands: list[int], results: list[int]) -> Step:
+    """The verifier has counted them; here all of a role come, or none."""
+
+    def step(frame: Frame, run: Run, mask: Mask) -> None:
+        check_together(op, run, mask)
+
+    return step

@@ -1,0 +1,1 @@
+"""The intermediate representation and its text form."""

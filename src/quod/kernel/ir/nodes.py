@@ -1,0 +1,64 @@
+"""The intermediate representation: structured, region-based SSA in trace order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quod.kernel.errors import Location
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Block, Op
+
+__all__ = ["Block", "Function", "Kernel", "Location", "Op", "walk"]
+
+
+class Function:
+    """A device function: traced once a set of argument types, then called."""
+
+    __slots__ = ("block", "inline", "location", "name")
+
+    def __init__(
+        self, name: str, block: Block, location: Location, inline: bool = False
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.block = block
+        self.location = location
+        self.inline = inline
+
+    @property
+    def result_types(self) -> list[Type]:
+        return [value.type for value in self.block.yielded]
+
+
+class Kernel:
+    """A traced kernel: one specialisation of one Python function for one target.
+
+    `resident` is a hint: registers are limited so that as many workgroups fit one multiprocessor;
+    0 leaves the choice to the assembler. So many workgroups are one `cluster`. Nothing that may run
+    at the same time stores to the arrays of the parameters `constant`.
+    """
+
+    def __init__(
+        self, name: str, parameters: tuple[str, ...], block: Block, workgroup_size: int,
+        functions: list[Function], location: Location, shared_bytes: int = 0,
+        subgroup_size: int = 1, resident: int = 0, cluster: int = 1,
+        constant: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.parameters = parameters
+        self.block = block
+        self.workgroup_size = workgroup_size
+        self.functions = functions
+        self.location = location
+        self.shared_bytes = shared_bytes
+        self.subgroup_size = subgroup_size
+        self.resident = resident
+        self.cluster = cluster
+        self.constant = constant
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """All ops of a region and of the regions within, in order."""
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            yield from walk(region)

@@ -1,0 +1,364 @@
+"""Reads the text form of a kernel, as `quod.kernel.ir.text` writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from quod.errors import KernelError
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.errors import shortened
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
+from quod.kernel.machine import Machine
+from quod.kernel.ops.scalar import OPS
+
+T = TypeVar("T")
+
+# How deep regions lie within each other; parsing and what follows it recurse.
+_MOST_DEPTH = 64
+# Of an integer: more than any constant of a kernel, and what Python reads in no time.
+_MOST_DIGITS = 320
+# Of what is wrong, which quotes the text.
+_LONGEST_MESSAGE = 200
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r]+|\#[^\n]*)
+    |(?P<newline>\n)
+    |(?P<string>"(?:[^"\\\n]|\\.)*")
+    |(?P<value>%[\w.]+)
+    |(?P<function>@[A-Za-z_][A-Za-z0-9_.]*|@(?="))
+    |(?P<number>-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)(?![A-Za-z0-9_]))
+    |(?P<arrow>->)
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<mark>[][{}(),:=<>])""",
+    re.VERBOSE,
+)
+
+
+class ParseError(KernelError):
+    """The text is not a kernel; names the line and the column, from 1."""
+
+    def __init__(self, message: str, name: str, line: int, column: int) -> None:
+        self.line, self.column = line, column
+        super().__init__(f"{name}:{line}:{column}: {shortened(message, _LONGEST_MESSAGE)}")
+
+
+@frozen
+class _Token:
+    kind: str
+    text: str
+    line: int
+    column: int
+
+
+def parse(text: str, name: str = "<text>") -> Kernel:
+    """The kernel that a text describes; ParseError, naming `name`, line and column, if none.
+
+    Where the text has no locations, an op's location is its line in the text. What the text means
+    is not checked here: see `quod.kernel.verifier.verify`.
+    """
+    return _Parser(text, name).kernel()
+
+
+def _tokens(text: str, name: str) -> list[_Token]:
+    found = []
+    line, start, position = 1, 0, 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        column = position - start + 1
+        if match is None:
+            raise ParseError(f"{text[position]!r} begins nothing", name, line, column)
+        kind = str(match.lastgroup)
+        if kind not in ("space", "newline"):
+            found.append(_Token(kind, match.group(), line, column))
+        position = match.end()
+        if kind == "newline":
+            line, start = line + 1, position
+    found.append(_Token("end", "the end of the text", line, len(text) - start + 1))
+    return found
+
+
+class _Parser:
+    def __init__(self, text: str, name: str) -> None:
+        self._name = name
+        self._tokens = _tokens(text, name)
+        self._at = 0
+        self._depth = 0
+        self._builder = Builder(Machine("text", 1, frozenset()))
+        self._functions: dict[str, Function] = {}
+        self._values: dict[str, Value] = {}
+
+    # --- tokens
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _error(self, message: str, token: _Token | None = None) -> ParseError:
+        token = token or self._next
+        return ParseError(message, self._name, token.line, token.column)
+
+    def _take(self, kind: str, what: str) -> _Token:
+        token = self._next
+        if token.kind != kind:
+            raise self._error(f"expected {what}, found {token.text}")
+        self._at += 1
+        return token
+
+    def _is(self, text: str) -> bool:
+        return self._next.text == text and self._next.kind in ("mark", "word", "arrow")
+
+    def _accept(self, text: str) -> bool:
+        if self._is(text):
+            self._at += 1
+            return True
+        return False
+
+    def _expect(self, text: str) -> None:
+        if not self._accept(text):
+            raise self._error(f"expected {text}, found {self._next.text}")
+
+    def _list(self, end: str, item: Callable[[], T]) -> list[T]:
+        """Items with commas between, up to the mark that ends them."""
+        items: list[T] = []
+        while not self._accept(end):
+            if items:
+                self._expect(",")
+            items.append(item())
+        return items
+
+    def _integer(self, what: str) -> int:
+        token = self._take("number", what)
+        if not re.fullmatch(r"-?\d+", token.text):
+            raise self._error(f"expected {what}, found {token.text}", token)
+        return self._digits(token)
+
+    def _digits(self, token: _Token) -> int:
+        if len(token.text) > _MOST_DIGITS:
+            raise self._error(f"an integer of {len(token.text)} digits is too long", token)
+        return int(token.text)
+
+    def _string(self) -> str:
+        token = self._take("string", "a text in quotes")
+        try:
+            decoded: str = json.loads(token.text)
+        except ValueError:
+            raise self._error(f"{token.text} is no text in JSON form", token) from None
+        return decoded
+
+    def _global_name(self) -> str:
+        token = self._take("function", "a name with @")
+        return token.text[1:] or self._string()
+
+    # --- the whole
+
+    def kernel(self) -> Kernel:
+        while self._accept("function"):
+            self._function()
+        begin = self._next
+        self._expect("kernel")
+        name = self._global_name()
+        self._values = {}
+        parameters = []
+        self._expect("(")
+        arguments = []
+        for token, value in self._list(")", self._typed):
+            parameters.append(token.text[1:])
+            arguments.append(value)
+        self._expect("workgroup")
+        size = self._integer("the workgroup size")
+        self._expect("shared")
+        shared = self._integer("the bytes of shared memory")
+        subgroup = self._integer("the subgroup size") if self._accept("subgroup") else 1
+        resident = self._integer("the resident workgroups") if self._accept("resident") else 0
+        cluster = self._integer("the workgroups of a cluster") if self._accept("cluster") else 1
+        constant = self._constant(parameters) if self._accept("constant") else ()
+        location = self._location(begin)
+        block = self._block(tuple(arguments))
+        self._take("end", "the end of the text")
+        functions = list(self._functions.values())
+        return Kernel(
+            name, tuple(parameters), block, size, functions, location, shared, subgroup, resident,
+            cluster, constant,
+        )  # fmt: skip
+
+    def _constant(self, parameters: list[str]) -> tuple[str, ...]:
+        """Names of parameters, with commas between."""
+        names: list[str] = []
+        while not names or self._accept(","):
+            token = self._take("value", "a parameter")
+            if token.text[1:] not in parameters:
+                raise self._error(f"{token.text} is no parameter", token)
+            names.append(token.text[1:])
+        return tuple(names)
+
+    def _function(self) -> None:
+        begin = self._next
+        name = self._global_name()
+        if name in self._functions:
+            raise self._error(f"the function {name} is defined twice", begin)
+        self._values = {}
+        self._expect("(")
+        arguments = tuple(value for _, value in self._list(")", self._typed))
+        self._expect("->")
+        self._expect("(")
+        results = self._list(")", self._type)
+        inline = self._accept("inline")
+        location = self._location(begin)
+        block = self._block(arguments)
+        function = Function(name, block, location, inline)
+        if function.result_types != results:
+            given, wanted = (
+                ", ".join(type_.name for type_ in kinds)
+                for kinds in (function.result_types, results)
+            )
+            raise self._error(f"the function {name} yields ({given}), not ({wanted})", begin)
+        self._functions[name] = function
+
+    def _location(self, begin: _Token) -> Location:
+        if not self._accept("at"):
+            return Location(self._name, begin.line)
+        file = self._string()
+        self._expect(":")
+        return Location(file, self._integer("a line"))
+
+    # --- values and types
+
+    def _type(self) -> Type:
+        token = self._take("word", "a type")
+        text = token.text
+        if text == "ptr":
+            self._expect("<")
+            if self._is("ptr"):
+                raise self._error("a pointer leads to numbers, not to pointers")
+            element = self._type()
+            self._expect(",")
+            space = self._take("word", "global, shared, private or constant")
+            self._expect(">")
+            text = f"ptr<{element.name}, {space.text}>"
+        try:
+            return types.parse_type(text)
+        except ValueError as error:
+            raise self._error(str(error), token) from None
+
+    def _typed(self) -> tuple[_Token, Value]:
+        """A value that is defined here, with its type."""
+        token = self._take("value", "a value")
+        if token.text in self._values:
+            raise self._error(f"{token.text} is defined twice", token)
+        self._expect(":")
+        value = Value(self._type(), self._builder)
+        self._values[token.text] = value
+        return token, value
+
+    def _operand(self) -> Value:
+        token = self._take("value", "a value")
+        if token.text not in self._values:
+            raise self._error(f"{token.text} is not defined", token)
+        return self._values[token.text]
+
+    def _literal(self) -> int | float | bool | str:
+        token = self._next
+        if token.kind == "string":
+            return self._string()
+        self._at += 1
+        if token.kind == "word" and token.text in ("true", "false"):
+            return token.text == "true"
+        if token.kind == "number":
+            whole = re.fullmatch(r"-?\d+", token.text)
+            return self._digits(token) if whole else float(token.text)
+        raise self._error(f"expected a constant, found {token.text}", token)
+
+    # --- ops
+
+    def _block(self, arguments: tuple[Value, ...]) -> Block:
+        block = Block(arguments)
+        if self._depth == _MOST_DEPTH:
+            raise self._error(f"more than {_MOST_DEPTH} regions lie within each other")
+        self._depth += 1
+        self._expect("{")
+        while not self._accept("}"):
+            block.ops.append(self._op())
+        self._depth -= 1
+        return block
+
+    def _op(self) -> Op:
+        begin = self._next
+        results: list[Value] = []
+        if begin.kind == "value":
+            results.append(self._typed()[1])
+            while self._accept(","):
+                results.append(self._typed()[1])
+            self._expect("=")
+        token = self._take("word", "an op")
+        if token.text not in OPS:
+            raise self._error(f"there is no op {token.text}", token)
+        op = Op(token.text, (), tuple(results), {}, (), Location(self._name, begin.line))
+        for result in results:
+            result.op = op
+        self._bare_attribute(op)
+        op.operands = tuple(self._operands())
+        if self._accept("["):
+            op.attributes.update(self._list("]", self._attribute))
+        self._derived_attributes(op)
+        op.regions = self._regions(op.name)
+        op.location = self._location(begin)
+        return op
+
+    def _operands(self) -> list[Value]:
+        if self._next.kind != "value" or self._starts_definition():
+            return []
+        operands = [self._operand()]
+        while self._accept(","):
+            operands.append(self._operand())
+        return operands
+
+    def _starts_definition(self) -> bool:
+        """Whether the next value is the first result of the next op."""
+        following = self._tokens[self._at + 1]
+        return following.kind == "mark" and following.text == ":"
+
+    def _bare_attribute(self, op: Op) -> None:
+        key = op.definition.bare
+        if key == "function":
+            token = self._next
+            name = self._global_name()
+            if name not in self._functions:
+                raise self._error(f"there is no function {name} above", token)
+            op.attributes[key] = self._functions[name]
+        elif key:
+            value = self._literal()
+            if op.results and op.results[0].type.kind == "float" and type(value) is int:
+                value = float(value)
+            op.attributes[key] = value
+
+    def _attribute(self) -> tuple[str, Any]:
+        name = self._take("word", "an attribute").text
+        self._expect("=")
+        return name, self._literal()
+
+    @staticmethod
+    def _derived_attributes(op: Op) -> None:
+        if "type" in op.definition.derived and op.results:
+            op.attributes["type"] = op.results[0].type
+        if "count" in op.definition.derived:
+            op.attributes["count"] = len(op.results)
+
+    def _regions(self, name: str) -> tuple[Block, ...]:
+        """Regions; names are never used again, so what is visible where is left to the verifier."""
+        regions: list[Block] = []
+        while self._is("{") or self._is("("):
+            arguments: list[Value] = []
+            if self._accept("("):
+                arguments = [value for _, value in self._list(")", self._typed)]
+            regions.append(self._block(tuple(arguments)))
+            word = OPS[name].between
+            if not word or not self._accept(word):
+                break
+        return tuple(regions)

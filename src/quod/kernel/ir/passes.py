@@ -1,0 +1,77 @@
+"""Passes over a traced kernel."""
+
+from __future__ import annotations
+
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op, walk
+from quod.kernel.ir.value import Value
+
+
+def eliminate_dead_code(kernel: Kernel) -> None:
+    """Removes ops without effects whose results nothing uses, and functions nothing calls.
+
+    A call, branch or counted loop has no effect if nothing in it has. A `while` stays: whether it
+    ends is not known.
+    """
+    sweep = _Sweep()
+    for body in (kernel.block, *(function.block for function in kernel.functions)):
+        sweep.block(body, set())
+    called: set[int] = set()
+    pending = [kernel.block]
+    while pending:
+        for op in walk(pending.pop()):
+            if op.name == "call" and id(op.attributes["function"]) not in called:
+                called.add(id(op.attributes["function"]))
+                pending.append(op.attributes["function"].block)
+    kernel.functions = [function for function in kernel.functions if id(function) in called]
+
+
+def only_computes(op: Op) -> bool:
+    """Whether an op gives values of values and does nothing else, nor does anything in it.
+
+    Where it stands among ops with effects is the same then.
+    """
+    if op.name == "call":
+        function: Function = op.attributes["function"]
+        return all(only_computes(inner) for inner in function.block.ops)
+    if op.definition.ends:
+        return all(only_computes(inner) for region in op.regions for inner in region.ops)
+    return op.name == "yield" or op.definition.effect in ("none", "carry")
+
+
+def is_without_effect(block: Block) -> bool:
+    """Whether a region may be left out, or done once more, if nobody needs its results."""
+    return _Sweep().without_effect(block)
+
+
+class _Sweep:
+    """Removes dead ops backwards."""
+
+    def __init__(self) -> None:
+        self._pure_functions: dict[int, bool] = {}
+
+    def block(self, block: Block, used: set[Value]) -> None:
+        """Sweeps a region; `used` gathers the values that the kept ops need."""
+        kept = []
+        for op in reversed(block.ops):
+            if self._removable(op) and not any(result in used for result in op.results):
+                continue
+            for region in reversed(op.regions):
+                self.block(region, used)
+            used.update(op.operands)
+            kept.append(op)
+        kept.reverse()
+        block.ops[:] = kept
+
+    def _removable(self, op: Op) -> bool:
+        if op.definition.ends:
+            return all(map(self.without_effect, op.regions))
+        if op.name == "call":
+            function: Function = op.attributes["function"]
+            if id(function) not in self._pure_functions:
+                self._pure_functions[id(function)] = self.without_effect(function.block)
+            return self._pure_functions[id(function)]
+        return op.definition.removable
+
+    def without_effect(self, block: Block) -> bool:
+        """Whether nothing in a region has one."""
+        return all(op.name == "yield" or self._removable(op) for op in block.ops)

@@ -1,0 +1,47 @@
+"""Folding: constants, and identities that hold for every value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Recorder, Value
+from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
+
+
+def fold(
+    builder: Recorder, name: str, operands: Sequence[Value], result_types: Sequence[Type]
+) -> Value | None:
+    """A simpler value equal to the op's result, or None. Floats are folded only if all constant."""
+    if not operands:
+        return None
+    definition = OPS[name]
+    evaluate = definition.evaluate
+    known = operands[0].constant is not None
+    if known and evaluate is not None and all(each.constant is not None for each in operands):
+        arrays = [np.array([value.constant], NUMPY_TYPES[value.type]) for value in operands]
+        with np.errstate(all="ignore"):
+            result = evaluate(*arrays)
+        assert isinstance(result, np.ndarray)
+        return builder.constant(result[0].item(), result_types[0])
+    if name == "select":
+        condition, a, b = operands
+        if condition.constant is not None:
+            return a if condition.constant else b
+        return a if a is b else None
+    if len(operands) != 2 or operands[0].type.kind not in ("unsigned", "signed", "bool"):
+        return None
+    a, b = operands
+    if definition.commutative and a.constant is not None:
+        a, b = b, a
+    number = b.constant
+    if number is None:
+        return None
+    # Modulo the width: -1 is all ones.
+    mask = (1 << b.type.bits) - 1
+    for constant, value in ((definition.identity, a), (definition.absorber, b)):
+        if constant is not None and (int(number) ^ constant) & mask == 0:
+            return value
+    return None

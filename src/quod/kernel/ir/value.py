@@ -1,0 +1,349 @@
+"""Values of a kernel while it is traced, and the ops and regions that they come from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
+
+from quod.kernel.errors import Location, TraceError, an
+from quod.kernel.ir import types
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ops.definition import OpDefinition
+from quod.kernel.ops.scalar import OPS
+
+
+class Recorder(Protocol):
+    """What Python's operators on a value record ops to; see `quod.kernel.builder.builder`."""
+
+    def operand(self, item: Operand, type_: Type) -> Value: ...
+
+    def constant(self, number: int | float | bool, type_: Type) -> Value: ...
+
+    def emit(self, name: str, operands: Sequence[Value]) -> Value: ...
+
+    def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]: ...
+
+    def store(self, pointer: Value, index: Operand, *values: Value) -> None: ...
+
+    def cast(self, value: Value, target: Type) -> Value: ...
+
+
+class Value:
+    """What one op gives each instance at run time; Python operators on it record further ops.
+
+    A Python number beside a value becomes a constant of the value's type.
+    """
+
+    __slots__ = ("builder", "op", "type")
+
+    # NumPy scalars beside a value leave the operator to the value.
+    __array_ufunc__ = None
+
+    def __init__(self, type_: Type, builder: Recorder, op: Op | None = None) -> None:
+        self.type = type_
+        self.builder = builder
+        self.op = op
+
+    @property
+    def constant(self) -> int | float | bool | None:
+        """The value of a constant; None for any other value."""
+        if self.op is not None and self.op.name == "const":
+            number: int | float | bool = self.op.attributes["value"]
+            return number
+        return None
+
+    # By identity: `==` records an op.
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        if self.op is None:
+            return f"<{self.type} value>"
+        if self.constant is not None:
+            return f"<{self.type} value {self.constant}>"
+        return f"<{self.type} value of {self.op.name}, {self.op.location}>"
+
+    # --- what a run-time value cannot do while the kernel is traced
+
+    def __bool__(self) -> NoReturn:
+        raise TraceError(
+            "a kernel value has no truth value while the kernel is traced; use `with "
+            "k.if_(condition):`, `with k.while_(...)` or `k.select(condition, a, b)`, and & | ~ "
+            "instead of and, or, not"
+        )
+
+    def __iter__(self) -> Iterator[Value]:
+        raise TraceError(
+            "a kernel value cannot be iterated over; use `with k.range(start, stop) as loop:`"
+        )
+
+    def __index__(self) -> int:
+        raise TraceError(
+            "a kernel value is not a Python integer: Python's range() and lists run while the "
+            "kernel is traced; use `with k.range(start, stop) as loop:` or pointer[index]"
+        )
+
+    def __len__(self) -> NoReturn:
+        raise TraceError(
+            "what a pointer leads to has no length that the kernel knows; take it as a parameter, "
+            "n: U32"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise TraceError(
+            "a kernel value is not a Python number while the kernel is traced; use value.cast(f32)"
+        )
+
+    # What Python has an operator or function for and the language has not.
+
+    def __pow__(self, _exponent: object) -> NoReturn:
+        raise TraceError("there is no ** of kernel values; write x * x, or a loop of products")
+
+    __rpow__ = __pow__
+
+    def __divmod__(self, _other: object) -> NoReturn:
+        raise TraceError("there is no divmod of kernel values; write a // b and a % b")
+
+    __rdivmod__ = __divmod__
+
+    # --- arithmetic
+
+    def _binary(self, name: str, other: Operand, *, swapped: bool = False) -> Value:
+        right = self.builder.operand(other, self.type)
+        pair = (right, self) if swapped else (self, right)
+        return self.builder.emit(name, pair)
+
+    def __add__(self, other: Operand) -> Value:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return self._binary("add", other, swapped=True)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return self._binary("sub", other, swapped=True)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return self._binary("mul", other, swapped=True)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self._true_divide(other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return self._true_divide(other, swapped=True)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        return self._floor_divide(other)
+
+    def __rfloordiv__(self, other: Operand) -> Value:
+        return self._floor_divide(other, swapped=True)
+
+    # In Python `/` of integers is a float, and `//` of floats is rounded down: neither is the op.
+
+    def _true_divide(self, other: Operand, *, swapped: bool = False) -> Value:
+        if self.type.is_integer:
+            raise TraceError(
+                f"/ divides floats, and this is {an(self.type)}; write // for the whole quotient "
+                "(the op div), or value.cast(f32) / ... for a fraction"
+            )
+        return self._binary("div", other, swapped=swapped)
+
+    def _floor_divide(self, other: Operand, *, swapped: bool = False) -> Value:
+        if self.type.kind == "float":
+            raise TraceError(
+                f"// divides integers, and this is {an(self.type)}; write / for the quotient (the "
+                "op div), and (a / b).cast(i32) to round it toward zero"
+            )
+        return self._binary("div", other, swapped=swapped)
+
+    def __mod__(self, other: Operand) -> Value:
+        return self._binary("rem", other)
+
+    def __rmod__(self, other: Operand) -> Value:
+        return self._binary("rem", other, swapped=True)
+
+    def __and__(self, other: Operand) -> Value:
+        return self._binary("and", other)
+
+    def __rand__(self, other: Operand) -> Value:
+        return self._binary("and", other, swapped=True)
+
+    def __or__(self, other: Operand) -> Value:
+        return self._binary("or", other)
+
+    def __ror__(self, other: Operand) -> Value:
+        return self._binary("or", other, swapped=True)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self._binary("xor", other)
+
+    def __rxor__(self, other: Operand) -> Value:
+        return self._binary("xor", other, swapped=True)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self._binary("shl", other)
+
+    def __rlshift__(self, other: Operand) -> Value:
+        return self._binary("shl", other, swapped=True)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return self._binary("shr", other)
+
+    def __rrshift__(self, other: Operand) -> Value:
+        return self._binary("shr", other, swapped=True)
+
+    def __neg__(self) -> Value:
+        return self.builder.emit("neg", (self,))
+
+    def __abs__(self) -> Value:
+        return self if self.type.kind == "unsigned" else self.builder.emit("abs", (self,))
+
+    def __invert__(self) -> Value:
+        return self.builder.emit("not", (self,))
+
+    # --- comparison
+
+    def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
+        return self._binary("eq", other)
+
+    def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
+        return self._binary("ne", other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._binary("lt", other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self._binary("le", other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._binary("lt", other, swapped=True)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._binary("le", other, swapped=True)
+
+    # --- memory
+
+    def __getitem__(self, index: Operand) -> Value:
+        return self.builder.load(self, index)[0]
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        if not isinstance(self.type, PointerType):
+            raise TraceError(f"only a pointer can be stored through, not {an(self.type)}")
+        element = types.loaded_type(self.type.element)
+        self.builder.store(self, index, self.builder.operand(value, element))
+
+    def cast(self, target: Type) -> Value:
+        """This number as another scalar type, or this pointer with another element type."""
+        return self.builder.cast(self, target)
+
+
+Operand = Value | int | float | bool
+
+
+class Op:
+    """One operation: its operands, results, attributes and regions."""
+
+    __slots__ = (
+        "attributes", "definition", "location", "name", "operands", "regions", "results",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, operands: tuple[Value, ...], results: tuple[Value, ...],
+        attributes: dict[str, Any], regions: tuple[Block, ...], location: Location,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.definition: OpDefinition = OPS[name]
+        self.operands = operands
+        self.results = results
+        self.attributes = attributes
+        self.regions = regions
+        self.location = location
+
+    @property
+    def conditions(self) -> tuple[Value, ...]:
+        """What says which way the instances go through the regions."""
+        count = self.definition.deciding
+        return self.operands[:count] if count else self.regions[0].yielded[:1]
+
+    @property
+    def initial(self) -> tuple[Value, ...]:
+        """What a loop begins to carry."""
+        return self.operands[self.definition.deciding :]
+
+    @property
+    def carried(self) -> tuple[Value, ...]:
+        """What a loop carries, in its first region; the index of a counted loop is not among it."""
+        arguments = self.regions[0].arguments
+        return arguments[len(arguments) - len(self.initial) :]
+
+
+class Block:
+    """A region: arguments, then ops, the last of which is a yield once the region is closed."""
+
+    __slots__ = ("arguments", "ops")
+
+    def __init__(self, arguments: tuple[Value, ...] = (), ops: list[Op] | None = None) -> None:
+        self.arguments = arguments
+        self.ops = [] if ops is None else ops
+
+    @property
+    def yielded(self) -> tuple[Value, ...]:
+        """The values that the region gives."""
+        return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
+
+
+ElementType = TypeVar("ElementType")
+
+
+class Pointer(Value, Generic[ElementType]):
+    """Annotation of a kernel parameter that points to elements in device memory."""
+
+
+class Composite(ABC):
+    """Annotation of a kernel parameter that is several numbers, as a field element is."""
+
+    @abstractmethod
+    def resolved(self, static: Mapping[str, Any]) -> Composite:
+        """The same with what it depends on, given the kernel's static arguments.
+
+        ValueError, whose text goes behind the parameter's name, if they do not say it.
+        """
+
+    @property
+    @abstractmethod
+    def slots(self) -> tuple[Type, ...]:
+        """The types of the numbers; asked of what `resolved` gives."""
+
+    @abstractmethod
+    def split(self, argument: object) -> tuple[int | float, ...]:
+        """The numbers of an argument; ValueError, as above, if it does not fit."""
+
+    @abstractmethod
+    def joined(self, k: Any, numbers: Sequence[Value]) -> Any:
+        """What the kernel of a builder `k` gets, of the numbers as values."""
+
+
+ParameterType = Type | Composite
+"""What a kernel's parameter may be."""
+
+
+Bool = Annotated[Value, types.bool_]
+U8 = Annotated[Value, types.u8]
+U16 = Annotated[Value, types.u16]
+I8 = Annotated[Value, types.i8]
+I16 = Annotated[Value, types.i16]
+U32 = Annotated[Value, types.u32]
+U64 = Annotated[Value, types.u64]
+I32 = Annotated[Value, types.i32]
+I64 = Annotated[Value, types.i64]
+F16 = Annotated[Value, types.f16]
+BF16 = Annotated[Value, types.bf16]
+E4M3 = Annotated[Value, types.e4m3]
+E5M2 = Annotated[Value, types.e5m2]
+F32 = Annotated[Value, types.f32]
+F64 = Annotated[Value, types.f64]

@@ -1,0 +1,1 @@
+"""The op table: signatures, type rules and meaning of every op."""

@@ -1,0 +1,94 @@
+"""Floats of 8 bits in NumPy, which has none: their values, and the ones nearest to numbers.
+
+Source: OCP 8-bit Floating Point Specification (OFP8), revision 1.0, 2023. A number beyond the
+greatest becomes that one, infinities too, and NaN has the bits 0x7f, as NVIDIA's instructions give
+them (PTX ISA 9.0, "cvt", `.satfinite`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from quod.frozen import frozen
+from quod.kernel.ir.types import Type, e4m3
+
+Array = np.ndarray[Any, Any]
+
+NAN = 0x7F
+"""The bits of the NaN that results are."""
+
+
+@frozen
+class _Format:
+    """A type's digits behind the point, its bias, and the bits of its greatest number."""
+
+    digits: int
+    bias: int
+    greatest: int
+
+
+_E4M3, _E5M2 = _Format(3, 7, 0x7E), _Format(2, 15, 0x7B)
+
+
+@functools.cache
+def _sizes(element: Type) -> Array:
+    """The values of the bits from 0 to 0x7f, in f32."""
+    of = _E4M3 if element is e4m3 else _E5M2
+    bits = np.arange(128)
+    exponent, digits = bits >> of.digits, bits & ((1 << of.digits) - 1)
+    whole = np.where(exponent == 0, digits, digits | 1 << of.digits)
+    found: Array = np.ldexp(whole.astype(np.float32), np.maximum(exponent, 1) - of.bias - of.digits)
+    found[of.greatest + 1 :] = np.nan
+    if element is not e4m3:
+        found[of.greatest + 1] = np.inf
+    return found
+
+
+@functools.cache
+def _values(element: Type) -> Array:
+    sizes = _sizes(element)
+    found: Array = np.concatenate([sizes, -sizes])
+    return found
+
+
+def greatest(element: Type) -> float:
+    """The greatest number of a type of 8 bits."""
+    return float(np.nanmax(_sizes(element)[np.isfinite(_sizes(element))]))
+
+
+def values_of(element: Type, bits: Array) -> Array:
+    """The f32 that such bits are, in an array of uint8."""
+    found: Array = _values(element)[bits]
+    return found
+
+
+def nearest(element: Type, numbers: Array) -> Array:
+    """The bits, in uint8, of what is nearest to each f32: ties to even, saturated."""
+    sizes = _sizes(element)[np.isfinite(_sizes(element))]
+    middles = (sizes[1:] + sizes[:-1]) / np.float32(2)
+    size = np.abs(numbers)
+    found = np.searchsorted(middles, size)
+    tied = (found < len(middles)) & (middles[np.minimum(found, len(middles) - 1)] == size)
+    found = found + (tied & (found % 2 == 1))
+    found = np.where(np.signbit(numbers), found | 0x80, found)
+    return np.where(np.isnan(numbers), NAN, found).astype(np.uint8)
+
+
+def pack(element: Type, low: Array, high: Array) -> Array:
+    """Two numbers as elements in the low half of each word."""
+    words = [nearest(element, each).astype(np.uint32) for each in (low, high)]
+    result: Array = words[0] | words[1] << np.uint32(8)
+    return result
+
+
+def unpack_e4m3(words: Array) -> Array:
+    """The two e4m3 in the low half of each word as two f16 in a word; 0x7fff of NaN."""
+    found = np.zeros(len(words), np.uint32)
+    for shift in map(np.uint32, (0, 8)):
+        numbers = values_of(e4m3, (words >> shift).astype(np.uint8)).astype(np.float16)
+        bits = np.where(np.isnan(numbers), np.uint16(0x7FFF), numbers.view(np.uint16))
+        found |= bits.astype(np.uint32) << (np.uint32(2) * shift)
+    return found

@@ -1,0 +1,484 @@
+"""The op table: the single source for the tracer, the verifier, the interpreter and the docs.
+
+A row says of an op everything that is not a target's: operand and result types, traits, a sentence
+of documentation and, if it computes values from values alone, its meaning as a NumPy function over
+all lanes. Whoever treats ops asks the row and keeps no list of names; each target has one rule for
+each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as an example.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from quod.kernel.ir import types
+from quod.kernel.machine import Capability
+from quod.kernel.ops import semantics
+from quod.kernel.ops.matrix import define_matrix_ops
+from quod.kernel.ops.semantics import NUMPY_TYPES
+from quod.kernel.ops.table import OPS
+from quod.kernel.ops.table import define as _define
+from quod.kernel.ops.tile import define_tile_ops
+
+__all__ = ["ATOMICS", "COMBINING", "NUMPY_TYPES", "OPS", "SUBGROUP", "TOGETHER", "distances"]
+
+_I, _N, _U, _S = types.INTEGERS, types.NUMBERS, types.UNSIGNED, types.SCALARS
+_IB = (types.bool_, *types.INTEGERS)
+_E = (*types.SCALARS, *types.STORAGE, *types.NARROW_FLOATS)
+
+_row = partial(_define, "Arithmetic")
+_row(
+    "add", "T T -> T", "Sum; integers wrap.", np.add, T=_N,
+    cost="additions", commutative=True, identity=0, lanes="sum",
+)  # fmt: skip
+_row(
+    "sub", "T T -> T", "Difference; integers wrap.", np.subtract, T=_N,
+    cost="additions", identity=0, lanes="difference",
+)  # fmt: skip
+_row(
+    "mul", "T T -> T", "Product; integers keep the low half.", np.multiply, T=_N,
+    cost="product", factors=(0, 1), commutative=True, identity=1, absorber=0, lanes="product",
+)  # fmt: skip
+_row(
+    "div", "T T -> T",
+    "Quotient; of integers rounded down, as Python's //. An integer by zero gives all ones.",
+    semantics.divide, T=_N, identity=1, lanes="quotient", ulps={"wgsl": 2.5},
+)  # fmt: skip
+_row(
+    "rem", "T T -> T",
+    "Remainder, with the sign of the second operand, as Python's %; by zero the first operand.",
+    semantics.remainder, T=_I, identity=0, lanes="remainder",
+)  # fmt: skip
+_row(
+    "min", "T T -> T", "The smaller operand; of floats NaN if one is, and -0 is below +0.",
+    semantics.minimum, T=_N, commutative=True, lanes="extreme",
+)  # fmt: skip
+_row(
+    "max", "T T -> T", "The larger operand; of floats NaN if one is, and -0 is below +0.",
+    semantics.maximum, T=_N, commutative=True, lanes="extreme",
+)  # fmt: skip
+_row(
+    "neg", "T -> T", "Negation; integers wrap.", np.negative, T=(*types.FLOATS, *_I),
+    lanes="negation",
+)  # fmt: skip
+_row(
+    "abs", "T -> T", "The absolute value; of the least integer that integer.", np.abs,
+    T=(types.i32, types.i64, *types.FLOATS),
+)  # fmt: skip
+_row(
+    "fma", "T T T -> T", "a * b + c, rounded once; through WebGPU perhaps twice.",
+    semantics.fused_multiply_add, T=types.FLOATS,
+)  # fmt: skip
+_row(
+    "sqrt", "T -> T", "Square root, correctly rounded.", np.sqrt, T=types.FLOATS,
+    ulps={"wgsl": 3},
+)  # fmt: skip
+_row(
+    "rsqrt", "T -> T", "One by the square root.", semantics.inverse_square_root, T=(types.f32,),
+    ulps={"llvm": 1.5, "ptx": 2, "wgsl": 3},
+)  # fmt: skip
+_row(
+    "rcp", "T -> T", "One by it.", semantics.reciprocal, T=(types.f32,),
+    ulps={"ptx": 1, "wgsl": 2.5},
+)  # fmt: skip
+_row("floor", "T -> T", "The whole number at or below it.", np.floor, T=types.FLOATS)
+_row("ceil", "T -> T", "The whole number at or above it.", np.ceil, T=types.FLOATS)
+_row(
+    "exp2", "T -> T", "Two to the power of it.", semantics.power_of_two, T=(types.f32,),
+    capability=Capability.EXP2, ulps={"ptx": 3},
+)  # fmt: skip
+_row(
+    "exp2_normal", "T -> T", "Two to the power of it, 0 where that is below 2**-126.",
+    semantics.normal_power_of_two, T=(types.f32,), capability=Capability.EXP2, ulps={"ptx": 3},
+)  # fmt: skip
+
+
+_row = partial(_define, "Bits")
+_row(
+    "and", "T T -> T", "Bitwise and.", np.bitwise_and, T=_IB,
+    commutative=True, identity=-1, absorber=0, lanes="conjunction",
+)  # fmt: skip
+_row(
+    "or", "T T -> T", "Bitwise or.", np.bitwise_or, T=_IB,
+    commutative=True, identity=0, absorber=-1, lanes="below base",
+)  # fmt: skip
+_row(
+    "xor", "T T -> T", "Bitwise exclusive or.", np.bitwise_xor, T=_IB,
+    commutative=True, identity=0, lanes="below base",
+)  # fmt: skip
+_row("not", "T -> T", "Bitwise complement.", np.invert, T=_IB)
+_row(
+    "shl", "T T -> T", "Shift left; the amount counts modulo the width.",
+    lambda a, n: a << semantics.shift_amount(a, n), T=_I,
+    evaluate_in_range=np.left_shift, identity=0, lanes="left",
+)  # fmt: skip
+_row(
+    "shr", "T T -> T", "Shift right, arithmetic if signed; the amount counts modulo the width.",
+    lambda a, n: a >> semantics.shift_amount(a, n), T=_I,
+    evaluate_in_range=np.right_shift, identity=0, lanes="right",
+)  # fmt: skip
+
+_row = partial(_define, "Wide products")
+_row(
+    "mul_hi", "T T -> T", "High half of the full product.", semantics.multiply_high, T=_U,
+    cost="high product", factors=(0, 1), commutative=True, absorber=0,
+)  # fmt: skip
+_row(
+    "mul_wide", "u32 u32 -> u64", "Full 64-bit product of two 32-bit integers.",
+    semantics.multiply_wide, cost="product", factors=(0, 1), commutative=True, lanes="product",
+)  # fmt: skip
+_row(
+    "madd52_lo", "u64 u64 u64 -> u64",
+    "c + (low 52 bits of the product of the low 52 bits of a and b); operands c, a, b.",
+    semantics.multiply_add_52_low, cost="high product", factors=(1, 2),
+)  # fmt: skip
+_row(
+    "madd52_hi", "u64 u64 u64 -> u64",
+    "c + (bits 52 to 103 of the product of the low 52 bits of a and b); operands c, a, b.",
+    semantics.multiply_add_52_high, cost="high product", factors=(1, 2),
+)  # fmt: skip
+_row(
+    "dot4", "u32 u32 i32 -> i32",
+    "c + the products of the four signed bytes of a with those of b; the sum wraps.",
+    semantics.dot_of_bytes,
+)  # fmt: skip
+
+_row = partial(_define, "Comparison and choice", lanes="comparison")
+_row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)
+_row("ne", "T T -> bool", "a differs from b.", np.not_equal, T=_S, commutative=True)
+_row("lt", "T T -> bool", "a is less than b.", np.less, T=_N)
+_row("le", "T T -> bool", "a is at most b.", np.less_equal, T=_N)
+_row(
+    "select", "bool T T -> T", "The second operand where the first is true, else the third.",
+    np.where, T=_S, lanes="choice",
+)  # fmt: skip
+
+_row = partial(_define, "Counting bits", T=_U)
+_row(
+    "clz",
+    "T -> T",
+    "Count of leading zero bits.",
+    semantics.count_leading_zeros,
+)
+_row("ctz", "T -> T", "Count of trailing zero bits.", semantics.count_trailing_zeros)
+_row("popcount", "T -> T", "Count of one bits.", lambda a: np.bitwise_count(a).astype(a.dtype))
+
+_row = partial(_define, "Carry chains", effect="carry", cost="additions", T=_U)
+_row("add_cc", "T T -> T cc", "Sum and carry out.", semantics.add_carry)
+_row("addc_cc", "T T cc -> T cc", "Sum with carry in, and carry out.", semantics.add_carry)
+_row("addc", "T T cc -> T", "Sum with carry in.", lambda a, b, c: semantics.add_carry(a, b, c)[0])
+_row("sub_cc", "T T -> T cc", "Difference and borrow out.", semantics.subtract_borrow)
+_row(
+    "subc_cc", "T T cc -> T cc", "Difference with borrow in, and borrow out.",
+    semantics.subtract_borrow,
+)  # fmt: skip
+_row(
+    "subc", "T T cc -> T", "Difference with borrow in.",
+    lambda a, b, c: semantics.subtract_borrow(a, b, c)[0],
+)  # fmt: skip
+_row = partial(_row, cost="product", factors=(0, 1))
+_row(
+    "mad_lo_cc", "T T T -> T cc", "Low half of a * b, plus c, and carry out.",
+    semantics.multiply_low_add,
+)  # fmt: skip
+_row(
+    "madc_lo_cc", "T T T cc -> T cc", "Low half of a * b, plus c, with carry in and out.",
+    semantics.multiply_low_add,
+)  # fmt: skip
+_row = partial(_row, cost="high product")
+_row(
+    "mad_hi_cc", "T T T -> T cc", "High half of a * b, plus c, and carry out.",
+    semantics.multiply_high_add, kept_for="chains that begin with a high half; the family is whole",
+)  # fmt: skip
+_row(
+    "madc_hi_cc", "T T T cc -> T cc", "High half of a * b, plus c, with carry in and out.",
+    semantics.multiply_high_add,
+)  # fmt: skip
+_row(
+    "madc_hi", "T T T cc -> T", "High half of a * b, plus c, with carry in.",
+    lambda a, b, c, carry: semantics.multiply_high_add(a, b, c, carry)[0],
+)  # fmt: skip
+
+_row = partial(
+    _define, "Where an instance is, barriers and subgroups",
+    cost="free", step="identity", reread=True,
+)  # fmt: skip
+_row("local_id", "-> u32", "Index of this instance in its workgroup.", varies="always")
+_row("workgroup_id", "-> u32", "Index of this workgroup in the grid.")
+_row("num_workgroups", "-> u32", "Workgroups in the grid.")
+_row = partial(
+    _define, "Where an instance is, barriers and subgroups", effect="barrier", cost="barriers",
+    type_rule="named_barrier", capability=Capability.NAMED_BARRIERS, makes_roles=True,
+)  # fmt: skip
+_row(
+    "named_barrier", "->",
+    "Waits until `count` instances have come to the barrier `number`, 1 to 15. Which subgroups "
+    "come to it is known before the kernel runs.", stays=True,
+)  # fmt: skip
+_row(
+    "named_barrier_arrive", "->",
+    "Comes to the barrier `number`, and goes on: what this instance did before comes before what "
+    "those do that wait there.", step="named_barrier",
+)  # fmt: skip
+_row = partial(_define, "Where an instance is, barriers and subgroups", together=True)
+_row(
+    "registers", "->",
+    "Gives each instance of its warpgroups, of four subgroups, `count` registers from here on: 24 "
+    "to 256, a multiple of 8. Those of all together are at most what the workgroup began with. "
+    "Machines that cannot move registers do nothing.",
+    effect="write", type_rule="registers", capability=Capability.NAMED_BARRIERS, makes_roles=True,
+)  # fmt: skip
+_row(
+    "barrier", "->", "Waits for all instances of the workgroup.", effect="barrier", cost="barriers",
+    stays=True,
+)  # fmt: skip
+_row(
+    "uniform", "T -> T",
+    "The same value, which every instance of the workgroup has: branches and loops on it are "
+    "uniform.", effect="subgroup", cost="free", varies="never", renames=True, T=_S,
+)  # fmt: skip
+_row = partial(_row, effect="subgroup", cost="shuffles", capability=Capability.SUBGROUPS)
+_row(
+    "shuffle", "T u32 -> T",
+    "The first operand's value in the instance of the same subgroup whose index in it the second "
+    "gives, modulo the subgroup's size.", varies_in_subgroup=(1,), T=_N,
+)  # fmt: skip
+_row(
+    "ballot", "bool -> u32",
+    "A bit for each instance of the subgroup, the first one's lowest: where the operand is true.",
+    varies_in_subgroup=(),
+)  # fmt: skip
+_row = partial(_row, varies_in_subgroup=(), step="combined", T=_N)
+_row(
+    "subgroup_sum", "T -> T",
+    "The sum over the instances of the subgroup. Floats are added in pairs that lie half the "
+    "subgroup apart, the sums in pairs a quarter apart, and so on; one whose partner is beyond the "
+    "workgroup stays as it is, and what the first instance gets is the sum.", combines="add",
+)  # fmt: skip
+_row(
+    "subgroup_min", "T -> T", "The least of the instances of the subgroup, as `min` has it.",
+    combines="min",
+)  # fmt: skip
+_row(
+    "subgroup_max", "T -> T", "The greatest of the instances of the subgroup, as `max` has it.",
+    combines="max",
+)  # fmt: skip
+
+define_matrix_ops()
+define_tile_ops()
+
+_row = partial(_define, "Constants and conversions")
+_row(
+    "const", "-> T", "The constant `value`.", type_rule="constant", cost="free", reread=True,
+    bare="value", unwritten=True, T=_S,
+)  # fmt: skip
+_row(
+    "convert", "S -> T",
+    "A number as another type. Integer to integer: the low bits, extended by the sign of the "
+    "source. To float: to nearest even. Float to integer: toward zero, the nearest end of the "
+    "range if out of it, 0 for NaN. To bool: whether it differs from 0.",
+    type_rule="conversion", evaluate_as=semantics.convert, lanes="conversion", derived=("type",),
+    renames=True, S=_S, T=_S,
+)  # fmt: skip
+_row(
+    "bitcast", "S -> T", "The same bits as another type of the same width.",
+    type_rule="bitcast", evaluate_as=semantics.bitcast, lanes="same bits", cost="free",
+    derived=("type",), renames=True, S=_N, T=_N,
+)  # fmt: skip
+_row = partial(_row, capability=Capability.F16)
+_row("unpack_f16_low", "u32 -> f32", "The f16 in the low half of a word.", semantics.unpack_f16_low)
+_row(
+    "unpack_f16_high", "u32 -> f32", "The f16 in the high half of a word.",
+    semantics.unpack_f16_high,
+)  # fmt: skip
+_row(
+    "pack_f16", "f32 f32 -> u32",
+    "Two numbers as f16, the first in the low half: each to nearest even, infinity beyond the "
+    "range, 0x7fff of NaN.", semantics.pack_f16,
+)  # fmt: skip
+_row(
+    "pack_bf16", "f32 f32 -> u32", "The same as bf16.", semantics.pack_bf16,
+    capability=Capability.BF16,
+)  # fmt: skip
+
+_row = partial(_define, "Constants and conversions", capability=Capability.FLOATS8)
+_row(
+    "unpack_e4m3", "u32 -> u32",
+    "The two e4m3 in the low half of a word as two f16 in a word, 0x7fff of NaN.",
+    semantics.unpack_e4m3,
+)  # fmt: skip
+_row(
+    "pack_e4m3", "f32 f32 -> u32",
+    "Two numbers as e4m3 in the low half of a word, the first lowest: each to nearest even, the "
+    "greatest number beyond the range, 0x7f of NaN.", semantics.pack_e4m3,
+)  # fmt: skip
+_row("pack_e5m2", "f32 f32 -> u32", "The same as e5m2.", semantics.pack_e5m2)
+
+_row = partial(_define, "Memory")
+_row(
+    "pointer_cast", "ptr<S> -> ptr<T>",
+    "The same address with another element type. Each access must be aligned to its element.",
+    type_rule="pointer_cast", cost="free", derived=("type",), S=_E, T=_E,
+)  # fmt: skip
+_row(
+    "pointer_add", "ptr<T> I -> ptr<T>", "The address `index` elements after a pointer.",
+    type_rule="pointer_add", T=_E, I=_U,
+)  # fmt: skip
+_row(
+    "load", "ptr<T> I -> T...",
+    "`count` consecutive elements from pointer[index] on; u8 and u16 give u32, i8 and i16 i32.",
+    effect="read", access="load", varies="memory", cost="memory", type_rule="load",
+    derived=("count",), T=_E, I=_U,
+)  # fmt: skip
+_row(
+    "store", "ptr<T> I T... ->",
+    "Stores values at pointer[index] and the places after it; narrow integers keep the low bits.",
+    effect="write", access="store", cost="memory", type_rule="store", T=_E, I=_U,
+)  # fmt: skip
+
+_row = partial(_define, "Launches that overlap", effect="write", cost="free")
+_row(
+    "dependency_wait", "->",
+    "Waits until the launches before this one have ended and what they stored is there. Before it "
+    "a kernel reaches only arrays that are constant across the stream.",
+)  # fmt: skip
+_row(
+    "launch_dependents", "->",
+    "Says that the launch behind this one may begin, up to its `dependency_wait`, once all "
+    "workgroups of this one have said so or ended.", step="nothing",
+)  # fmt: skip
+
+_row = partial(
+    _define, "Memory", effect="write", access="atomic", varies="always", cost="atomics",
+    type_rule="atomic", step="atomic", T=_U, I=_U,
+)  # fmt: skip
+_row(
+    "atomic_add", "ptr<T> I T -> T", "Adds to pointer[index] atomically; gives the value before.",
+    update=np.add,
+)  # fmt: skip
+_row(
+    "atomic_max", "ptr<T> I T -> T",
+    "Makes pointer[index] the larger of it and the value, atomically; gives the value before.",
+    update=np.maximum,
+)  # fmt: skip
+_row(
+    "atomic_min", "ptr<T> I T -> T",
+    "Makes pointer[index] the smaller of it and the value, atomically; gives the value before.",
+    update=np.minimum,
+)  # fmt: skip
+_row(
+    "atomic_or", "ptr<T> I T -> T",
+    "Sets bits of pointer[index] atomically; gives the value before.", update=np.bitwise_or,
+)  # fmt: skip
+_row(
+    "atomic_exchange", "ptr<T> I T -> T",
+    "Replaces pointer[index] atomically; gives the value before.", update=lambda old, value: value,
+)  # fmt: skip
+_row(
+    "atomic_compare_exchange", "ptr<T> I T T -> T",
+    "Where pointer[index] is the third operand, replaces it by the fourth, atomically; gives the "
+    "value before.", update=lambda old, expected, value: np.where(old == expected, value, old),
+)  # fmt: skip
+
+_row = partial(_define, "Memory", effect="write")
+_row(
+    "fence", "->",
+    "What this instance loaded and stored before comes, for the whole device, before what it loads "
+    "and stores after.", step="nothing",
+)  # fmt: skip
+_row(
+    "copy_async", "ptr<T,shared> I ptr<T,global> I ->",
+    "Begins to copy `count` elements, 4, 8 or 16 bytes in all, from global to shared memory. Both "
+    "addresses are multiples of that number of bytes. What arrives is there for this instance once "
+    "it has waited, and for others after a barrier behind that.",
+    access="copy", cost="memory", type_rule="copy_async", T=_E, I=_U,
+)  # fmt: skip
+_row(
+    "copy_async_or_zero", "ptr<T,shared> I ptr<T,global> I bool ->",
+    "The same; where the last operand is false, zeros come and nothing is read.",
+    access="copy", cost="memory", type_rule="copy_async", step="copy_async", T=_E, I=_U,
+    capability=Capability.ASYNC_COPIES,
+)  # fmt: skip
+_row(
+    "copy_async_commit", "->",
+    "Makes one group of the copies that this instance began since the last group.",
+)  # fmt: skip
+_row(
+    "copy_async_wait", "->",
+    "Waits until all groups of copies of this instance but the last `pending` are done.",
+    type_rule="copy_async_wait",
+)  # fmt: skip
+_row(
+    "prefetch", "ptr<T> I ->",
+    "Hint that `count` elements from pointer[index] on will be loaded soon.",
+    type_rule="prefetch", step="nothing", cost="free", T=_E, I=_U,
+)  # fmt: skip
+_row = partial(
+    _row, type_rule="array", step="declare", cost="free", reread=True, bare="count", T=_E
+)
+_row(
+    "shared", "-> ptr<T>", "An array of `count` elements for the workgroup, at first unset.",
+    declares="shared",
+)  # fmt: skip
+_row(
+    "private", "-> ptr<T>", "An array of `count` elements for the instance, at first unset.",
+    declares="private", varies="always",
+)  # fmt: skip
+_row(
+    "table", "-> ptr<T>",
+    "A table of `count` elements that the kernel only reads; `data` are their bytes in hex, each "
+    "element's lowest first.", declares="constant", type_rule="table",
+)  # fmt: skip
+
+_row = partial(
+    _define, "On devices that check", effect="write", cost="free", capability=Capability.CHECKS
+)
+_row(
+    "print", "... ->", "Prints `text`, with numbers for its {}, a line for each instance.",
+    type_rule="shown", step="shown",
+)  # fmt: skip
+_row(
+    "assert", "bool ->", "Stops the launch with `message` where the operand is false.",
+    step="checked",
+)  # fmt: skip
+
+_row = partial(_define, "Functions and control flow", effect="control", cost="control")
+_row("call", "... -> ...", "Calls a device function.", type_rule="call", bare="function")
+_row(
+    "if", "bool -> ...", "Two regions, one of which runs; each yields the results.",
+    type_rule="branch", step="branch", regions=2, deciding=1, between="else",
+)  # fmt: skip
+_row(
+    "for", "I I I ... -> ...",
+    "Start, stop and step of a counted loop, then its carried values. The step is above zero, and "
+    "the index may not pass the end of its type.",
+    type_rule="counted_loop", step="counted_loop", regions=1, repeats=True, deciding=3, I=_I,
+)  # fmt: skip
+_row(
+    "while", "... -> ...",
+    "A loop of two regions: the first yields the condition, the second the next carried values.",
+    type_rule="checked_loop", step="checked_loop", regions=2, repeats=True, between="do",
+)  # fmt: skip
+_row(
+    "yield", "... ->", "Ends a region with the values that it gives.", type_rule="region_end",
+    unwritten=True,
+)  # fmt: skip
+
+
+def distances(width: int) -> list[int]:
+    """How far apart the pairs of instances are that a subgroup of `width` is combined by."""
+    return [1 << bit for bit in reversed(range((width - 1).bit_length()))]
+
+
+ATOMICS = tuple(name for name, row in OPS.items() if row.access == "atomic")
+"""The ops that read and change one place of memory at once."""
+
+SUBGROUP = tuple(name for name, row in OPS.items() if row.capability is Capability.SUBGROUPS)
+"""The ops that need subgroups."""
+
+COMBINING = tuple(name for name, row in OPS.items() if row.combines)
+"""The ops that make one value of a subgroup's."""
+
+TOGETHER = tuple(name for name, row in OPS.items() if row.together)
+"""The ops that stand only where every instance of the workgroup comes."""

@@ -1,0 +1,146 @@
+"""Rows of the op table: tiles that come by a unit of their own, and products of them.
+
+Sources: PTX ISA 9.0, "Asynchronous Data Movement", "mbarrier" and "Asynchronous Warpgroup Level
+Matrix Multiply-Accumulate".
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from quod.kernel.ir import types
+from quod.kernel.machine import Capability
+from quod.kernel.ops.table import define
+
+LINE = 128
+"""Bytes of a line of a tile in shared memory: 64 elements of 16 bits."""
+
+COLUMNS = LINE // 2
+"""Elements of a line."""
+
+PATTERN = 8 * LINE
+"""Bytes after which places of a line of a tile are exchanged in the same way again."""
+
+MATRIX_ROWS, MATRIX_DEPTH = 64, 16
+"""Rows of A, and of the sums, and what is summed in one product."""
+
+
+SHORT = ("i8", "e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")
+"""Products of elements of 8 bits, of A and of B if they are not the same."""
+
+IN_TILES = ("f16", "bf16", *SHORT, "f32")
+"""What is multiplied in tiles."""
+
+
+CLUSTERS = (1, 2, 4, 8)
+"""Workgroups of a cluster."""
+
+MBARRIER_COUNTS = range(1, 1 << 20)
+"""How many arrivals a phase of an mbarrier may have."""
+
+REGISTER_COUNTS = range(24, 257, 8)
+"""How many registers an instance of a role may be given."""
+
+SUBGROUP = 32
+"""Instances of a subgroup, where tiles are multiplied."""
+
+WARPGROUP = 4 * SUBGROUP
+"""Instances that have a product together."""
+
+
+def define_tile_ops() -> None:
+    """Adds the rows."""
+    row = partial(
+        define, "Clusters and tiles in shared memory", capability=Capability.TILE_COPIES,
+        effect="write", cost="memory", together=True,
+    )  # fmt: skip
+    row(
+        "cluster_rank", "-> u32", "Index of this workgroup among those of its cluster.",
+        effect="none", cost="other", together=False, step="identity",
+    )  # fmt: skip
+    row(
+        "cluster_barrier", "->",
+        "Waits for all instances of all workgroups of the cluster. Without `memory` it orders what "
+        "tiles and products did with shared memory, and no loads and stores of instances.",
+        effect="barrier", cost="barriers", type_rule="cluster_barrier", stays=True,
+    )  # fmt: skip
+    row(
+        "mbarrier_init", "ptr<T,shared> I ->",
+        "Makes pointer[index] an mbarrier. A phase of it ends after `count` arrivals, when as "
+        "many bytes have come as those said. Others may use it after a barrier, those of other "
+        "workgroups after one of the cluster.",
+        type_rule="mbarrier_init", T=(types.u64,), I=(types.u32,),
+    )  # fmt: skip
+    row(
+        "mbarrier_expect", "ptr<T,shared> I u32 ->",
+        "Says how many bytes come in this phase of the mbarrier pointer[index]: one arrival.",
+        type_rule="with_mbarrier", arrives="one", T=(types.u64,), I=(types.u32,),
+    )  # fmt: skip
+    row(
+        "mbarrier_arrive", "ptr<T,shared> I ->",
+        "Each subgroup arrives once at the mbarrier pointer[index]: what it did before comes "
+        "before what those do that have waited for the phase.",
+        type_rule="with_mbarrier", arrives="each", makes_roles=True, T=(types.u64,), I=(types.u32,),
+    )  # fmt: skip
+    row(
+        "mbarrier_wait", "ptr<T,shared> I u32 ->",
+        "Waits until the phase of the mbarrier pointer[index] that the last operand counts, modulo "
+        "2 and from 0, has ended: what was copied with it is there for all.",
+        cost="barriers", type_rule="with_mbarrier", stays=True, T=(types.u64,), I=(types.u32,),
+    )  # fmt: skip
+    row(
+        "tensor_map_acquire", "ptr<T,global> ->",
+        "Makes a tensor map that the host wrote before the launch known to `copy_tile`.",
+        type_rule="tensor_map_acquire", step="nothing", T=(types.u64,),
+    )  # fmt: skip
+    row(
+        "copy_tile",
+        "ptr<u32,shared> u32 ptr<u64,shared> u32 ptr<u64,global> ptr<u32,global> u32 u32 u32 u32 "
+        "u32 u32 ->",
+        "Begins to copy `lines` lines of 128 bytes, 64 elements of 16 bits each, to a place in "
+        "shared memory at a multiple of 1024 bytes; an mbarrier counts the bytes. The source is an "
+        "array of planes of lines, one after the other, as its tensor map says too: the next three "
+        "operands are the length of lines, how many a plane has, and planes, the last three the "
+        "element, line and plane where the tile begins. Beyond the array there are zeros. In line "
+        "i the 16 bytes of place j are at place j xor i % 8. With `multicast` the tile comes to "
+        "all workgroups of the cluster, and counts for the mbarrier of each.",
+        type_rule="copy_tile", beside=True,
+    )  # fmt: skip
+    row = partial(
+        define, "Matrices of four subgroups", capability=Capability.WARPGROUPS, effect="write",
+        together=True,
+    )  # fmt: skip
+    row(
+        "mma_begin", "->", "Comes before products after anything else was done with their sums.",
+        step="nothing",
+    )  # fmt: skip
+    row(
+        "mma_tiles", "... -> ...",
+        "Begins to add A B to sums: for each four subgroups A of 64 by 16 and B of 16 by n, f16 "
+        "or bf16, in tiles as `copy_tile` makes them; or of i8, two of which are an element of a "
+        "tile, A of 64 by 32 and B of 32 by n, with sums of i32 modulo 2**32; or of e4m3 or e5m2, "
+        "of the same shapes, with sums of which some 14 bits count; or of f32, which is "
+        "two elements and of which 10 bits behind the point count, A of 64 by 8 and B of 8 by n. "
+        "Operands are a pointer and an index of words for A, the same for B, and n/2 sums, in "
+        "whose registers the results are. Lines of a tile are along K, or, of f16 and bf16, along "
+        "the other axis where `a_along` or `b_along` holds; then so many words are from 64 of "
+        "that axis to the next 64 (`a_apart`, `b_apart`). With g = i % 32 // 4, t = i % 4 and r = "
+        "16 (i // 32) + g, instance i of the four has of columns 8j to 8j + 7 C[r, 8j + 2t], C[r, "
+        "8j + 2t + 1], C[r + 8, 8j + 2t] and C[r + 8, 8j + 2t + 1].",
+        type_rule="mma_tiles", varies="always", tied=4, beside=True,
+    )  # fmt: skip
+    row(
+        "mma_rows", "... -> ...",
+        "The same with A in registers: operands are four words of two elements each, the first in "
+        "the low half, a pointer and an index for B, and the sums. Instance i of four subgroups "
+        "has A[r, 2t], A[r + 8, 2t], A[r, 2t + 8] and A[r + 8, 2t + 8], with the next of a row "
+        "each: what sums of two blocks of columns are, if they are rounded.",
+        type_rule="mma_rows", varies="always", tied=6, beside=True,
+    )  # fmt: skip
+    row("mma_commit", "->", "Makes one group of the products begun since the last group.")
+    row(
+        "mma_wait", "... -> ...",
+        "Waits until all groups of products but the last `pending` are done; gives the sums that "
+        "it takes, which are of groups before those.", type_rule="mma_wait", cost="barriers",
+        tied=0, waits=True,
+    )  # fmt: skip

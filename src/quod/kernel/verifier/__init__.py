@@ -1,0 +1,1 @@
+"""The verifier and the analyses it is made of."""

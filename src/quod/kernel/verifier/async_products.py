@@ -1,0 +1,242 @@
+"""The rule of sums under way: products that go on while instances do something else.
+
+Results of `mma_tiles` are in the registers of its sums, and nothing may touch these before
+`mma_wait`. So a sum is used once, by the next product, by a wait, or by the next round of a loop as
+the value that it took the place of. What a product or a wait takes has a register of its own, that
+was set in this round. Products take registers as they were at the last `mma_begin` (PTX ISA 9.0,
+"wgmma.fence").
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from quod.kernel.errors import VerificationFailure
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op, walk
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.tile import SHORT
+
+
+def check_sums(kernel: Kernel) -> None:
+    """VerificationFailure, naming the Python line, for another use of a sum."""
+    blocks = [kernel.block, *(function.block for function in kernel.functions)]
+    ops = [op for block in blocks for op in walk(block)]
+    products = [op for op in ops if _begins(op)]
+    if not products:
+        return
+    uses = Counter(operand for op in ops for operand in op.operands)
+    for op in ops:
+        for value in _taken(op):
+            if uses[value] > 1:
+                raise VerificationFailure(
+                    "a sum of products is used once more; its register has the next sum",
+                    op.location,
+                )
+    shapes = _under_way(products, ops)
+    going = set(shapes)
+    for op in ops:
+        first = 0 if op.name == "yield" else op.definition.tied
+        taken = set() if first is None else {*op.operands[first:]}
+        if not {*op.operands} & going <= taken:
+            raise VerificationFailure(
+                f"{op.name} takes a sum of products that are under way; k.mma_wait gives it",
+                op.location,
+            )
+        for region in op.regions:
+            _check_yielded(op, region.yielded, going)
+    _check_shapes(products, shapes)
+    for function in kernel.functions:
+        _check_given(function, going)
+    for block in blocks:
+        _check_registers(block, {*kernel.block.arguments})
+        _check_waits(block, uncommitted=False)
+        _check_begun(block, {*block.arguments}, begun=False)
+
+
+def _taken(op: Op) -> list[Value]:
+    """The values in whose registers results are; a constant is in a new one each time."""
+    tied = op.definition.tied
+    operands = () if tied is None else op.operands[tied:]
+    return [value for value in operands if value.constant is None]
+
+
+def _check_given(function: Function, going: set[Value]) -> None:
+    """A caller knows nothing of what is under way in a function."""
+    if going.intersection(function.block.yielded):
+        raise VerificationFailure(
+            f"the function {function.name} gives sums of products that are under way; wait for "
+            "them first",
+            function.block.ops[-1].location,
+        )
+
+
+def _check_registers(block: Block, own: set[Value]) -> None:
+    """A round of a loop finds in a register of outside what the last one left there; an argument of
+    a function is in a register of its caller. `own` are values of this round."""
+    for op in block.ops:
+        for value in _taken(op):
+            if value not in own:
+                raise VerificationFailure(
+                    f"{op.name} takes sums of outside the loop or function, whose registers it "
+                    "would change; let the loop carry them, or add them afterwards",
+                    op.location,
+                )
+            made = value.op
+            if made is not None and _shares_register(made):
+                raise VerificationFailure(
+                    f"{op.name} takes a sum that {made.name} gives, which may be in the register "
+                    "of another value; add it afterwards",
+                    op.location,
+                )
+        own.update(op.results)
+        of_round: set[Value] = set()
+        for region in op.regions:
+            if not op.definition.repeats:
+                _check_registers(region, {*own, *region.arguments})
+                continue
+            # What comes before the check of a loop is done once more, and changes no results of it.
+            if region is op.regions[-1]:
+                of_round.update(op.carried)
+            _check_registers(region, of_round)
+
+
+def _shares_register(op: Op) -> bool:
+    """Whether results may be in the registers of operands, or of what a branch gives."""
+    if op.name == "if":
+        return op.operands[0].constant is not None
+    if op.name == "call":
+        return True
+    if not op.definition.renames:
+        return False
+    given, made = op.operands[0].type, op.results[0].type
+    # Integers of one width are in registers of one kind.
+    return given is made or (given.is_integer and made.is_integer)
+
+
+def _check_waits(block: Block, *, uncommitted: bool) -> bool:
+    """A wait gives sums of groups that it waits for: of those that it leaves, it takes none.
+
+    Takes and gives whether there may be products that are in no group yet.
+    """
+    committed: dict[Value, int] = {}
+    groups = 0
+    # A sum of another region was begun before all groups of this one, or is in the first of them.
+    before = 0 if uncommitted else -1
+    for op in block.ops:
+        if op.name == "mma_commit":
+            groups, uncommitted = groups + 1, False
+        if _begins(op):
+            committed.update(dict.fromkeys(op.results, groups))
+            uncommitted = True
+        if op.definition.waits:
+            latest = max((committed.get(value, before) for value in op.operands), default=-1)
+            if latest >= groups - int(op.attributes["pending"]):
+                raise VerificationFailure(
+                    "mma_wait takes sums of a group that it does not wait for", op.location
+                )
+        if op.regions:
+            uncommitted = _check_regions(op, uncommitted=uncommitted)
+            if uncommitted:
+                committed.update(dict.fromkeys(op.results, groups))
+    return uncommitted
+
+
+def _check_regions(op: Op, *, uncommitted: bool) -> bool:
+    """The same for the regions of an op."""
+    if not op.definition.repeats:
+        ends = [_check_waits(region, uncommitted=uncommitted) for region in op.regions]
+        return True in ends
+    for _ in range(2):  # What a round leaves the next one finds.
+        for region in op.regions:
+            uncommitted |= _check_waits(region, uncommitted=uncommitted)
+    return uncommitted
+
+
+def _check_shapes(products: list[Op], shapes: dict[Value, int]) -> None:
+    """Products of one shape take sums of each other while they are under way."""
+    for op in products:
+        if any(shapes.get(value, _shape(op)) != _shape(op) for value in _taken(op)):
+            raise VerificationFailure(
+                f"{op.name} takes a sum of products of another shape that are under way; "
+                "k.mma_wait gives it",
+                op.location,
+            )
+
+
+def _shape(op: Op) -> int:
+    """Bits of an element, by which products of as many columns differ."""
+    element = str(op.attributes["element"])
+    return 32 if element == "f32" else 8 if element in SHORT else 16
+
+
+def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
+    """`later` are values since the last `mma_begin`, to which those of the block are added; of
+    products it has none, which go on with the same registers."""
+    for op in block.ops:
+        if op.name == "mma_begin":
+            begun = True
+            later.clear()
+        elif _begins(op):
+            words = op.operands[:4] if op.name == "mma_rows" else ()
+            if not begun or later.intersection([*words, *_taken(op)]):
+                raise VerificationFailure(
+                    f"{op.name} takes registers that were set since the last k.mma_begin(); it "
+                    "comes between",
+                    op.location,
+                )
+        elif op.definition.repeats:
+            # A round begins with what the one before left, which was moved to its registers.
+            inner = {*later, *op.carried}
+            for region in op.regions:
+                _check_begun(region, inner, begun=begun)
+            later.update(op.results)
+        else:
+            for region in op.regions:
+                _check_begun(region, {*later}, begun=begun)
+            later.update(op.results)
+
+
+def _begins(op: Op) -> bool:
+    """Whether it begins products."""
+    return op.definition.tied is not None and not op.definition.waits
+
+
+def _under_way(products: list[Op], ops: list[Op]) -> dict[Value, int]:
+    """Results of products, and what loops carry of them, with the shapes of the products."""
+    going = {value: _shape(op) for op in products for value in op.results}
+    before = 0
+    while len(going) > before:
+        before = len(going)
+        for op in ops:
+            if op.definition.repeats:
+                last = op.regions[-1].yielded
+                for made, carried, result in zip(last, op.carried, op.results, strict=True):
+                    shape = going.get(made, going.get(carried))
+                    if shape is not None:
+                        going |= {carried: shape, result: shape}
+    return going
+
+
+def _check_yielded(op: Op, yielded: tuple[Value, ...], going: set[Value]) -> None:
+    """A sum under way stays in its register, of which the next round must know."""
+    if not going.intersection(yielded):
+        return
+    carried = op.carried if op.definition.repeats else (None,) * len(yielded)
+    for value, argument in zip(yielded, carried, strict=True):
+        if value in going and _origin(value) is not argument:
+            raise VerificationFailure(
+                f"sums of products that are under way change places in the {op.name}; wait for "
+                "them first",
+                op.location,
+            )
+
+
+def _origin(value: Value) -> Value:
+    """Whose register a sum is in."""
+    op = value.op
+    while op is not None and _begins(op):
+        first = op.definition.tied or 0
+        place = next(n for n, result in enumerate(op.results) if result is value)
+        value = op.operands[first + place]
+        op = value.op
+    return value

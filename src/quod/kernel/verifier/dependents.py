@@ -1,0 +1,127 @@
+"""The rule of launches that overlap: what a kernel may do before it waits for those before it.
+
+A launch that waits may begin while the ones before it run, and knows that they have ended after its
+wait alone. So all ways through the kernel wait, and before that it reaches of global memory only
+arrays that it says are constant: those nothing stores to that may run meanwhile. The launch behind
+it, which waits for its end, then knows the end of all that were before; hence who lets that begin
+early waits, too. Source: PTX ISA 9.0, "griddepcontrol".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quod.kernel.errors import VerificationFailure
+from quod.kernel.ir.nodes import Block, Kernel, Op, walk
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
+from quod.kernel.verifier.pointer_roots import pointer_roots
+
+
+def waits(kernel: Kernel) -> bool:
+    """Whether a kernel waits for the launches before it."""
+    return _first(kernel, "dependency_wait") is not None
+
+
+def _first(kernel: Kernel, name: str) -> Op | None:
+    blocks = (kernel.block, *(function.block for function in kernel.functions))
+    return next((op for block in blocks for op in walk(block) if op.name == name), None)
+
+
+def check_dependents(kernel: Kernel) -> None:
+    """VerificationFailure, naming the Python line, for a kernel that breaks the rule."""
+    wait = _first(kernel, "dependency_wait")
+    early = _first(kernel, "launch_dependents")
+    if early is not None and wait is None:
+        raise VerificationFailure(
+            "k.launch_dependents() is for kernels that wait themselves: what it lets begin waits "
+            "for this launch alone; write k.dependency_wait() before or after it",
+            early.location,
+        )
+    if wait is None and not kernel.constant:
+        return
+    rule = _Rule(kernel)
+    rule.check_constant(kernel)
+    if wait is not None and not rule.check(kernel.block, waited=False):
+        raise VerificationFailure(
+            "k.dependency_wait() is not reached on all ways through the kernel; write it outside "
+            "branches and loops, or on each side",
+            wait.location,
+        )
+
+
+class _Rule:
+    """What is reached before the wait, over one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._names = kernel.parameters
+        self._constant = {kernel.parameters.index(name) for name in kernel.constant}
+        self._roots, self._bodies = pointer_roots(kernel)
+        self._after: dict[int, bool] = {}
+
+    def check_constant(self, kernel: Kernel) -> None:
+        """What is said to be constant is an array, and nothing is stored through it."""
+        for index in sorted(self._constant):
+            if not isinstance(kernel.block.arguments[index].type, PointerType):
+                raise VerificationFailure(
+                    f"{self._names[index]} is no array that could be constant", kernel.location
+                )
+        for op in (op for block in self._bodies for op in walk(block)):
+            if op.definition.access in (None, "load"):
+                continue
+            for index in sorted(self._roots.get(op.operands[0], set()) & self._constant):
+                raise VerificationFailure(
+                    f"{op.name} through {self._names[index]}, of which the kernel says that it is "
+                    "constant",
+                    op.location,
+                )
+
+    def check(self, block: Block, *, waited: bool) -> bool:
+        """Checks a region; gives whether all ways through it have waited."""
+        for op in block.ops:
+            if waited:
+                return True
+            if op.name == "dependency_wait":
+                waited = True
+            elif op.name == "call":
+                waited = self._call(op)
+            elif op.regions:
+                waited = self._regions(op)
+            elif op.definition.reaches_memory:
+                self._reach(op)
+        return waited
+
+    def _call(self, op: Op) -> bool:
+        function = op.attributes["function"]
+        if id(function) not in self._after:
+            self._after[id(function)] = self.check(function.block, waited=False)
+        return self._after[id(function)]
+
+    def _regions(self, op: Op) -> bool:
+        ends = [self.check(region, waited=False) for region in op.regions[:1]]
+        if op.definition.repeats:
+            # What decides whether a loop goes on is done at least once, its rounds perhaps never.
+            checked = ends[0] and not op.definition.deciding
+            for region in op.regions[1:]:
+                self.check(region, waited=checked)
+            return checked
+        return all([*ends, *(self.check(region, waited=False) for region in op.regions[1:])])
+
+    def _reach(self, op: Op) -> None:
+        for pointer in _in_global_memory(op.operands[at] for at in op.definition.pointers):
+            others = self._roots.get(pointer, set()) - self._constant
+            for index in sorted(others):
+                raise VerificationFailure(
+                    f"{op.name} reaches {self._names[index]} before k.dependency_wait(), where the "
+                    "launches before may not have ended; wait first, or name what nothing stores "
+                    f"to in @kernel(constant=({self._names[index]!r},))",
+                    op.location,
+                )
+
+
+def _in_global_memory(pointers: Iterable[Value]) -> list[Value]:
+    return [
+        pointer
+        for pointer in pointers
+        if isinstance(pointer.type, PointerType) and pointer.type.space == "global"
+    ]

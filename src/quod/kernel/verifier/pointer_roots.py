@@ -1,0 +1,83 @@
+"""Which of a kernel's parameters, or of its arrays, a pointer may come from."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeVar
+
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op, walk
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
+
+Root = TypeVar("Root", bound=Hashable)
+
+
+def pointer_roots(kernel: Kernel) -> tuple[dict[Value, set[int]], list[Block]]:
+    """The indices of parameters by the pointers that may come from them, and the bodies that run.
+
+    A pointer may come to be through pointer arithmetic, loops, branches and calls; where it can be
+    that of several parameters, all of them count.
+    """
+    return _followed(
+        kernel,
+        {
+            argument: {index}
+            for index, argument in enumerate(kernel.block.arguments)
+            if isinstance(argument.type, PointerType)
+        },
+    )
+
+
+def array_roots(kernel: Kernel) -> tuple[dict[Value, set[Value]], list[Block]]:
+    """The same of the arrays that the kernel and its functions declare."""
+    blocks = [kernel.block, *(function.block for function in kernel.functions)]
+    declared = (op for block in blocks for op in walk(block) if op.definition.declares)
+    return _followed(kernel, {op.results[0]: {op.results[0]} for op in declared})
+
+
+def _followed(
+    kernel: Kernel, roots: dict[Value, set[Root]]
+) -> tuple[dict[Value, set[Root]], list[Block]]:
+    functions: dict[int, Function] = {}
+    edges = list(_edges(kernel.block, functions))
+    changed = True
+    while changed:
+        changed = False
+        for source, target in edges:
+            sources, known = roots.get(source), roots.setdefault(target, set())
+            if sources and not sources <= known:
+                known |= sources
+                changed = True
+    return roots, [kernel.block, *(function.block for function in functions.values())]
+
+
+def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value, Value]]:
+    """From each pointer to the pointers that are the same or derived from it."""
+    for op in walk(block):
+        for sources, targets in _flows(op, functions):
+            for source, target in zip(sources, targets, strict=True):
+                if isinstance(target.type, PointerType):
+                    yield source, target
+        if op.name == "call":
+            function = op.attributes["function"]
+            if id(function) not in functions:
+                functions[id(function)] = function
+                yield from _edges(function.block, functions)
+
+
+def _flows(
+    op: Op, functions: dict[int, Function]
+) -> Iterable[tuple[tuple[Value, ...], tuple[Value, ...]]]:
+    if op.definition.derives_pointer:
+        yield op.operands[:1], op.results
+    elif op.name == "call":
+        block = op.attributes["function"].block
+        yield op.operands, block.arguments
+        yield block.yielded, op.results
+    elif op.definition.repeats:
+        yield op.initial, op.carried
+        yield op.regions[-1].yielded, op.carried
+        yield op.carried, op.results
+    else:
+        for region in op.regions:
+            yield region.yielded, op.results

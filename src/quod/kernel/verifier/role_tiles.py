@@ -1,0 +1,169 @@
+"""What roles do with tiles and registers: who arrives at mbarriers, and which warpgroups come.
+
+The mbarriers of one array in shared memory are of one kind: each has the same number of arrivals a
+phase. So who arrives can be counted for the array, whichever of them a role comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quod.kernel.builder.roles import Roles
+from quod.kernel.errors import VerificationFailure
+from quod.kernel.ir.nodes import Kernel, Op, walk
+from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability
+from quod.kernel.ops.semantics import Array
+from quod.kernel.ops.tile import WARPGROUP
+from quod.kernel.verifier.registers import at_entry
+
+
+def check_roles(kernel: Kernel, roles: Roles) -> None:
+    """VerificationFailure for what a role asks that its instances do not suffice for.
+
+    As many arrive at the mbarriers of an array as a phase of one waits for; products and registers
+    are of whole warpgroups; each instance is given registers once, at most as many as there are,
+    which others have given up before they wait.
+    """
+    parts = roles.parts()
+    for op, lanes in roles.come.items():
+        if op.name == "cluster_barrier":
+            raise VerificationFailure(
+                f"{op.name} is of the whole workgroup, whose subgroups go their own ways; "
+                "k.barrier() is where all of them meet",
+                op.location,
+            )
+        if kernel.cluster > 1 and op.definition.capability is Capability.TILE_COPIES:
+            raise VerificationFailure(
+                f"{op.name} is of a role, and workgroups of a cluster have no roles", op.location
+            )
+        of_four = op.definition.capability is Capability.WARPGROUPS or op.name == "registers"
+        if of_four and not _are_whole(lanes):
+            raise VerificationFailure(
+                f"{op.name} is of whole warpgroups, {WARPGROUP} instances each, of which only some "
+                "come here",
+                op.location,
+            )
+        multiplies = op.definition.capability is Capability.WARPGROUPS
+        if multiplies and not all(_are_whole(lanes & part) for part in parts):
+            raise VerificationFailure(
+                f"{op.name} is of warpgroups, and subgroups of one have roles of their own "
+                "elsewhere; let a warpgroup that multiplies have one role",
+                op.location,
+            )
+    _check_mbarriers(kernel, roles)
+    _check_registers(kernel, roles)
+
+
+def _are_whole(lanes: Array) -> bool:
+    if len(lanes) % WARPGROUP:
+        return False
+    rows = lanes.reshape(-1, WARPGROUP)
+    return bool((rows == rows[:, :1]).all())
+
+
+def _check_mbarriers(kernel: Kernel, roles: Roles) -> None:
+    counts: dict[Value, Op] = {}
+    for op, array in _at_mbarriers(roles):
+        if op.name != "mbarrier_init":
+            continue
+        first = counts.setdefault(array, op)
+        if op.attributes["count"] != first.attributes["count"]:
+            raise VerificationFailure(
+                f"an mbarrier has {op.attributes['count']} arrivals here, and one of the same "
+                f"array {first.attributes['count']} on line {first.location.line}; let it be in an "
+                "array of its own",
+                op.location,
+            )
+    arrivals: dict[Value, list[tuple[Op, Array]]] = {}
+    for op, array in _at_mbarriers(roles):
+        if not op.definition.arrives:
+            continue
+        lanes, others = roles.come[op], arrivals.setdefault(array, [])
+        same = [it for it in others if it[0].name == op.name and np.array_equal(it[1], lanes)]
+        if same:
+            continue
+        if any((lanes & other).any() for _, other in others):
+            raise VerificationFailure(
+                f"some of the instances of this {op.name} arrive at the mbarriers of the array "
+                "elsewhere with others, or in another way; let each arrive in one role",
+                op.location,
+            )
+        others.append((op, lanes))
+    for array, found in arrivals.items():
+        made = counts.get(array)
+        come = sum(_arrivals(kernel, op, lanes) for op, lanes in found)
+        if made is not None and come != made.attributes["count"]:
+            raise VerificationFailure(
+                f"a phase of these mbarriers has {made.attributes['count']} arrivals, and {come} "
+                "come to it: one of each k.mbarrier_expect, and one of each subgroup that comes to "
+                "k.mbarrier_arrive",
+                made.location,
+            )
+
+
+def _at_mbarriers(roles: Roles) -> Iterator[tuple[Op, Value]]:
+    """The ops of mbarriers, with the arrays that these are in where those can be told."""
+    for op in roles.come:
+        if op.definition.arrives or op.name == "mbarrier_init":
+            array = op.operands[0]
+            while array.op is not None and array.op.definition.derives_pointer:
+                array = array.op.operands[0]
+            if array.op is not None and array.op.definition.declares:
+                yield op, array
+
+
+def _arrivals(kernel: Kernel, op: Op, lanes: Array) -> int:
+    return 1 if op.definition.arrives == "one" else int(lanes.sum()) // kernel.subgroup_size
+
+
+def _waits(op: Op) -> bool:
+    """Whether instances stay there until others have done something."""
+    if op.name == "call":
+        return any(map(_waits, walk(op.attributes["function"].block)))
+    return op.definition.stays
+
+
+def _check_registers(kernel: Kernel, roles: Roles) -> None:
+    entry = at_entry(kernel.workgroup_size, kernel.resident)
+    everyone = np.ones(kernel.workgroup_size, np.bool_)
+    given = np.full(kernel.workgroup_size, entry)
+    known = np.zeros(kernel.workgroup_size, np.bool_)
+    waited = np.zeros(kernel.workgroup_size, np.bool_)
+    last: Op | None = None
+    for op in walk(kernel.block):
+        if _waits(op):
+            lanes = roles.come.get(op, everyone)
+            # Before all of it everyone may wait for everyone.
+            waited |= lanes & (last is not None or not lanes.all())
+        if op.name != "registers":
+            continue
+        lanes = roles.come[op]
+        if op in roles.under:
+            raise VerificationFailure(
+                f"registers under the {roles.under[op].name} of line "
+                f"{roles.under[op].location.line}; a role says once, and always, how many it has",
+                op.location,
+            )
+        if (known & lanes).any():
+            raise VerificationFailure(
+                "some instances are given registers twice; a role says once how many it has",
+                op.location,
+            )
+        if op.attributes["count"] < entry and (waited & lanes).any():
+            raise VerificationFailure(
+                "registers are given up here behind a wait, for others who may wait for these "
+                "registers; a role says how many it has before it waits for anybody",
+                op.location,
+            )
+        known |= lanes
+        given[lanes] = op.attributes["count"]
+        last = op
+    if last is not None and given.sum() > entry * kernel.workgroup_size:
+        raise VerificationFailure(
+            f"instances have {int(given.sum())} registers in all, and a workgroup of "
+            f"{kernel.workgroup_size} begins with {entry} each, {entry * kernel.workgroup_size}",
+            last.location,
+        )

@@ -1,0 +1,138 @@
+"""Which values may differ between the instances of a workgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op
+from quod.kernel.ir.types import is_private
+from quod.kernel.ir.value import Value
+from quod.kernel.ops.definition import OpDefinition
+
+
+class Uniformity:
+    """The varying values of a region, given which of its arguments vary.
+
+    With `trust_loads` a load from a uniform address is uniform: true where the instances of a
+    workgroup run in lockstep. WGSL's rules do not trust them, so the verifier does not either.
+    With `one_subgroup` the workgroup is a single subgroup, so that a ballot is uniform.
+    """
+
+    def __init__(
+        self, varying: Iterable[Value], *, trust_loads: bool, one_subgroup: bool = False
+    ) -> None:
+        self.varying: set[Value] = set(varying)
+        self._trust_loads = trust_loads
+        self._one_subgroup = one_subgroup
+        # One analysis of a function for each set of arguments that vary, shared by all calls.
+        self._inner: dict[tuple[int, tuple[bool, ...]], Uniformity] = {}
+
+    def is_varying(self, value: Value) -> bool:
+        return value in self.varying
+
+    def visit(self, block: Block) -> None:
+        """Adds the varying values that the region defines."""
+        varying = self.varying
+        for op in block.ops:
+            # Most ops compute, and there are many.
+            if op.definition.varies_plainly:
+                if not varying.isdisjoint(op.operands):
+                    varying.update(op.results)
+            else:
+                self._visit_op(op)
+
+    def inside(self, call: Op) -> Uniformity:
+        """The varying values of the body of a called function, for this call's arguments."""
+        function: Function = call.attributes["function"]
+        pattern = tuple(operand in self.varying for operand in call.operands)
+        key = (id(function), pattern)
+        if key not in self._inner:
+            arguments = zip(function.block.arguments, pattern, strict=True)
+            inner = Uniformity(
+                [argument for argument, varies in arguments if varies],
+                trust_loads=self._trust_loads,
+                one_subgroup=self._one_subgroup,
+            )
+            inner._inner = self._inner
+            inner.visit(function.block)
+            self._inner[key] = inner
+        return self._inner[key]
+
+    def diverges(self, op: Op) -> bool:
+        """Whether the instances of a workgroup may go through the regions of an op differently."""
+        return bool(op.regions) and self._any(op.conditions)
+
+    def _any(self, values: Iterable[Value]) -> bool:
+        return not self.varying.isdisjoint(values)
+
+    def _mark(self, values: Iterable[Value]) -> None:
+        self.varying.update(values)
+
+    def _mark_where(self, values: Iterable[Value], sources: Iterable[Value]) -> None:
+        """Marks each value whose source varies."""
+        pairs = zip(values, sources, strict=True)
+        self._mark([value for value, source in pairs if source in self.varying])
+
+    def _visit_op(self, op: Op) -> None:
+        definition = op.definition
+        if definition.repeats:
+            self._loop(op)
+        elif op.regions:
+            for region in op.regions:
+                self.visit(region)
+                self._mark_where(op.results, region.yielded)
+            if self.diverges(op):
+                self._mark(op.results)
+        elif op.name == "call":
+            inner = self.inside(op)
+            pairs = zip(op.results, op.attributes["function"].block.yielded, strict=True)
+            self._mark([result for result, given in pairs if given in inner.varying])
+        elif self._varies(op, definition):
+            self._mark(op.results)
+
+    def _varies(self, op: Op, definition: OpDefinition) -> bool:
+        """Whether the results of an op without regions may differ."""
+        if definition.varies == "always":
+            return True
+        if definition.varies == "never":
+            return False
+        if definition.varies == "memory":
+            untrusted = is_private(op.operands[0].type) or not self._trust_loads
+            return untrusted or self._any(op.operands)
+        alone = definition.varies_in_subgroup
+        if self._one_subgroup and alone is not None:
+            return self._any(op.operands[at] for at in alone)
+        return self._any(op.operands)
+
+    def _loop(self, op: Op) -> None:
+        known = self.diverges(op)
+        if known:
+            self._mark((*op.regions[0].arguments, *op.results))
+        self._repeat_until_stable(op.regions, op.carried, op.initial)
+        if not known and self.diverges(op):
+            # Instances leave at different times: what they carry out differs.
+            self._mark((*op.carried, *op.results))
+            self._repeat_until_stable(op.regions, op.carried, op.initial)
+        self._mark_where(op.results, op.carried)
+
+    def _repeat_until_stable(
+        self, regions: tuple[Block, ...], arguments: tuple[Value, ...], initial: tuple[Value, ...]
+    ) -> None:
+        """Visits a loop until the set of its varying carried values stops growing."""
+        self._mark_where(arguments, initial)
+        while True:
+            before = len(self.varying)
+            for region in regions:
+                self.visit(region)
+            self._mark_where(arguments, regions[-1].yielded)
+            if len(self.varying) == before:
+                return
+
+
+def uniformity_of(kernel: Kernel) -> Uniformity:
+    """The varying values of a kernel, as the verifier takes them."""
+    found = Uniformity(
+        (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
+    )
+    found.visit(kernel.block)
+    return found

@@ -1,0 +1,329 @@
+"""The verifier: what every kernel must satisfy before a target sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from quod.kernel.builder.roles import Roles, check_meetings, has_roles, is_of_role
+from quod.kernel.errors import VerificationFailure, an
+from quod.kernel.ir import types
+from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op, walk
+from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.value import Value
+from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
+from quod.kernel.ops import type_rules as op_types
+from quod.kernel.ops.scalar import OPS
+from quod.kernel.ops.tile import CLUSTERS
+from quod.kernel.verifier.async_products import check_sums
+from quod.kernel.verifier.dependents import check_dependents
+from quod.kernel.verifier.role_tiles import check_roles
+from quod.kernel.verifier.tensor_maps import check_maps
+from quod.kernel.verifier.uniformity import Uniformity, uniformity_of
+
+MAXIMUM_WORKGROUP_SIZE = 1024
+MAXIMUM_SUBGROUP_SIZE = 32
+MOST_PRIVATE_BYTES = 8192
+"""Of an instance: what WGSL has everywhere (its section "Limits")."""
+
+
+_OF_SUBGROUPS = {
+    Capability.SUBGROUPS: "subgroups", Capability.TENSOR_CORES: "tensor cores",
+    Capability.MATRIX_STORES: "stores of matrices", Capability.TILE_COPIES: "copies of tiles",
+    Capability.WARPGROUPS: "products of tiles", Capability.NAMED_BARRIERS: "named barriers",
+    Capability.FLOAT8_CORES: "tensor cores of 8-bit floats",
+}  # fmt: skip
+"""What ops need that instances of a subgroup do together, in words."""
+
+
+_TOGETHER = {
+    Capability.TENSOR_CORES: 1, Capability.FLOAT8_CORES: 1, Capability.MATRIX_STORES: 1,
+    Capability.WARPGROUPS: 4,
+}  # fmt: skip
+"""How many whole subgroups ops need."""
+
+
+def verify(kernel: Kernel, machine: Machine | None = None) -> None:
+    """Raises VerificationFailure, naming the Python line, if the kernel breaks a rule.
+
+    The rules: operand, result and region types; values used only where they are defined; carries
+    used once and at once; no recursion; barriers and subgroup ops only where every instance of a
+    workgroup comes; shared memory and features within those of the machine; sums of products that
+    are under way used by further products and waits alone; before a wait for the launches before
+    only arrays that are constant; copies of tiles by tensor maps that were made known; at barriers
+    of roles as many instances as they say, and at most the registers that there are.
+    """
+    _check_calls(kernel)
+    for function in kernel.functions:
+        _Scope(kernel, function.block, function.location).check()
+    if kernel.block.yielded:
+        raise VerificationFailure("a kernel gives no values", kernel.block.ops[-1].location)
+    _Scope(kernel, kernel.block, kernel.location).check()
+    _check_budgets(kernel, machine)
+    _check_subgroups(kernel, machine)
+    check_sums(kernel)
+    check_dependents(kernel)
+    check_maps(kernel)
+    uniformity = uniformity_of(kernel)
+    roles = Roles(kernel, uniformity) if has_roles(kernel) else None
+    if roles is not None:
+        check_meetings(kernel, roles)
+        check_roles(kernel, roles)
+    _Together(roles).check(kernel.block, uniformity, None, None)
+
+
+def _check_calls(kernel: Kernel) -> None:
+    """Every called function is one of the kernel's, and none reaches itself."""
+    known = {id(function) for function in kernel.functions}
+    finished: set[int] = set()
+
+    def visit(block: Block, callers: tuple[Function, ...]) -> None:
+        for op in walk(block):
+            if op.name != "call":
+                continue
+            function = op.attributes.get("function")
+            if not isinstance(function, Function) or id(function) not in known:
+                name = getattr(function, "name", function)
+                raise VerificationFailure(f"{name} is no function of this kernel", op.location)
+            if function in callers:
+                raise VerificationFailure(f"the function {function.name} calls itself", op.location)
+            if id(function) not in finished:
+                visit(function.block, (*callers, function))
+                finished.add(id(function))
+
+    visit(kernel.block, ())
+    for function in kernel.functions:
+        visit(function.block, (function,))
+
+
+class _Scope:
+    """Structure, types, definitions before uses, and the carry rule, over one body."""
+
+    def __init__(self, kernel: Kernel, block: Block, location: Location) -> None:
+        self._kernel = kernel
+        self._block = block
+        self._location = location
+        self._visible: set[Value] = set()
+
+    def check(self) -> None:
+        self._check_block(self._block, self._location)
+
+    def _define(self, values: tuple[Value, ...], added: list[Value], location: Location) -> None:
+        for value in values:
+            if value in self._visible:
+                raise VerificationFailure("a value is defined twice", location)
+            self._visible.add(value)
+        added += values
+
+    def _check_block(self, block: Block, location: Location) -> list[Value]:
+        """Gives what the region defines; that stays visible until the caller forgets it."""
+        added: list[Value] = []
+        self._define(block.arguments, added, location)
+        if not block.ops or block.ops[-1].name != "yield":
+            raise VerificationFailure("a region ends without a yield", location)
+        pending: Value | None = None
+        for op in block.ops:
+            if op.name not in OPS:
+                raise VerificationFailure(f"there is no op {op.name}", op.location)
+            if op.name == "yield" and op is not block.ops[-1]:
+                raise VerificationFailure(
+                    "a yield stands before the end of its region", op.location
+                )
+            space = op.definition.declares
+            if space is not None and block is not self._kernel.block:
+                raise VerificationFailure(
+                    f"{space} memory is declared at the top of a kernel", op.location
+                )
+            self._check_operands(op)
+            _check_types(op)
+            pending = _next_carry(op, pending)
+            self._check_regions(op)
+            self._define(op.results, added, op.location)
+        return added
+
+    def _check_operands(self, op: Op) -> None:
+        if self._visible.issuperset(op.operands):
+            return
+        for operand in op.operands:
+            if operand not in self._visible:
+                made = f" (made on line {operand.op.location.line})" if operand.op else ""
+                raise VerificationFailure(
+                    f"{op.name} uses a value from another region or function{made}; carry it, give "
+                    "it, or pass it as an argument",
+                    op.location,
+                )
+
+    def _check_regions(self, op: Op) -> None:
+        inside: list[Value] = []
+        for region in op.regions:
+            inside += self._check_block(region, op.location)
+            if op.definition.deciding:
+                # What is decided by the first region of a loop, its second sees.
+                self._visible.difference_update(inside)
+                inside = []
+        self._visible.difference_update(inside)
+
+
+def _check_types(op: Op) -> None:
+    """Operands, results, attributes and regions fit the op."""
+    definition = op.definition
+    if op.regions and not definition.regions:
+        raise VerificationFailure(f"{op.name} has no regions", op.location)
+    if definition.type_rule:
+        getattr(op_types, definition.type_rule)(op)
+        return
+    try:
+        results = definition.infer(op_types.types_of(op.operands))
+    except TypeError as error:
+        raise VerificationFailure(str(error), op.location) from None
+    found = op_types.types_of(op.results)
+    if found != results:
+        given, wanted = op_types.names_of(found), op_types.names_of(results)
+        raise VerificationFailure(f"{op.name} gives {wanted}, not {given}", op.location)
+
+
+def _next_carry(op: Op, pending: Value | None) -> Value | None:
+    """The carry rule: used at most once, in the same block, no carry writer in between."""
+    for operand in op.operands:
+        if operand.type is not types.cc:
+            continue
+        if op.definition.effect != "carry":
+            raise VerificationFailure(
+                f"{op.name} cannot take a carry; use addc to turn it into a number", op.location
+            )
+        if operand is not pending:
+            raise VerificationFailure(
+                f"{op.name} uses a carry that is not the last one made; a carry is used once, "
+                "in its own region, before any other carry, call or barrier",
+                op.location,
+            )
+    if op.definition.effect == "carry":
+        made = [result for result in op.results if result.type is types.cc]
+        return made[0] if made else None
+    if op.regions or op.definition.effect in ("control", "barrier"):
+        return None
+    return pending
+
+
+def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
+    if not 1 <= kernel.workgroup_size <= MAXIMUM_WORKGROUP_SIZE:
+        raise VerificationFailure(
+            f"a workgroup has 1 to {MAXIMUM_WORKGROUP_SIZE} instances, not {kernel.workgroup_size}",
+            kernel.location,
+        )
+    if kernel.cluster not in CLUSTERS:
+        raise VerificationFailure(
+            f"a cluster has 1, 2, 4 or 8 workgroups, not {kernel.cluster}", kernel.location
+        )
+    limit = machine.shared_bytes_limit if machine is not None else DEFAULT_SHARED_BYTES
+    used = private = 0
+    for op in kernel.block.ops:
+        space, pointer = op.definition.declares, op.results[0].type if op.results else None
+        if not space or not isinstance(pointer, PointerType):
+            continue
+        nbytes = pointer.element.bytes * int(op.attributes["count"])
+        if space == "private":
+            private += nbytes
+            if private > MOST_PRIVATE_BYTES:
+                raise VerificationFailure(
+                    f"the kernel needs {private} bytes of private memory, and an instance has "
+                    f"{MOST_PRIVATE_BYTES}; take shared or global memory",
+                    op.location,
+                )
+        if space == "shared":
+            used += nbytes
+            if used > limit:
+                raise VerificationFailure(
+                    f"the kernel needs {used} bytes of shared memory, and the machine has {limit}",
+                    op.location,
+                )
+    if used != kernel.shared_bytes:
+        raise VerificationFailure(
+            f"the kernel says that it needs {kernel.shared_bytes} bytes of shared memory, but "
+            f"declares {used}",
+            kernel.location,
+        )
+
+
+def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
+    """Subgroups are there if they are used, and cut the workgroup evenly."""
+    blocks = (kernel.block, *(function.block for function in kernel.functions))
+    first: dict[Capability, Op] = {}
+    for block in blocks:
+        for op in walk(block):
+            needed = op.definition.capability
+            if needed in _OF_SUBGROUPS:
+                first.setdefault(needed, op)
+    if not first:
+        return
+    size = kernel.subgroup_size
+    for needed, op in first.items():
+        if machine is not None and not machine.has(needed):
+            raise VerificationFailure(
+                f"{op.name} needs {_OF_SUBGROUPS[needed]}, which the machine for {machine.target} "
+                "has not",
+                op.location,
+            )
+    for needed, many in _TOGETHER.items():
+        if needed in first and (size != 32 or kernel.workgroup_size % (32 * many)):
+            op = first[needed]
+            what = "whole subgroups of 32" if many == 1 else f"{many} subgroups of 32 each"
+            raise VerificationFailure(
+                f"{op.name} is for {what}, not for a workgroup of {kernel.workgroup_size} in "
+                f"subgroups of {size}",
+                op.location,
+            )
+    if not 1 <= size <= MAXIMUM_SUBGROUP_SIZE:
+        raise VerificationFailure(
+            f"a subgroup has 1 to {MAXIMUM_SUBGROUP_SIZE} instances, not {size}", kernel.location
+        )
+    if kernel.workgroup_size % size and kernel.workgroup_size > size:
+        raise VerificationFailure(
+            f"a workgroup of {kernel.workgroup_size} instances is not made of subgroups of {size}",
+            kernel.location,
+        )
+
+
+_OF_ONE_SUBGROUP = (Capability.SUBGROUPS, Capability.TENSOR_CORES, Capability.MATRIX_STORES)
+"""What ops need that subgroups do each by itself."""
+
+
+class _Together:
+    """Barriers and subgroup ops stand only where every instance of the workgroup comes.
+
+    In a kernel of roles subgroups go their own ways: there the latter stand where every instance of
+    a subgroup comes, and so does what is of roles.
+    """
+
+    def __init__(self, roles: Roles | None) -> None:
+        self._has_roles = roles is not None
+        self._branches: Collection[Op] = () if roles is None else roles.branches
+        self._checked: set[tuple[int, bool, bool]] = set()
+
+    def check(
+        self, block: Block, uniformity: Uniformity, divergent: Op | None, in_subgroup: Op | None
+    ) -> None:
+        """Checks a region that runs under the divergent op, if any, and under one that divides
+        subgroups."""
+        for op in block.ops:
+            alone = op.definition.capability in _OF_ONE_SUBGROUP
+            alone = alone or (self._has_roles and is_of_role(op))
+            over = in_subgroup if alone else divergent
+            if op.definition.together and over is not None:
+                raise VerificationFailure(
+                    f"{an(op.name)} that not every instance reaches: it stands under the "
+                    f"{over.name} of line {over.location.line}, whose condition differs "
+                    "between instances",
+                    op.location,
+                )
+            inner = (divergent, in_subgroup)
+            if uniformity.diverges(op):
+                inner = (op, in_subgroup if op in self._branches else op)
+            for region in op.regions:
+                self.check(region, uniformity, *inner)
+            if op.name == "call":
+                inside = uniformity.inside(op)
+                key = (id(inside), divergent is not None, in_subgroup is not None)
+                if key not in self._checked:
+                    self._checked.add(key)
+                    function: Function = op.attributes["function"]
+                    self.check(function.block, inside, divergent, in_subgroup)

@@ -1,0 +1,287 @@
+"""Layered circuits of Expander's compiler: its files flattened, and layered circuits as its files.
+
+What becomes of a file is what Expander makes of it when it loads one, but for two things: segments
+within segments are taken apart, every layer has at least two values, and a layer of additions that
+copy the inputs stands before one that multiplies them, so that one claim about the inputs is left
+and not two. Inputs that no gate takes stay, where Expander of March 2026 on drops the highest and
+numbers the values between layers anew: a witness is of as many inputs as the file says. Each gate
+with a random coefficient, in every copy of its segment, has a challenge of its own, from the
+extension field where Expander's are of the circuit's field.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.formats.circuit6.fields import Circuit6Field, field_of
+from quod.formats.circuit6.file import Circuit6, Circuit6Segment
+from quod.formats.circuit6.gates import ELEMENT, PUBLIC, RANDOM, Circuit6Gates, no_gates
+from quod.formats.circuit6.gates import KINDS as FILE_KINDS
+from quod.formats.iden3 import Words
+from quod.layered.circuit import (
+    KINDS,
+    LEAST_LOG_SIZE,
+    MOST_LAYERS,
+    MOST_RANDOMS,
+    Coefficient,
+    Gates,
+    Indices,
+    Layer,
+    LayeredCircuit,
+    Public,
+    Random,
+)
+from quod.validation import flag, instance, whole_number
+
+MOST_GATES = 1 << 26
+"""Of a circuit whose segments are taken apart, unless more are allowed."""
+
+Offsets = NDArray[np.int64]
+
+_OF_FILES = {"mul": "multiply", "add": "add", "const": "constant"}
+# The powers for which files have a gate.
+_EXPONENTS = {"add": 1, "power5": 5}
+
+
+def from_circuit6(
+    given: Circuit6, *, relay: bool = True, most_gates: int = MOST_GATES
+) -> LayeredCircuit:
+    """The layered circuit of a file.
+
+    Without `relay` no layer is put before one that multiplies inputs. InputError for a field of two
+    elements, for a circuit none of whose outputs is to be zero, which shows nothing, and for more
+    gates or copies of segments than `most_gates`.
+    """
+    instance("the circuit", given, Circuit6, "Circuit6.open(path) gives one")
+    flag("relay", relay)
+    limit = whole_number("most_gates", most_gates, 1)
+    field = given.field.modulus
+    if field is None:
+        raise InputError(
+            f"the circuit is over {given.field.name}, the field of two elements, and Quod proves "
+            "over primes from 5 on; compile the circuit for M31, say",
+            path=given.path or None,
+            section="header",
+        )
+    if not given.zeros:
+        raise InputError(
+            "no output of the circuit is to be zero, so that a proof would show nothing; state "
+            "what must hold with assertions",
+            path=given.path or None,
+            section="header",
+        )
+    return _Flattening(given, field, limit, relay).circuit()
+
+
+class _Flattening:
+    """Takes the segments of one file apart."""
+
+    def __init__(self, given: Circuit6, field: Modulus, limit: int, relay: bool) -> None:
+        self._given, self._field = given, field
+        self._coefficients: dict[Coefficient, int] = {}
+        self._randoms = 0
+        self._ranks = {number: rank for rank, number in enumerate(given.order)}
+        gates = given.totals(lambda segment: sum(map(len, segment.gates.values())))
+        self._has_gates = [bool(count) for count in gates]
+        first = given.layers[0]
+        products = given.totals(lambda segment: len(segment.gates["mul"]))[first]
+        self._log_inputs = _log(given.segments[first].inputs)
+        self._is_relayed = relay and products > 0
+        copied = 1 << self._log_inputs if self._is_relayed else 0
+        copies = given.totals(lambda segment: 1)
+        for most, what, count in (
+            (limit, "gates", copied + sum(gates[number] for number in given.layers)),
+            (limit, "copies of segments", sum(copies[number] for number in given.layers)),
+            (MOST_RANDOMS, "random coefficients", given.randoms()),
+            (MOST_LAYERS, "layers", len(given.layers) + self._is_relayed),
+        ):
+            if count > most:
+                advice = "; say most_gates=N for more if the file is to be trusted"
+                raise InputError(
+                    f"the circuit has more than {most} {what} once its segments are taken apart"
+                    f"{advice if most == limit else ''}",
+                    path=given.path or None,
+                )
+
+    def circuit(self) -> LayeredCircuit:
+        given = self._given
+        layers = [self._copies(self._log_inputs)] if self._is_relayed else []
+        layers += [self._layer(number) for number in given.layers]
+        return LayeredCircuit(
+            self._field, self._log_inputs, list(self._coefficients), layers, public=given.public,
+            zeros=given.zeros,
+        )  # fmt: skip
+
+    def _copies(self, log_size: int) -> Layer:
+        """A layer whose values are those below."""
+        places = np.arange(1 << log_size, dtype=np.uint32)
+        gates = {kind: _no_gates(kind) for kind in KINDS}
+        own = np.full(1 << log_size, self._place(1), np.uint32)
+        gates["add"] = Gates(places, (places,), own)
+        return Layer(log_size, gates)
+
+    def _layer(self, root: int) -> Layer:
+        """The gates of a segment and of all segments within it."""
+        parts: dict[str, list[Gates]] = {kind: [] for kind in KINDS}
+        found: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
+        # By their ranks, so that all copies of a segment are known when its turn comes.
+        pending = [self._ranks[root]]
+        while pending:
+            number = self._given.order[heapq.heappop(pending)]
+            segment, own = self._given.segments[number], found.pop(number)
+            inputs, outputs = (np.concatenate([pair[end] for pair in own]) for end in (0, 1))
+            for child in segment.children:
+                if not self._has_gates[child.segment] or not len(child.inputs):
+                    continue
+                if child.segment not in found:
+                    found[child.segment] = []
+                    heapq.heappush(pending, self._ranks[child.segment])
+                pair = _moved(inputs, child.inputs), _moved(outputs, child.outputs)
+                found[child.segment].append(pair)
+            self._gates(segment, inputs, outputs, parts)
+        gates = {kind: _joined(kind, parts[kind]) for kind in KINDS}
+        return Layer(_log(self._given.segments[root].outputs), gates)
+
+    def _gates(
+        self, segment: Circuit6Segment, inputs: Offsets, outputs: Offsets,
+        parts: dict[str, list[Gates]],
+    ) -> None:  # fmt: skip
+        """Adds the gates of copies of a segment to those of a layer."""
+        for kind, own in segment.gates.items():
+            if not len(own):
+                continue
+            places = self._places(own)
+            moved = [_moved(inputs, column).astype(np.uint32) for column in own.inputs]
+            output = _moved(outputs, own.output).astype(np.uint32)
+            coefficient = np.tile(places, len(outputs))
+            random = np.flatnonzero(np.tile(own.tag == RANDOM, len(outputs)))
+            for at in random.tolist():
+                coefficient[at] = self._place(Random(self._randoms))
+                self._randoms += 1
+            exponent = np.tile(own.exponent, len(outputs))
+            split = {_OF_FILES[kind]: slice(None)} if kind in _OF_FILES else {
+                name: exponent == power for name, power in _EXPONENTS.items()
+            }  # fmt: skip
+            for name, which in split.items():
+                columns = tuple(column[which] for column in moved)
+                parts[name].append(Gates(output[which], columns, coefficient[which]))
+
+    def _places(self, gates: Circuit6Gates) -> Indices:
+        """Where in the table the coefficients of one copy are; 0 for random ones."""
+        places = np.zeros(len(gates), np.uint32)
+        for tag in (ELEMENT, PUBLIC):
+            own = gates.tag == tag
+            if not own.any():
+                continue
+            words = gates.value[own] if tag == ELEMENT else gates.value[own][:, :1]
+            numbers, which = _distinct(words)
+            values = [Public(number) for number in numbers] if tag == PUBLIC else numbers
+            table = np.array([self._place(value) for value in values], np.uint32)
+            places[own] = table[which]
+        return places
+
+    def _place(self, value: Coefficient) -> int:
+        return self._coefficients.setdefault(value, len(self._coefficients))
+
+
+_ZERO = np.zeros(1, np.int64)
+
+
+def _distinct(words: Words) -> tuple[list[int], NDArray[np.intp]]:
+    """The different numbers among some, and which of them each is."""
+    if words.shape[1] <= 2:
+        # Numbers of the machine are sorted ten times as fast as rows of them.
+        kind = ("<u4", "<u8")[words.shape[1] - 1]
+        column = np.ascontiguousarray(words, "<u4").view(kind).reshape(-1)
+        numbers, which = np.unique(column, return_inverse=True)
+        return numbers.tolist(), which.reshape(-1)
+    rows, which = np.unique(words, axis=0, return_inverse=True)
+    data = [row.astype("<u4").tobytes() for row in rows]
+    return [int.from_bytes(row, "little") for row in data], which.reshape(-1)
+
+
+def _moved(offsets: Offsets, places: NDArray[np.unsignedinteger]) -> Offsets:
+    """Every place at every offset."""
+    return np.add.outer(offsets, places.astype(np.int64)).reshape(-1)
+
+
+def _log(length: int) -> int:
+    return max(LEAST_LOG_SIZE, length.bit_length() - 1)
+
+
+def _no_gates(kind: str) -> Gates:
+    none = np.zeros(0, np.uint32)
+    return Gates(none, (none,) * KINDS[kind], none)
+
+
+def _joined(kind: str, parts: list[Gates]) -> Gates:
+    if not parts:
+        return _no_gates(kind)
+    columns = [
+        np.concatenate([part.inputs[at] for part in parts]) for at in range(KINDS[kind])
+    ]  # fmt: skip
+    return Gates(
+        np.concatenate([part.output for part in parts]), tuple(columns),
+        np.concatenate([part.coefficient for part in parts]),
+    )  # fmt: skip
+
+
+def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
+    """The circuit as a file of Expander has it, each layer one segment; `write_circuit6` writes it.
+
+    InputError for what such files cannot say: other fields, powers but the fifth, public inputs
+    that multiply, and a random coefficient of several gates.
+    """
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
+    field = field_of(circuit.field)
+    table = _Table(circuit, field)
+    segments = []
+    for number, layer in enumerate(circuit.layers):
+        gates = {}
+        for kind in KINDS:
+            if kind not in (*_OF_FILES.values(), "power5") and len(layer.gates[kind]):
+                raise InputError(f"layer {number} has {kind} gates, which Expander has not")
+        for name in FILE_KINDS:
+            kind = _OF_FILES.get(name, "power5")
+            gates[name] = table.gates(name, layer.gates[kind])
+        below = 1 << circuit.log_below(number)
+        segments.append(Circuit6Segment(below, 1 << layer.log_size, (), gates))
+    outputs = 1 << circuit.log_outputs
+    layers = tuple(range(len(segments)))
+    return Circuit6("", field, circuit.public, outputs, circuit.zeros, tuple(segments), layers)
+
+
+class _Table:
+    """The coefficients of a circuit as files have them."""
+
+    def __init__(self, circuit: LayeredCircuit, field: Circuit6Field) -> None:
+        tags = {int: ELEMENT, Public: PUBLIC, Random: RANDOM}
+        self._field = field
+        self._tags = np.array([tags[type(c)] for c in circuit.coefficients], np.uint8)
+        numbers = [
+            c if isinstance(c, int) else c.number if isinstance(c, Public) else 0
+            for c in circuit.coefficients
+        ]  # fmt: skip
+        data = b"".join(number.to_bytes(4 * field.words, "little") for number in numbers)
+        self._values = np.frombuffer(data, "<u4").reshape(-1, field.words).astype(np.uint32)
+        self._used = np.zeros(len(numbers), bool)
+
+    def gates(self, kind: str, gates: Gates) -> Circuit6Gates:
+        """The gates of a layer."""
+        count, place = len(gates), gates.coefficient
+        if not count:
+            return no_gates(kind, self._field)
+        tag = self._tags[place]
+        if kind != "const" and (tag == PUBLIC).any():
+            raise InputError("a public input multiplies a value, which Expander has not")
+        random = place[tag == RANDOM]
+        if len(np.unique(random)) < len(random) or self._used[random].any():
+            raise InputError("several gates have one random coefficient, which Expander has not")
+        self._used[random] = True
+        exponent = np.full(count, 5 if kind == "uni" else 1, np.uint8)
+        return Circuit6Gates(gates.inputs, gates.output, tag, self._values[place], exponent)

@@ -1,0 +1,164 @@
+"""What a program's values are for given inputs: of one instance, or of many at once.
+
+Of one instance values are ints. Of many they are arrays, of int64 where products of the field fit
+into it and of Python's integers elsewhere.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.errors import InputError, MismatchError
+from quod.field.moduli import Modulus
+from quod.layered.circuit import Public
+from quod.layered.nodes import Advice, Assertion, Given, Known, Lookup, Node
+from quod.layered.row_index import RowIndex, number_type
+from quod.layered.wire import Product, Terms
+from quod.validation import shown, shown_kind
+
+# Beyond this many values in memory, instances are computed in parts.
+MOST_VALUES = 1 << 24
+# Of arrays of int64 a sum of two such is none that wraps around.
+_MOST_PART = 1 << 62
+
+
+class Evaluation:
+    """The values of one run: ints, or arrays with an entry an instance."""
+
+    def __init__(
+        self, field: Modulus, nodes: list[Node], inputs: list[Any], public: list[Any]
+    ) -> None:
+        """`inputs` are completed: those that are advice are None."""
+        self._field, self._p, self._nodes = field, field.value, nodes
+        self.inputs, self._public = inputs, public
+        self._values: dict[int, Any] = {}
+        self._powers: dict[Product, Any] = {}
+        self._tables: dict[int, RowIndex] = {}
+
+    def run(self, roots: set[int]) -> None:
+        """Computes these values and all that they and the advice take."""
+        needed, pending = set[int](), list(roots)
+        for number, node in enumerate(self._nodes):
+            if isinstance(node, Given) and node.advice is not None and node.advice.first == number:
+                pending += _taken(node.advice)
+        while pending:
+            number = pending.pop()
+            if number not in needed:
+                needed.add(number)
+                node = self._nodes[number]
+                if isinstance(node, dict):
+                    pending += {one for product in node for one in product}
+        for number, node in enumerate(self._nodes):
+            if isinstance(node, Given):
+                if node.advice is not None and self.inputs[node.place] is None:
+                    self._advise(node.advice)
+                self._values[number] = self.inputs[node.place]
+            elif number not in needed:
+                continue
+            elif isinstance(node, Known):
+                self._values[number] = self._known(node)
+            else:
+                self._values[number] = self.value(node)
+
+    def value(self, terms: Terms) -> Any:
+        """A sum of products."""
+        p, total, most = self._p, 0, 0
+        for product, coefficient in terms.items():
+            part = self._multiplied(product)
+            # A number near 0 or p is small; reduced is only what would not fit.
+            factor = coefficient if 2 * coefficient < p else coefficient - p
+            if abs(factor) * p >= _MOST_PART:
+                part, factor = part * factor % p, 1
+            most += abs(factor) * p
+            if most >= 2 * _MOST_PART:
+                total, most = total % p, (1 + abs(factor)) * p
+            total = total + (part if factor == 1 else part * factor)
+        return total % p
+
+    def _multiplied(self, product: Product) -> Any:
+        """A product of values."""
+        if len(product) < 2:
+            return self._values[product[0]] if product else 1
+        if len(product) == 2:
+            return self._values[product[0]] * self._values[product[1]] % self._p
+        if product not in self._powers:
+            # Of a hash's layer each sum takes the power of each value.
+            half = len(product) // 2
+            halves = self._multiplied(product[:half]), self._multiplied(product[half:])
+            self._powers[product] = halves[0] * halves[1] % self._p
+        return self._powers[product]
+
+    def check(self, assertions: list[Assertion | Lookup], first: int) -> None:
+        """MismatchError for the first assertion that does not hold, with what it compares."""
+        for assertion in assertions:
+            if isinstance(assertion, Lookup):
+                self._check_lookup(assertion, first)
+                continue
+            value = self._values[assertion.node]
+            if not np.any(value):
+                continue
+            sides = [self.value(terms) for terms in (assertion.left, assertion.right)]
+            where = ""
+            if isinstance(value, np.ndarray):
+                at = int(np.flatnonzero(value)[0])
+                where = f" in instance {first + at}"
+                sides = [int(side[at]) if isinstance(side, np.ndarray) else side for side in sides]
+            raise MismatchError(
+                f"the assertion {assertion.name} does not hold{where}: {sides[0]} is not {sides[1]}"
+            )
+
+    def _check_lookup(self, lookup: Lookup, first: int) -> None:
+        if (key := id(lookup.table)) not in self._tables:
+            self._tables[key] = lookup.table.index(self._field, lambda wire: self.value(wire.terms))
+        row = [self.value(terms) for terms in lookup.row]
+        places = self._tables[key].find(row)
+        if -1 not in places:
+            return
+        at, where = places.index(-1), ""
+        if len(places) > 1 or any(isinstance(value, np.ndarray) for value in row):
+            where = f" in instance {first + at}"
+        values = [int(value[at]) if isinstance(value, np.ndarray) else value for value in row]
+        shown_row = values[0] if len(values) == 1 else tuple(values)
+        raise MismatchError(
+            f"the lookup {lookup.name} does not hold{where}: {shown_row} is not in the table"
+        )
+
+    def _known(self, node: Known) -> Any:
+        coefficient = node.coefficient
+        if isinstance(coefficient, Public):
+            return self._public[coefficient.number]
+        # For messages only: the proof draws others.
+        return random.SystemRandom().randrange(self._p)
+
+    def _advise(self, advice: Advice) -> None:
+        place = f"the advice in {advice.scope}" if advice.scope else "the advice"
+        given: object = advice.function(*map(self.value, advice.arguments))
+        if not isinstance(given, (list, tuple)) or len(given) != advice.count:
+            raise InputError(f"{place} is a list of {advice.count} values, not {shown_kind(given)}")
+        node = self._nodes[advice.first]
+        assert isinstance(node, Given)
+        for at, value in enumerate(given):
+            if isinstance(value, np.ndarray):
+                kind = value.dtype.kind
+                fine = kind in "iu" or (kind == "O" and all(type(one) is int for one in value))
+            else:
+                fine = type(value) is int
+            if not fine:
+                raise InputError(f"{place} is made of integers; number {at} is {shown(value)}")
+            self.inputs[node.place + at] = self._reduced(value)
+
+    def _reduced(self, value: Any) -> Any:
+        """What advice gave, below p and of the type of other values."""
+        if not isinstance(value, np.ndarray):
+            return value % self._p
+        kind = number_type(self._field)
+        wide = value.astype(kind if np.can_cast(value.dtype, kind) else object, copy=False)
+        return (wide % self._p).astype(kind, copy=False)
+
+
+def _taken(advice: Advice) -> Sequence[int]:
+    return [number for terms in advice.arguments for product in terms for number in product]

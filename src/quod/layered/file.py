@@ -1,0 +1,256 @@
+"""Files of layered circuits: Quod's own form, read and written, and Expander's, read.
+
+Quod's is a container of the iden3 tools (`quod.formats.iden3`) of the kind `qcir`, version 1, with
+four sections, all integers little-endian:
+
+1. u32 length of the prime in bytes, a multiple of 8, and the prime; u32 logarithm of the inputs;
+   u64 counts of public inputs, of outputs that are to be 0, and of coefficients; u32 count of
+   layers.
+2. A byte for each coefficient, 0 for a number, 1 for a public input, 2 for a random one; then the
+   numbers below the prime, each as long as elements in memory, of the others their own number.
+3. For each layer its u32 logarithm and, by kind of gates in the order of `KINDS`, a u64 count and
+   the columns of outputs, of each input, and of places in the table of coefficients.
+4. The digest of the circuit, 32 bytes.
+
+A column has one, two or four bytes a number, as few as hold the largest that may be there, so that
+a circuit has one form. The digest is computed again when a file is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.errors import InputError
+from quod.field.moduli import MOST_BITS, NAMED, Modulus
+from quod.formats.circuit6.file import MAGIC, Circuit6
+from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer
+from quod.formats.output import write_atomically
+from quod.formats.source import FileView, Path, map_file
+from quod.layered.circuit import (
+    KINDS,
+    MOST_LAYERS,
+    MOST_LOG_SIZE,
+    MOST_PUBLIC,
+    MOST_RANDOMS,
+    Coefficient,
+    Gates,
+    Indices,
+    Layer,
+    LayeredCircuit,
+    Public,
+    Random,
+)
+from quod.layered.circuit6 import from_circuit6
+from quod.validation import file_path, instance, shown
+
+KIND = "qcir"
+VERSION = 1
+
+_NUMBER, _PUBLIC, _RANDOM = range(3)
+_DAMAGED = "the file is damaged, make it again"
+_DIGEST_BYTES = 32
+
+
+def read_circuit(path: Path) -> LayeredCircuit:
+    """The circuit of a file of Quod's, or of Expander's (`from_circuit6`).
+
+    InputError with section and offset for whatever is wrong with it.
+    """
+    name = file_path(path)
+
+    def check(view: FileView) -> None:
+        if bytes(view[: len(MAGIC)]) != MAGIC:
+            Iden3File.parse(view, name, KIND, VERSION)
+
+    return parse_circuit(map_file(path, check), name)
+
+
+def parse_circuit(data: memoryview | bytes, name: str) -> LayeredCircuit:
+    """As `read_circuit`, for bytes in memory; `name` says in errors where they come from."""
+    given: object = data
+    if not isinstance(given, (memoryview, bytes)):
+        raise InputError("the bytes of a circuit are bytes or a memoryview")
+    view = memoryview(data)
+    if bytes(view[: len(MAGIC)]) == MAGIC:
+        return from_circuit6(Circuit6.parse(view, name))
+    return _circuit(Iden3File.parse(view, name, KIND, VERSION))
+
+
+def _circuit(file: Iden3File) -> LayeredCircuit:
+    header = file.section(1, "header")
+    start = header.offset
+    field = _field(header)
+    if header.offset - start != len(_prime(field)):
+        header.fail(f"the prime takes {len(_prime(field)) - 4} bytes; {_DAMAGED}", start)
+    counts, places = {}, {}
+    for what, length, low, high in (
+        ("log_inputs", 4, 1, MOST_LOG_SIZE), ("public", 8, 0, MOST_PUBLIC),
+        ("zeros", 8, 1, 1 << MOST_LOG_SIZE), ("coefficients", 8, 0, 1 << 32),
+        ("layers", 4, 1, MOST_LAYERS),
+    ):  # fmt: skip
+        places[what] = start = header.offset
+        counts[what] = header.u32(what) if length == 4 else header.u64(what)
+        if not low <= counts[what] <= high:
+            header.fail(f"{what} must be {low} to {high}, not {counts[what]}; {_DAMAGED}", start)
+    header.finish()
+    coefficients = _coefficients(file, field, counts["coefficients"], counts["public"])
+    section = file.section(3, "layers")
+    layers, below = [], counts["log_inputs"]
+    for number in range(counts["layers"]):
+        layers.append(_layer(section, number, below, len(coefficients)))
+        below = layers[-1].log_size
+    section.finish()
+    if counts["zeros"] > 1 << below:
+        header.fail(f"{counts['zeros']} zeros of {1 << below} outputs; {_DAMAGED}", places["zeros"])
+    circuit = LayeredCircuit(
+        field, counts["log_inputs"], coefficients, layers, public=counts["public"],
+        zeros=counts["zeros"],
+    )  # fmt: skip
+    section = file.section(4, "digest")
+    start = section.offset
+    digest = bytes(section.take(_DIGEST_BYTES, "the digest"))
+    section.finish()
+    if digest != circuit.digest:
+        section.fail(f"it is not that of the circuit; {_DAMAGED}", start)
+    return circuit
+
+
+def _field(header: SectionReader) -> Modulus:
+    start = header.offset
+    prime = header.modulus("the prime")
+    known = next((modulus for modulus in NAMED.values() if modulus.value == prime), None)
+    if known is not None:
+        return known
+    if prime.bit_length() > MOST_BITS:
+        header.fail(f"the prime has {prime.bit_length()} bits, more than {MOST_BITS}", start)
+    try:
+        return Modulus(f"prime of {prime.bit_length()} bits", prime)
+    except InputError as error:
+        header.fail(f"{error}; {_DAMAGED}", start)
+
+
+def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> list[Coefficient]:
+    section = file.section(2, "coefficients")
+    start = section.offset
+    if section.length != count * (1 + field.bytes):
+        section.fail(
+            f"{section.length} bytes are not {count} coefficients of {1 + field.bytes}; {_DAMAGED}"
+        )
+    tags = np.frombuffer(section.take(count, "the sorts"), np.uint8)
+    if len(tags) and tags.max() > _RANDOM:
+        section.fail(
+            f"a coefficient is of the sort {tags.max()}, none of 0, 1 and 2; {_DAMAGED}",
+            start + int(tags.argmax()),
+        )
+    at = section.offset
+    found: list[Coefficient] = []
+    data, size = section.take(count * field.bytes, "the numbers"), field.bytes
+    limits = (field.value, public, MOST_RANDOMS)
+    makers = (int, Public, Random)
+    for place, tag in enumerate(tags.tolist()):
+        number = int.from_bytes(data[place * size : (place + 1) * size], "little")
+        if number >= limits[tag]:
+            what = ("coefficient", "public input", "random coefficient")[tag]
+            section.fail(
+                f"{what} {shown(number)} is beyond the last one, {limits[tag] - 1}; {_DAMAGED}",
+                at + place * size,
+            )
+        found.append(makers[tag](number))
+    return found
+
+
+def _layer(section: SectionReader, number: int, below: int, coefficients: int) -> Layer:
+    section.label = f"3 (layers), layer {number}"
+    start = section.offset
+    log_size = section.u32("the logarithm of a layer's values")
+    if not 1 <= log_size <= MOST_LOG_SIZE:
+        section.fail(f"it has 2**{log_size} values, and may have 2 to 2**{MOST_LOG_SIZE}", start)
+    gates = {}
+    for kind, inputs in KINDS.items():
+        section.label = f"3 (layers), layer {number}, {kind} gates"
+        start = section.offset
+        count = section.u64("their count")
+        limits = [1 << log_size, *[1 << below] * inputs, coefficients]
+        widths = sum(_dtype(limit).itemsize for limit in limits)
+        if count > section.remaining // widths:
+            section.fail(
+                f"{count} gates take {widths} bytes each, and {section.remaining} bytes are left; "
+                f"{_DAMAGED}",
+                start,
+            )
+        output, *columns, own = (_column(section, count, limit) for limit in limits)
+        gates[kind] = Gates(output, tuple(columns), own)
+    return Layer(log_size, gates)
+
+
+def _column(section: SectionReader, count: int, limit: int) -> Indices:
+    """So many places below a limit, as a copy."""
+    dtype, start = _dtype(limit), section.offset
+    column = np.frombuffer(section.take(count * dtype.itemsize, "a column"), dtype)
+    found: Indices = column.astype(np.uint32)
+    if count and int(found.max()) >= limit:
+        section.fail(
+            f"a gate has place {int(found.max())}, beyond the last one, {limit - 1}; {_DAMAGED}",
+            start + int(found.argmax()) * dtype.itemsize,
+        )
+    return found
+
+
+def _dtype(limit: int) -> np.dtype[np.unsignedinteger]:
+    """What a column of places below a limit is stored as."""
+    return np.dtype("<u1" if limit <= 1 << 8 else "<u2" if limit <= 1 << 16 else "<u4")
+
+
+def write_circuit(path: Path, circuit: LayeredCircuit) -> None:
+    """Write a circuit atomically, in Quod's own form. Raises `OutputError`."""
+    write_atomically(path, circuit_writer(circuit))
+
+
+def circuit_writer(circuit: LayeredCircuit) -> Callable[[BinaryIO], None]:
+    """What writes a circuit to an open file."""
+    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
+    return iden3_writer(KIND, VERSION, _sections(circuit))
+
+
+def _sections(circuit: LayeredCircuit) -> list[tuple[int, list[Buffer]]]:
+    field = circuit.field
+
+    def u32(number: int) -> bytes:
+        return number.to_bytes(4, "little")
+
+    def u64(number: int) -> bytes:
+        return number.to_bytes(8, "little")
+
+    header: list[Buffer] = [
+        _prime(field), u32(circuit.log_inputs), u64(circuit.public), u64(circuit.zeros),
+        u64(len(circuit.coefficients)), u32(len(circuit.layers)),
+    ]  # fmt: skip
+    tags = {int: _NUMBER, Public: _PUBLIC, Random: _RANDOM}
+    numbers = [c if isinstance(c, int) else c.number for c in circuit.coefficients]
+    table: list[Buffer] = [
+        bytes(tags[type(c)] for c in circuit.coefficients),
+        b"".join(number.to_bytes(field.bytes, "little") for number in numbers),
+    ]
+    layers: list[Buffer] = []
+    for number, layer in enumerate(circuit.layers):
+        layers.append(u32(layer.log_size))
+        for kind, inputs in KINDS.items():
+            gates = layer.gates[kind]
+            limits = [1 << layer.log_size, *[1 << circuit.log_below(number)] * inputs]
+            limits.append(len(circuit.coefficients))
+            columns: list[NDArray[np.uint32]] = [gates.output, *gates.inputs, gates.coefficient]
+            layers.append(u64(len(gates)))
+            layers += [
+                column.astype(_dtype(limit)) for column, limit in zip(columns, limits, strict=True)
+            ]
+    return [(1, header), (2, table), (3, layers), (4, [circuit.digest])]
+
+
+def _prime(field: Modulus) -> bytes:
+    # Containers have primes in whole 64-bit words.
+    length = max(8, field.bytes)
+    return length.to_bytes(4, "little") + field.value.to_bytes(length, "little")

@@ -1,0 +1,88 @@
+"""Bits as values: 0 and 1, or as signs, of which 1 is a bit that is not set and -1 one that is.
+
+With signs exclusive or is a product, not a change of sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.errors import InputError
+from quod.layered.gadgets.arguments import wires_of
+from quod.layered.program import Program
+from quod.layered.wire import Wire
+from quod.validation import shown_kind, whole_number
+
+MOST_BITS = 1 << 10
+
+
+def assert_bits(program: Program, wires: Sequence[Wire], name: str = "bits") -> None:
+    """Asserts that each wire is 0 or 1."""
+    wires = wires_of("bits", program, wires)
+    program.assert_equal([wire * wire for wire in wires], wires, name)
+
+
+def assert_signs(program: Program, wires: Sequence[Wire], name: str = "signs") -> None:
+    """Asserts that each wire is 1 or -1."""
+    wires = wires_of("signs", program, wires)
+    program.assert_equal([wire * wire for wire in wires], [1] * len(wires), name)
+
+
+def signs_of_bits(program: Program, bits: Sequence[Wire]) -> list[Wire]:
+    """Signs of values that are 0 or 1."""
+    return [1 - 2 * bit for bit in wires_of("bits", program, bits)]
+
+
+def number_of_bits(program: Program, bits: Sequence[Wire]) -> Wire:
+    """The number that bits are, the lowest first."""
+    bits = wires_of("bits", program, bits)
+    return program.sum(bits, [1 << at for at in range(len(bits))])
+
+
+def number_of_signs(program: Program, signs: Sequence[Wire]) -> Wire:
+    """The number that bits are, the lowest first, each a sign."""
+    signs = wires_of("signs", program, signs)
+    half, ones = pow(2, -1, program.field.value), (1 << len(signs)) - 1
+    weights = [-half << at for at in range(len(signs))]
+    return program.sum(signs, weights) + half * ones
+
+
+def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits") -> list[Wire]:
+    """The `count` bits of a number, the lowest first; asserts that it has no more.
+
+    InputError for as many as would give a number two forms: 2**count is at most p.
+    """
+    (number,) = wires_of("a number", program, [number])
+    count = whole_number("the count of bits", count, 1, MOST_BITS)
+    if 1 << count > program.field.value:
+        raise InputError(f"{count} bits have two forms modulo {program.field.name}'s p; take fewer")
+
+    def bits_of(value: Any) -> list[Any]:
+        return [value >> at & 1 for at in range(count)]
+
+    bits = program.advice(bits_of, [number], count)
+    with program.scope(name):
+        assert_bits(program, bits)
+        program.assert_equal(number_of_bits(program, bits), number, "number")
+    return bits
+
+
+def bytes_to_signs(data: bytes) -> list[int]:
+    """The bits of bytes as signs, 1 and -1, of each byte the lowest first."""
+    if not isinstance(data, (bytes, bytearray)):
+        raise InputError(f"what becomes signs is bytes, not {shown_kind(data)}")
+    return [1 - 2 * (byte >> at & 1) for byte in data for at in range(8)]
+
+
+def signs_to_bytes(signs: Sequence[int], modulus: int) -> bytes:
+    """The bytes of signs, -1 of which may be p - 1; InputError for another value."""
+    if not isinstance(signs, (list, tuple)) or len(signs) % 8:
+        raise InputError("the signs of bytes are a list of whole bytes")
+    modulus = whole_number("the modulus of signs", modulus, 3)
+    values = [whole_number("a sign", sign) % modulus for sign in signs]
+    if not set(values) <= {1, modulus - 1}:
+        raise InputError("a sign is 1 or -1")
+    bits = [int(value != 1) for value in values]
+    number = sum(bit << at for at, bit in enumerate(bits))
+    return number.to_bytes(len(bits) // 8, "little")

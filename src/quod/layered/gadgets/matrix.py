@@ -1,0 +1,60 @@
+"""Products of matrices: computed, or checked with a random vector (Freivalds, 1977)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.layered.gadgets.arguments import wires_of
+from quod.layered.program import Program
+from quod.layered.wire import Wire
+from quod.validation import shown_kind
+
+Matrix = Sequence[Sequence[Wire]]
+
+
+def matrix_product(program: Program, left: Matrix, right: Matrix) -> list[list[Wire]]:
+    """The product of two matrices, rows of wires: one layer, rows * inner * columns gates."""
+    first, second = _matrix("the left matrix", program, left), _matrix("the right", program, right)
+    _check(len(first[0]) == len(second))
+    columns = list(zip(*second, strict=True))
+    return [[_dot(program, row, column).held() for column in columns] for row in first]
+
+
+def assert_matrix_product(
+    program: Program, left: Matrix, right: Matrix, product: Matrix, name: str = "product"
+) -> None:
+    """Asserts that a matrix is the product of two, with a random vector r: A (B r) = C r.
+
+    As many gates as the matrices have entries, in two layers, instead of rows * inner * columns. A
+    wrong product passes with a probability of one in the size of the field of challenges.
+    """
+    first, second = _matrix("the left matrix", program, left), _matrix("the right", program, right)
+    third = _matrix("the product", program, product)
+    _check(len(first[0]) == len(second))
+    _check(len(third) == len(first) and len(third[0]) == len(second[0]))
+    vector = [program.random() for _ in third[0]]
+    inner = [_dot(program, row, vector).held() for row in second]
+    program.assert_equal(
+        [_dot(program, row, inner) for row in first],
+        [_dot(program, row, vector) for row in third],
+        name,
+    )
+
+
+def _dot(program: Program, row: Sequence[Wire], column: Sequence[Wire]) -> Wire:
+    return program.sum([a * b for a, b in zip(row, column, strict=True)])
+
+
+def _matrix(what: str, program: Program, given: object) -> list[list[Wire]]:
+    if not isinstance(given, (list, tuple)) or not given:
+        raise InputError(f"{what}: a list of rows, not {shown_kind(given)}")
+    rows = [wires_of(f"a row of {what}", program, row, least=1) for row in given]
+    if len({len(row) for row in rows}) > 1:
+        raise InputError(f"{what}: the rows have different lengths")
+    return rows
+
+
+def _check(fits: bool) -> None:
+    if not fits:
+        raise InputError("the matrices do not fit: (n, k) times (k, m) is (n, m)")

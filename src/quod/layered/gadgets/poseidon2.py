@@ -1,0 +1,102 @@
+"""Poseidon2 (`quod.transcript.poseidon2`) as a sub-circuit.
+
+The linear layers cost no layer of their own: a round of cubes or fifth powers is one layer, one of
+seventh powers two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.errors import InputError
+from quod.frozen import fields_of, frozen
+from quod.layered.gadgets.arguments import wires_of
+from quod.layered.gadgets.permutation import Numbers, Ring, Wires
+from quod.layered.program import Program
+from quod.layered.wire import Wire
+from quod.names import NameTable
+from quod.transcript.poseidon2 import PARAMETERS, Poseidon2Parameters
+from quod.validation import instance, plain_array
+
+_BLOCK = ((2, 3, 1, 1), (1, 2, 3, 1), (1, 1, 2, 3), (3, 1, 1, 2))
+
+
+@frozen
+class Poseidon2(Poseidon2Parameters):
+    """A permutation of `width` elements; `POSEIDON2` has those with a name."""
+
+    def permute(self, program: Program, state: Sequence[Wire]) -> list[Wire]:
+        """The permutation of wires."""
+        self._check_field(program)
+        values = wires_of("the state of Poseidon2", program, state, self.width)
+        return self._permuted(Wires(program), values)
+
+    def compress(self, program: Program, left: Sequence[Wire], right: Sequence[Wire]) -> list[Wire]:
+        """Two digests of half the width to one: the first half of the permutation of both."""
+        half = self.width // 2
+        values = wires_of("the left digest", program, left, half)
+        values += wires_of("the right digest", program, right, half)
+        return self.permute(program, values)[:half]
+
+    def permute_numbers(self, state: Sequence[Any]) -> list[Any]:
+        """The same of integers; or of arrays of them, of int64 (p below 2**31) or of int."""
+        numbers = self._numbers("the state", state, self.width)
+        return self._permuted(Numbers(self.field.value), numbers)
+
+    def compress_numbers(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+        """The same of digests that are numbers."""
+        half = self.width // 2
+        numbers = self._numbers("the left digest", left, half)
+        numbers += self._numbers("the right digest", right, half)
+        return self.permute_numbers(numbers)[:half]
+
+    def _numbers(self, what: str, given: object, count: int) -> list[Any]:
+        if not isinstance(given, (list, tuple)) or len(given) != count:
+            raise InputError(f"{what} is a list of {count} numbers")
+        for value in given:
+            if type(value) is not int:
+                if plain_array(what, value).dtype.kind not in "iuO":
+                    raise InputError(f"{what} is made of integers, not {value.dtype}")
+        return [value % self.field.value for value in given]
+
+    def _permuted(self, ring: Ring, state: list[Any]) -> list[Any]:
+        state = self._external(ring, state)
+        for constants in self.round_constants:
+            if len(constants) == 1:
+                first = ring.power(ring.sum([state[0], *constants]), self.exponent)
+                rest = state[1:]
+                total = ring.sum([first, *rest])
+                state = [
+                    ring.sum([total, value], (1, weight))
+                    for value, weight in zip([first, *rest], self.diagonal, strict=True)
+                ]
+            else:
+                state = [
+                    ring.power(ring.sum([value, constant]), self.exponent)
+                    for value, constant in zip(state, constants, strict=True)
+                ]
+                state = self._external(ring, state)
+        return state
+
+    def _external(self, ring: Ring, state: list[Any]) -> list[Any]:
+        mixed = [
+            ring.sum(state[start : start + 4], row)
+            for start in range(0, self.width, 4)
+            for row in _BLOCK
+        ]
+        totals = [ring.sum(mixed[at::4]) for at in range(4)]
+        return [ring.sum([value, totals[at % 4]]) for at, value in enumerate(mixed)]
+
+    def _check_field(self, program: Program) -> None:
+        instance("the program of a gadget", program, Program, "Program(field) makes one")
+        if program.field != self.field:
+            raise InputError(
+                f"this Poseidon2 is over {self.field.name}, the program over {program.field.name}"
+            )
+
+
+POSEIDON2 = NameTable("quod.layered.gadgets.POSEIDON2", "a permutation", {
+    name: Poseidon2(*fields_of(parameters).values()) for name, parameters in PARAMETERS.items()
+})  # fmt: skip
+"""Plonky3's, by the names of the fields: of width 16, over Goldilocks of width 8."""

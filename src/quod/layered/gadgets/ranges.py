@@ -1,0 +1,72 @@
+"""Ranges: numbers of so many bits, by bits or by limbs that are looked up."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from quod.errors import InputError
+from quod.layered.gadgets.arguments import wires_of
+from quod.layered.gadgets.bits import MOST_BITS, bits_of_number
+from quod.layered.program import Program
+from quod.layered.table import Table
+from quod.layered.wire import Wire
+from quod.validation import whole_number
+
+MOST_LIMB = 16
+
+
+def assert_range(
+    program: Program, number: Wire, count: int, name: str = "range", *, limb: int | None = None
+) -> None:
+    """Asserts that a number is below 2**count: by its bits, or by limbs of `limb` bits.
+
+    Limbs are looked up in one table of 2**limb rows for all of a program. That is cheaper for many
+    numbers.
+    """
+    if limb is None:
+        bits_of_number(program, number, count, name)
+    else:
+        limbs_of_number(program, number, count, limb, name)
+
+
+def limbs_of_number(
+    program: Program, number: Wire, count: int, limb: int, name: str = "limbs"
+) -> list[Wire]:
+    """A number of `count` bits in limbs of `limb` bits, the lowest first; asserts that it has no
+    more bits, by lookups of the limbs in the table of all numbers of as many.
+
+    The last limb has the bits that are left. InputError for as many bits as would give a number two
+    forms: 2**count is at most p.
+    """
+    (number,) = wires_of("a number", program, [number])
+    count = whole_number("the count of bits", count, 1, MOST_BITS)
+    limb = whole_number("the bits of a limb", limb, 1, MOST_LIMB)
+    if 1 << count > program.field.value:
+        raise InputError(f"{count} bits have two forms modulo {program.field.name}'s p; take fewer")
+    places = range(0, count, limb)
+
+    def upper(value: Any) -> list[Any]:
+        return [value >> at & (1 << limb) - 1 for at in places[1:]]
+
+    with program.scope(name):
+        # The lowest limb is what the others leave, so that nothing else is to be asserted.
+        more = program.advice(upper, [number], len(places) - 1) if len(places) > 1 else []
+        limbs = [number - program.sum(more, [1 << at for at in places[1:]]), *more]
+        table, less = _numbers(limb), limb - (count - places[-1])
+        if less and (1 << limb) - 1 << less >= program.field.value:
+            bits_of_number(program, limbs[-1], limb - less, "last")
+            less, looked_up = 0, limbs[:-1]
+        else:
+            looked_up = limbs
+        for at, wire in enumerate(looked_up):
+            program.assert_in_table([wire], table, f"limb[{at}]")
+        if less:
+            # A number below 2**limb that is still so when it is shifted has as many bits less.
+            program.assert_in_table([limbs[-1] * (1 << less)], table, "last")
+    return limbs
+
+
+@cache
+def _numbers(bits: int) -> Table:
+    return Table(range(1 << bits))

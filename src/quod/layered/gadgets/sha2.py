@@ -1,0 +1,154 @@
+"""SHA-256 (FIPS 180-4) over bits that are signs: 1 not set, -1 set.
+
+Sums modulo 2**32 are advice: the bits of each word that the rounds make, and the carries. All
+rounds are then checked side by side, in two layers whatever the length of the message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from quod.errors import InputError
+from quod.layered.gadgets.arguments import wires_of
+from quod.layered.gadgets.bits import assert_signs, number_of_signs
+from quod.layered.program import Program
+from quod.layered.wire import Wire
+
+WORD = 32
+HALF = WORD // 2
+BLOCK = 512
+ROUNDS = 64
+LEAST_PRIME = 1 << 20
+"""Sums of halves of words must be numbers, not residues."""
+
+Word = list[Wire]
+
+
+def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
+    """The 256 signs of the digest of a message of whole bytes, of each byte the lowest bit first.
+
+    That the message is made of signs is not asserted (`assert_signs`). InputError for a field whose
+    prime is below 2**20.
+    """
+    signs = wires_of("the message", program, message)
+    if len(signs) % 8:
+        raise InputError("the message of SHA-256 has whole bytes")
+    if program.field.value < LEAST_PRIME:
+        raise InputError(f"SHA-256 needs a prime of more than 20 bits, not {program.field.name}'s")
+    length = len(signs)
+    padding = bytes([0x80]) + bytes(-(length // 8 + 9) % 64) + length.to_bytes(8, "big")
+    for byte in padding:
+        signs += [program.constant(1 - 2 * (byte >> at & 1)) for at in range(8)]
+    # Words have their first byte highest.
+    bytes_ = [signs[start : start + 8] for start in range(0, len(signs), 8)]
+    words = [
+        [sign for byte in reversed(bytes_[start : start + 4]) for sign in byte]
+        for start in range(0, len(bytes_), 4)
+    ]
+    state = [_constant(program, value) for value in initial_state()]
+    for number, start in enumerate(range(0, len(words), 16)):
+        with program.scope(f"block[{number}]"):
+            state = compressed(program, state, words[start : start + 16])
+    return [sign for word in state for at in (3, 2, 1, 0) for sign in word[8 * at : 8 * at + 8]]
+
+
+def compressed(program: Program, state: list[Word], block: list[Word]) -> list[Word]:
+    """The state of eight words after a block of sixteen."""
+    schedule = list(block)
+    for at in range(16, ROUNDS):
+        small = [
+            _xor(_rotated(schedule[at - 15], 7), _rotated(schedule[at - 15], 18),
+                 _shifted(program, schedule[at - 15], 3)),
+            _xor(_rotated(schedule[at - 2], 17), _rotated(schedule[at - 2], 19),
+                 _shifted(program, schedule[at - 2], 10)),
+        ]  # fmt: skip
+        with program.scope(f"schedule[{at}]"):
+            schedule.append(_sum(program, [*small, schedule[at - 16], schedule[at - 7]]))
+    a, b, c, d, e, f, g, h = state
+    half = pow(2, -1, program.field.value)
+    for at, constant in enumerate(round_constants()):
+        with program.scope(f"round[{at}]"):
+            big = _xor(*(_rotated(e, by) for by in (6, 11, 25)))
+            chosen = [
+                half * program.sum([y, z, x * z, -x * y]) for x, y, z in zip(e, f, g, strict=True)
+            ]
+            first = [h, big, chosen, schedule[at], _constant(program, constant)]
+            new_e = _sum(program, [d, *first])
+            # What was added to d is new_e less d; less a number is its complement and one.
+            big = _xor(*(_rotated(a, by) for by in (2, 13, 22)))
+            most = [
+                half * program.sum([x, y, z, -((x * y).held() * z)])
+                for x, y, z in zip(a, b, c, strict=True)
+            ]
+            new_a = _sum(program, [new_e, [-sign for sign in d], big, most], more=1)
+            a, b, c, d, e, f, g, h = new_a, a, b, c, new_e, e, f, g
+    after = [a, b, c, d, e, f, g, h]
+    return program.each("sum", lambda old, new: _sum(program, [old, new]), state, after)
+
+
+def _sum(program: Program, words: list[Word], more: int = 0) -> Word:
+    """The sum of words modulo 2**32, and of a small number."""
+    low = program.sum([number_of_signs(program, word[:HALF]) for word in words]) + more
+    high = program.sum([number_of_signs(program, word[HALF:]) for word in words])
+    # Each half is below 2**16 - 1 times the words, so the number is too small to wrap around p.
+    carries = (len(words) + more - 1).bit_length()
+
+    def sum_of(low: Any, high: Any) -> list[Any]:
+        upper = high + (low >> HALF)
+        bits = [low >> at & 1 for at in range(HALF)] + [upper >> at & 1 for at in range(HALF)]
+        bits += [low >> HALF + at & 1 for at in range(carries)]
+        bits += [upper >> HALF + at & 1 for at in range(carries)]
+        return [1 - 2 * bit for bit in bits]
+
+    signs = program.advice(sum_of, [low, high], WORD + 2 * carries)
+    result, carry = signs[:WORD], signs[WORD : WORD + carries]
+    assert_signs(program, signs)
+    given = number_of_signs(program, [*result[:HALF], *carry])
+    program.assert_equal(low, given, "low half")
+    given = number_of_signs(program, [*result[HALF:], *signs[WORD + carries :]])
+    program.assert_equal(high + number_of_signs(program, carry), given, "high half")
+    return result
+
+
+def _constant(program: Program, value: int) -> Word:
+    return [program.constant(1 - 2 * (value >> at & 1)) for at in range(WORD)]
+
+
+def _xor(first: Word, second: Word, third: Word) -> Word:
+    return [(x * y).held() * z for x, y, z in zip(first, second, third, strict=True)]
+
+
+def _rotated(word: Word, by: int) -> Word:
+    return word[by:] + word[:by]
+
+
+def _shifted(program: Program, word: Word, by: int) -> Word:
+    return word[by:] + [program.constant(1)] * by
+
+
+@cache
+def _primes() -> list[int]:
+    return [n for n in range(2, 312) if all(n % d for d in range(2, math.isqrt(n) + 1))]
+
+
+@cache
+def initial_state() -> list[int]:
+    """The first 32 bits of the fractions of the square roots of the first eight primes."""
+    return [math.isqrt(prime << 64) % (1 << 32) for prime in _primes()[:8]]
+
+
+@cache
+def round_constants() -> list[int]:
+    """The same of the cube roots of the first 64."""
+    return [_cube_root(prime << 96) % (1 << 32) for prime in _primes()[:ROUNDS]]
+
+
+def _cube_root(number: int) -> int:
+    low, high = 0, 1 << 40
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**3 <= number else (low, middle)
+    return low

@@ -1,0 +1,41 @@
+"""Rows of tables, looked up by what they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.errors import InputError
+from quod.layered.gadgets.arguments import wires_of
+from quod.layered.program import Program
+from quod.layered.table import Table
+from quod.layered.wire import Wire
+from quod.validation import instance
+
+
+def lookup(
+    program: Program, table: Table, wires: Sequence[Wire | int], name: str = "lookup"
+) -> list[Wire]:
+    """The row of a table that begins with these wires: what comes behind them, advice.
+
+    Asserts that all of them are a row; nothing comes behind as many wires as the table has columns.
+    Where several rows begin with the same values, the first is taken, but a prover may take
+    another.
+    """
+    wires = wires_of("the values to look up", program, wires, least=1)
+    instance("the table", table, Table, "Table(rows) makes one")
+    table.check(program)
+    width = len(wires)
+    if width > table.width:
+        raise InputError(f"{width} values are no row of a table of {table.width} columns")
+    rest: list[Wire] = []
+    if width < table.width:
+
+        def completed(*values: Any) -> list[Any]:
+            cells = iter(values[width:])
+            index = table.index(program.field, lambda _: next(cells), width)
+            return index.completed(values[:width])
+
+        rest = program.advice(completed, [*wires, *table.wires], table.width - width)
+    program.assert_in_table([*wires, *rest], table, name)
+    return rest

@@ -1,0 +1,168 @@
+"""From the values of a program to the layers of a circuit.
+
+A value stands in the lowest layer that its operands allow, or higher where that saves relays: gates
+that carry a value one layer up, one a layer for all who use it. Public inputs and challenges are
+constants of the layer where they are needed. What no assertion depends on is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from quod.field.moduli import Modulus
+from quod.layered.builder import CircuitBuilder
+from quod.layered.circuit import Coefficient, LayeredCircuit
+from quod.layered.nodes import Given, Known, Node, gates_of
+from quod.layered.wire import Terms
+
+
+def layers_of(
+    field: Modulus, nodes: list[Node], outputs: list[int], inputs: int, public: int
+) -> LayeredCircuit:
+    """The circuit whose first outputs are these values."""
+    plan = _Plan(nodes, outputs)
+    plan.raise_values()
+    builder = CircuitBuilder(field, _log_size(inputs), public=public)
+    below = {number: node.place for number, node in enumerate(nodes) if isinstance(node, Given)}
+    for layer, values in enumerate(plan.layers(), 1):
+        own = outputs if layer == plan.top else values
+        place = {number: at for at, number in enumerate(own)}
+        gates = builder.layer(_log_size(len(own)))
+        for number, at in place.items():
+            node = nodes[number]
+            if isinstance(node, Known):
+                gates.constant(at, node.coefficient)
+            elif isinstance(node, Given) or plan.level[number] < layer:
+                gates.add(at, below[number])
+            else:
+                for operands, coefficient in plan.gates(number, node):
+                    if len(operands) == 2 and operands[0] != operands[1]:
+                        x, y = operands
+                        gates.multiply(at, below[x], below[y], coefficient)
+                    elif operands:
+                        gates.power(at, below[operands[0]], len(operands), coefficient)
+                    else:
+                        gates.constant(at, coefficient)
+        below = place
+    return builder.finished(zeros=len(outputs))
+
+
+def _log_size(count: int) -> int:
+    return max(1, (count - 1).bit_length())
+
+
+class Levels:
+    """The lowest layer that each value can stand in, also of those that come later."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self._nodes = nodes
+        self.known: dict[int, Known] = {}
+        """The public inputs and challenges so far."""
+        self.mixed = set[int]()
+        """Sums so far of which one is a factor."""
+        self.operands: list[Sequence[int]] = []
+        """What each value so far takes from the layer below."""
+        self._lowest: list[int] = []
+
+    def of(self, number: int) -> int:
+        """That of a value; constants are not among the inputs."""
+        lowest = self._lowest
+        for at in range(len(lowest), number + 1):
+            node = self._nodes[at]
+            operands: Sequence[int] = ()
+            if isinstance(node, Known):
+                self.known[at] = node
+                lowest.append(1)
+            elif isinstance(node, Given):
+                lowest.append(0)
+            else:
+                taken = set[int]().union(*node)
+                if not self.known.keys().isdisjoint(taken):
+                    self.mixed.add(at)
+                    taken = set[int]().union(*(own for own, _ in gates_of(self.known, node)))
+                # Tuples of numbers cost the garbage collector nothing.
+                operands = tuple(taken)
+                lowest.append(1 + max([lowest[one] for one in operands], default=0))
+            self.operands.append(operands)
+        return lowest[number]
+
+
+class _Plan:
+    """The layer of each value that an assertion depends on."""
+
+    def __init__(self, nodes: list[Node], outputs: list[int]) -> None:
+        self._nodes = nodes
+        lowest = Levels(nodes)
+        lowest.of(max(outputs))
+        self._known, self._mixed = lowest.known, lowest.mixed
+        self._operands = lowest.operands
+        reached, pending = set[int](), list(outputs)
+        while pending:
+            number = pending.pop()
+            if number not in reached:
+                reached.add(number)
+                pending += self._operands[number]
+        self._order = sorted(reached)
+        self.level = {
+            number: 0 if number in self._known else lowest.of(number) for number in self._order
+        }
+        self.top = max(1, *self.level.values())
+        # How many take each value from each layer: the last one is how far it is carried.
+        self._uses: dict[int, dict[int, int]] = {number: {} for number in self._order}
+        for number in self._order:
+            layer = self.level[number] - 1
+            for operand in self._operands[number]:
+                uses = self._uses[operand]
+                uses[layer] = uses.get(layer, 0) + 1
+        for number in outputs:
+            self._use(number, self.top, 1)
+
+    def gates(self, number: int, terms: Terms) -> Iterable[tuple[tuple[int, ...], Coefficient]]:
+        """What each gate of a value takes from the layer below, and its coefficient."""
+        return gates_of(self._known, terms) if number in self._mixed else terms.items()
+
+    def _use(self, operand: int, layer: int, change: int) -> None:
+        uses = self._uses[operand]
+        count = uses.get(layer, 0) + change
+        if count:
+            uses[layer] = count
+        else:
+            del uses[layer]
+
+    def raise_values(self) -> None:
+        """Moves values up where that saves relays, those that are used last first."""
+        for number in reversed(self._order):
+            low, high = self.level[number], min(self._uses[number])
+            if not isinstance(self._nodes[number], dict) or low == high:
+                continue
+            # A layer up saves a relay of the value, and costs one of each operand that would
+            # otherwise end below.
+            reach = []
+            for operand in self._operands[number]:
+                self._use(operand, low - 1, -1)
+                if operand not in self._known:
+                    reach.append(max(self._uses[operand], default=self.level[operand]))
+            places = {low, high, *(far + 1 for far in reach if low <= far < high)}
+            best = min(places, key=lambda at: (sum(max(0, at - 1 - far) for far in reach) - at, at))
+            self.level[number] = best
+            for operand in self._operands[number]:
+                self._use(operand, best - 1, 1)
+
+    def layers(self) -> list[list[int]]:
+        """The values of each layer above the inputs: new ones, relayed ones, constants."""
+        fresh: list[list[int]] = [[] for _ in range(self.top + 1)]
+        constants: list[list[int]] = [[] for _ in range(self.top + 1)]
+        last: dict[int, int] = {}
+        for number in self._order:
+            if number in self._known:
+                for layer in self._uses[number]:
+                    constants[layer].append(number)
+            else:
+                fresh[self.level[number]].append(number)
+                last[number] = max(self._uses[number])
+        found, alive = [], fresh[0]
+        for layer in range(1, self.top + 1):
+            relayed = [number for number in alive if last[number] >= layer]
+            alive = fresh[layer] + relayed
+            found.append(alive + constants[layer])
+        return found

@@ -1,0 +1,205 @@
+"""The inputs of a finished program by their names, and what does not hold of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, overload
+
+import numpy as np
+
+from quod.errors import InputError
+from quod.field.array import Words, from_integers
+from quod.layered.circuit import LayeredCircuit
+from quod.layered.evaluation import MOST_VALUES, Evaluation
+from quod.layered.nodes import Assertion, Lookup, Node
+from quod.layered.row_index import number_type
+from quod.names import unknown_name
+from quod.validation import flag, shown, shown_kind, whole_number
+
+Names = dict[str, tuple[int, int | None]]
+"""Where the values of a name begin, and how many there are; None of one that is no list."""
+
+MOST_INSTANCES = 1 << 26
+
+
+class Layout:
+    """What `Program.finished` gives: `circuit`, and how its inputs are called."""
+
+    circuit: LayeredCircuit
+
+    def __init__(
+        self, circuit: LayeredCircuit, nodes: list[Node], assertions: list[Assertion | Lookup],
+        names: Names, public_names: Names,
+    ) -> None:  # fmt: skip
+        self.circuit = circuit
+        self._nodes, self._assertions = nodes, assertions
+        self._names, self._public_names = names, public_names
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the private inputs, in their order; advice has none."""
+        return list(self._names)
+
+    @property
+    def public_names(self) -> list[str]:
+        """The names of the public inputs, in their order."""
+        return list(self._public_names)
+
+    @property
+    def assertions(self) -> list[str]:
+        """The names of what is asserted, in the order in which it was."""
+        return [assertion.name for assertion in self._assertions]
+
+    @overload
+    def inputs(self, values: Mapping[str, Any], *, check: bool = True) -> list[int]: ...
+    @overload
+    def inputs(self, values: Mapping[str, Any], *, instances: int, check: bool = True) -> Words: ...
+    def inputs(
+        self, values: Mapping[str, Any], *, instances: int | None = None, check: bool = True
+    ) -> list[int] | Words:
+        """The inputs of the circuit, of values by the names of all inputs, public ones included.
+
+        A value is an int or a list of as many as the name has, taken modulo p; advice is computed.
+        Without `instances` these are the inputs of one instance. With it values have an axis of
+        instances in front, and the inputs are an array of elements (instances, inputs, words) as
+        `quod.field.from_integers` makes them.
+
+        MismatchError names the first assertion that does not hold, unless `check` is False;
+        InputError for other names and shapes.
+        """
+        flag("check", check)
+        count = self._instances(instances)
+        self._check_names(values)
+        own = self._columns(values, self._names, instances)
+        public = self._columns(values, self._public_names, instances)
+        length = 1 << self.circuit.log_inputs
+        if instances is None:
+            return [int(value) for value in self._run(own, public, check, 0)]
+        step = max(1, MOST_VALUES // max(1, len(self._nodes)))
+        kind = number_type(self.circuit.field)
+        table = np.zeros((count, length), kind)
+        for first in range(0, count, step):
+            part = slice(first, first + step)
+            parts = [[column[part] for column in columns] for columns in (own, public)]
+            for place, value in enumerate(self._run(parts[0], parts[1], check, first)):
+                table[part, place] = value
+        return self._elements(table)
+
+    @overload
+    def public(self, values: Mapping[str, Any]) -> list[int]: ...
+    @overload
+    def public(self, values: Mapping[str, Any], *, instances: int) -> list[list[int]]: ...
+    def public(
+        self, values: Mapping[str, Any], *, instances: int | None = None
+    ) -> list[int] | list[list[int]]:
+        """The public inputs, of values by their names; other names of the program may be there.
+
+        With `instances` they are a list for each instance.
+        """
+        count = self._instances(instances)
+        self._check_names(values)
+        columns = self._columns(values, self._public_names, instances)
+        if instances is None:
+            return columns
+        rows: list[list[int]] = [[] for _ in range(count)]
+        for column in columns:
+            for row, value in zip(rows, column.tolist(), strict=True):
+                row.append(value)
+        return rows
+
+    def _run(self, own: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
+        """The inputs, advice and padding included."""
+        length = 1 << self.circuit.log_inputs
+        places: list[Any] = [None] * length
+        column = iter(own)
+        for start, count in self._names.values():
+            for at in range(1 if count is None else count):
+                places[start + at] = next(column)
+        run = Evaluation(self.circuit.field, self._nodes, places, public)
+        run.run(
+            {one.node for one in self._assertions if isinstance(one, Assertion)} if check else set()
+        )
+        if check:
+            run.check(self._assertions, first)
+        return [0 if value is None else value for value in run.inputs]
+
+    def _instances(self, instances: int | None) -> int:
+        if instances is None:
+            return 1
+        return whole_number("the instances", instances, 1, MOST_INSTANCES)
+
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        given: object = values
+        if not isinstance(given, Mapping):
+            raise InputError(f"the inputs are a mapping by name, not {shown_kind(given)}")
+        known = [*self._names, *self._public_names]
+        for name in values:
+            if name not in known:
+                raise unknown_name("the program", "an input", name, known)
+
+    def _columns(self, values: Mapping[str, Any], names: Names, instances: int | None) -> list[Any]:
+        """What is given for each input of the names, below p: an int, or an array of instances."""
+        columns: list[Any] = []
+        for name, (_, count) in names.items():
+            if name not in values:
+                raise InputError(f"the input {name!r} is missing")
+            shape = tuple(length for length in (instances, count) if length is not None)
+            table = self._table(name, values[name], shape)
+            if count is None:
+                columns.append(table if instances is not None else table.item())
+            elif instances is None:
+                columns += table.tolist()
+            else:
+                columns += [table[:, at] for at in range(count)]
+        return columns
+
+    def _table(self, name: str, given: object, shape: tuple[int, ...]) -> Any:
+        """The array of elements that somebody gave for a name; InputError if it is none."""
+        what = f"the input {name!r}"
+        expected = f"of the shape {shape}" if shape else "one int"
+        if isinstance(given, np.ndarray):
+            if (
+                given.shape != shape
+                or given.dtype.kind not in "iu"
+                or type(given) is not np.ndarray
+            ):
+                raise InputError(
+                    f"{what} is {expected}, of integers, not {given.dtype} {given.shape}"
+                )
+            table = given.astype(object)
+        else:
+            table = np.empty(shape, object)
+            _fill(table, given, what, expected)
+        reduced = table % self.circuit.field.value
+        return np.asarray(reduced, object).astype(number_type(self.circuit.field))
+
+    def _elements(self, table: Any) -> Words:
+        field = self.circuit.field
+        if table.dtype == object:
+            return from_integers(field, table.reshape(-1).tolist()).reshape(*table.shape, -1)
+        stored = table * (field.montgomery_radix % field.value) % field.value
+        return np.asarray(stored, np.uint32)[..., None]
+
+
+def _fill(table: Any, given: object, what: str, expected: str) -> None:
+    """Copies nested lists of int into an array of their shape."""
+    if not table.shape:
+        table[()] = _integer(given, what, expected)
+        return
+    if not isinstance(given, (list, tuple)) or len(given) != len(table):
+        size = f"{len(given)}" if isinstance(given, (list, tuple)) else shown_kind(given)
+        raise InputError(f"{what} is {expected}, not {size}")
+    if table.ndim == 1:
+        table[:] = [_integer(one, what, expected) for one in given]
+        return
+    for row, one in zip(table, given, strict=True):
+        _fill(row, one, what, expected)
+
+
+def _integer(given: object, what: str, expected: str) -> int:
+    if type(given) is int:
+        return given
+    try:
+        return whole_number(what, given)
+    except InputError:
+        raise InputError(f"{what} is {expected}, not {shown(given)}") from None

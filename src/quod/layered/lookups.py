@@ -1,0 +1,128 @@
+"""Lookups of a program as gates: sums of fractions (Haboeck, eprint 2022/1530).
+
+Each looked up row f has the fraction 1 / D(f), each row t of the table m(t) / D(t), where m(t) is
+how often it is looked up and D(e) = c + e_0 + c_1 e_1 + c_2 e_2 + ... with challenges c. All f are
+rows of the table if the sums of both are the same for all challenges. Their difference is added
+up pair by pair, without a division: of n0/d0 and n1/d1 it is (n0 d1 + n1 d0) / (d0 d1). The last
+numerator is to be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from quod.errors import InputError
+from quod.layered.layering import Levels
+from quod.layered.nodes import AdviceFunction, Lookup
+from quod.layered.table import Table
+from quod.layered.wire import Owner, Wire, weighted_sum, wire_of
+
+Fraction = tuple[Wire | int, Wire]
+"""A numerator, and a denominator that is one value."""
+
+
+class Challenged(Owner, Protocol):
+    """What lookups need of their program."""
+
+    def advice(
+        self, function: AdviceFunction, wires: Sequence[Wire | int], count: int
+    ) -> list[Wire]:
+        """Inputs that a function computes."""
+        ...
+
+    def random(self) -> Wire:
+        """A challenge."""
+        ...
+
+
+def sums_of(program: Challenged, lookups: Sequence[Lookup], levels: Levels) -> list[Wire]:
+    """A wire for each table that has lookups, which is 0 if all of them are rows of it.
+
+    `levels` are those of the program's values.
+
+    InputError for as many lookups in a table as the field has elements: an entry's count would
+    begin at 0 again.
+    """
+    groups: dict[tuple[Any, ...], list[Lookup]] = {}
+    # A table is told by its rows, which are compared once for each object.
+    own: dict[int, list[Lookup]] = {}
+    for lookup in lookups:
+        if (key := id(lookup.table)) not in own:
+            own[key] = groups.setdefault(lookup.table.rows, [])
+        own[key].append(lookup)
+    challenge = program.random()
+    widest = max(lookup.table.width for lookup in lookups)
+    factors = [program.random() for _ in range(widest - 1)]
+    return [
+        _added(_fractions(program, group, challenge, factors), levels) for group in groups.values()
+    ]
+
+
+def _fractions(
+    program: Challenged, lookups: Sequence[Lookup], challenge: Wire, factors: Sequence[Wire]
+) -> list[Fraction]:
+    """Those of lookups, and of their one table with the other sign."""
+    table = lookups[0].table
+    if len(lookups) >= program.field.value:
+        raise InputError(
+            f"{len(lookups)} lookups in a table need a field of more elements than "
+            f"{program.field.name} has"
+        )
+
+    def denominator(row: Sequence[Wire | int]) -> Wire:
+        products = [factor * cell for factor, cell in zip(factors, row[1:])]
+        return weighted_sum(program, [challenge, row[0], *products]).held()
+
+    rows = [[Wire(program, terms) for terms in lookup.row] for lookup in lookups]
+    own = [[wire_of(program, _of(program, cell)) for cell in row] for row in table.rows]
+    counts = _multiplicities(program, rows, table)
+    fractions: list[Fraction] = [(1, denominator(row)) for row in rows]
+    fractions += [(-m, denominator(row)) for m, row in zip(counts, own, strict=True)]
+    return fractions
+
+
+def _of(program: Challenged, cell: Wire | int) -> Wire | int:
+    """The same of this program, which is a copy of the one that the cell was made with."""
+    return Wire(program, cell.terms) if isinstance(cell, Wire) else cell
+
+
+def _multiplicities(program: Challenged, rows: list[list[Wire]], table: Table) -> list[Wire]:
+    """How often each row of the table is looked up."""
+    field, width = program.field, table.width
+    wires = [wire for row in rows for wire in row]
+    split = len(wires)
+
+    def counted(*values: Any) -> list[Any]:
+        cells = iter(values[split:])
+        index = table.index(field, lambda _: next(cells))
+        return index.counted([values[at : at + width] for at in range(0, split, width)])
+
+    wires += [Wire(program, cell.terms) for cell in table.wires]
+    return program.advice(counted, wires, len(table))
+
+
+def _added(fractions: list[Fraction], levels: Levels) -> Wire:
+    """The numerator of the sum: two at a time, those of the lowest layers first."""
+    waiting: dict[int, list[Fraction]] = {}
+    for fraction in fractions:
+        ((number,),) = fraction[1].terms
+        waiting.setdefault(levels.of(number), []).append(fraction)
+    level, left = min(waiting), len(fractions)
+    while True:
+        here = waiting.pop(level, [])
+        level += 1
+        if len(here) == left == 2:
+            return _pair(*here)[0]
+        above = [_held(_pair(*pair)) for pair in zip(here[::2], here[1::2])]
+        left -= len(above)
+        waiting[level] = [*here[len(above) * 2 :], *above, *waiting.get(level, [])]
+
+
+def _pair(first: Fraction, second: Fraction) -> tuple[Wire, Wire]:
+    numerator = first[1] * second[0] + second[1] * first[0]
+    return numerator, first[1] * second[1]
+
+
+def _held(fraction: tuple[Wire, Wire]) -> Fraction:
+    return fraction[0].held(), fraction[1].held()

@@ -1,0 +1,86 @@
+"""The values that a program keeps, each by its number; operands have smaller numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from quod.frozen import frozen
+from quod.layered.circuit import Coefficient
+from quod.layered.table import Table
+from quod.layered.wire import Terms
+
+AdviceFunction = Callable[..., Sequence[Any]]
+
+
+@frozen(eq=False)
+class Advice:
+    """Inputs that a function gives: `count` values, the numbers from `first` on."""
+
+    function: AdviceFunction
+    arguments: list[Terms]
+    first: int
+    count: int
+    scope: str
+
+
+@frozen(eq=False)
+class Given:
+    """An input, by its place among them."""
+
+    place: int
+    advice: Advice | None
+
+
+@frozen(eq=False)
+class Known:
+    """A public input or challenge: a constant gate in whatever layer it is needed.
+
+    `multiplies` says that it may be the coefficient of gates with inputs.
+    """
+
+    coefficient: Coefficient
+    multiplies: bool
+
+
+Node = Given | Known | Terms
+
+
+@frozen(eq=False)
+class Assertion:
+    """That a value is 0: the difference of two sums, which are kept for messages."""
+
+    name: str
+    node: int
+    left: Terms
+    right: Terms
+
+
+@frozen(eq=False)
+class Lookup:
+    """That a row of values is in a table, whose rows are sums as well."""
+
+    name: str
+    row: list[Terms]
+    table: Table
+
+
+def gates_of(
+    known: dict[int, Known], terms: Terms
+) -> Iterator[tuple[tuple[int, ...], Coefficient]]:
+    """The gates that add up a sum: the values that each multiplies, and its coefficient.
+
+    `known` are the public inputs and challenges, which may be coefficients.
+    """
+    for product, coefficient in terms.items():
+        if coefficient == 1 and len(product) in (1, 2):
+            for place, number in enumerate(product):
+                node = known.get(number)
+                # One alone is a constant, whether it may multiply or not.
+                if node is not None and (len(product) == 1 or node.multiplies):
+                    yield product[:place] + product[place + 1 :], node.coefficient
+                    break
+            else:
+                yield product, coefficient
+        else:
+            yield product, coefficient

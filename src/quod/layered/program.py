@@ -1,0 +1,304 @@
+"""Programs of wires: what a circuit is written as, before it has layers.
+
+A sub-circuit is a function that takes wires and gives wires, with a scope for the names of its
+assertions. One program is one instance; a proof of many instances is the prover's (`instances`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.layered.circuit import MOST_PUBLIC, MOST_RANDOMS, Coefficient, Public, Random
+from quod.layered.folding import folded
+from quod.layered.layering import Levels, layers_of
+from quod.layered.layout import Layout
+from quod.layered.lookups import sums_of
+from quod.layered.nodes import Advice, AdviceFunction, Assertion, Given, Known, Lookup, Node
+from quod.layered.table import Table
+from quod.layered.wire import Product, Terms, Wire, weighted_sum, wire_of
+from quod.validation import flag, instance, shown_kind, whole_number
+
+T = TypeVar("T")
+
+MOST_INPUTS = 1 << 26
+_Term = tuple[Product, int]
+# Or text, which is no list of wires.
+_NO_LIST = (Set, Mapping, str, bytes, bytearray, Wire)
+
+
+class Program:
+    """Wires over a prime field, and what is asserted of them."""
+
+    def __init__(self, field: Modulus) -> None:
+        instance("the field of a program", field, Modulus, "take one of quod.field.NAMED")
+        self.field = field
+        self._nodes: list[Node] = []
+        # Those that depend on a challenge, which advice cannot.
+        self._late: set[int] = set()
+        self._sums: dict[_Term | frozenset[_Term], int] = {}
+        self._assertions: list[Assertion | Lookup] = []
+        self._tables: dict[int, Table] = {}
+        self._scopes: list[str] = []
+        self._names: dict[str, tuple[int, int | None]] = {}
+        self._public_names: dict[str, tuple[int, int | None]] = {}
+        self._inputs = self._public = self._randoms = 0
+
+    def input(self, name: str) -> Wire:
+        """A private input, which `Layout.inputs` takes by this name."""
+        return self._given(name, None)[0]
+
+    def inputs(self, name: str, count: int) -> list[Wire]:
+        """A list of private inputs under one name."""
+        return self._given(name, whole_number("the count of inputs", count, 1, MOST_INPUTS))
+
+    def public_input(self, name: str, *, shared: bool = False) -> Wire:
+        """A public input. A `shared` one is the same in all instances, and cheaper to multiply."""
+        return self._given_public(name, None, shared)[0]
+
+    def public_inputs(self, name: str, count: int, *, shared: bool = False) -> list[Wire]:
+        """A list of public inputs under one name."""
+        count = whole_number("the count of public inputs", count, 1, MOST_PUBLIC)
+        return self._given_public(name, count, shared)
+
+    def random(self) -> Wire:
+        """A challenge: drawn in the proof once all inputs are fixed, in all instances the same.
+
+        Values that depend on one are of the extension field, which makes the layers above dearer.
+        """
+        whole_number("the random values", self._randoms + 1, 1, MOST_RANDOMS)
+        self._randoms += 1
+        challenge = self._known(Random(self._randoms - 1), True)
+        self._late.update(*challenge.terms)
+        return challenge
+
+    def constant(self, value: int) -> Wire:
+        """A wire with a value."""
+        return wire_of(self, whole_number("a constant", value))
+
+    def sum(self, wires: Iterable[Wire | int], weights: Sequence[int] | None = None) -> Wire:
+        """The sum of wires, each times its weight if there are any; fast for many."""
+        given: object = wires
+        if isinstance(given, _NO_LIST) or not isinstance(given, Iterable):
+            raise InputError(f"the wires of a sum are a list, not {shown_kind(given)}")
+        wires = list(wires)
+        if weights is not None:
+            if not isinstance(weights, (list, tuple)) or len(weights) != len(wires):
+                raise InputError(f"{len(wires)} wires have a list of {len(wires)} weights")
+            weights = [whole_number("a weight", weight) for weight in weights]
+        return weighted_sum(self, wires, weights)
+
+    def advice(
+        self, function: AdviceFunction, wires: Sequence[Wire | int], count: int
+    ) -> list[Wire]:
+        """Private inputs that `function` computes of the values of wires; nobody gives them.
+
+        It gets an int for each wire, or for many instances at once an array of ints for each, and
+        returns a list of `count` such values, taken modulo p. Nothing is asserted of them: a prover
+        may give others, so the circuit has to check what it needs. InputError for wires that depend
+        on a challenge: inputs are fixed before it is drawn.
+        """
+        if not callable(function):
+            raise InputError(f"advice is given by a function, not by {shown_kind(function)}")
+        arguments = [wire_of(self, wire).terms for wire in _listed("the wires of advice", wires)]
+        self._check_early("advice", arguments)
+        count = whole_number("the count of advice", count, 1, MOST_INPUTS)
+        scope = "/".join(self._scopes)
+        return self._new_inputs(count, Advice(function, arguments, len(self._nodes), count, scope))
+
+    def committed(self, wires: Sequence[Wire | int]) -> list[Wire]:
+        """The same values as inputs, asserted to be equal: their users start at the lowest layer.
+
+        That cuts a deep circuit into shallow ones side by side, for one more input a value.
+        """
+        wires = [wire_of(self, wire) for wire in _listed("the wires", wires)]
+        inputs = self.advice(_same, wires, len(wires)) if wires else []
+        self.assert_equal(inputs, wires, "committed")
+        return inputs
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Names what is asserted within: `name/` stands before the names of assertions."""
+        self._scopes.append(_name("the name of a scope", name))
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def each(self, name: str, function: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
+        """A sub-circuit for each row of columns of one length, in the scopes name[0], ..."""
+        _name("the name of a scope", name)
+        if not callable(function):
+            raise InputError(f"a sub-circuit is a function, not {shown_kind(function)}")
+        lists = [_listed("a column", column) for column in columns]
+        if len({len(column) for column in lists}) != 1:
+            raise InputError("the columns of a repeated sub-circuit are lists of one length")
+        results = []
+        for number, row in enumerate(zip(*lists, strict=True)):
+            with self.scope(f"{name}[{number}]"):
+                results.append(function(*row))
+        return results
+
+    def assert_zero(self, value: Wire | int, name: str) -> None:
+        """Asserts that a value is 0. InputError if it is another number, whatever the inputs."""
+        self.assert_equal(value, 0, name)
+
+    def assert_equal(
+        self, left: Wire | int | Sequence[Wire | int], right: Wire | int | Sequence[Wire | int],
+        name: str,
+    ) -> None:  # fmt: skip
+        """Asserts that two values are equal, or two lists of them, one by one."""
+        _name("the name of an assertion", name)
+        if isinstance(left, (list, tuple)) or isinstance(right, (list, tuple)):
+            lists = _listed("what is compared", left), _listed("what is compared", right)
+            if len(lists[0]) != len(lists[1]):
+                raise InputError(
+                    f"lists of {len(lists[0])} and {len(lists[1])} values cannot be equal"
+                )
+            for number, (one, other) in enumerate(zip(*lists, strict=True)):
+                self.assert_equal(one, other, f"{name}[{number}]")
+            return
+        full = "/".join([*self._scopes, name])
+        one, other = wire_of(self, left), wire_of(self, right)
+        terms = (one - other).terms
+        if not terms:
+            return
+        if not terms.keys() - {()}:
+            raise InputError(f"assertion {full} never holds: the difference is {terms[()]}")
+        self._assertions.append(
+            Assertion(full, self._sum(self._with_sign(terms)), one.terms, other.terms)
+        )
+
+    def assert_in_table(self, row: Sequence[Wire | int], table: Table, name: str) -> None:
+        """Asserts that values are a row of a table; all such in one table pay for it once.
+
+        InputError for a row that is not as wide as the table, and for values or a table that
+        depend on a challenge: lookups are counted before it is drawn.
+        """
+        _name("the name of an assertion", name)
+        instance("the table", table, Table, "Table(rows) makes one")
+        table.check(self)
+        wires = [wire_of(self, wire) for wire in _listed("a row", row)]
+        if len(wires) != table.width:
+            raise InputError(f"{len(wires)} values are no row of a table of {table.width} columns")
+        terms = [wire.terms for wire in wires]
+        self._check_early("a lookup", terms)
+        if id(table) not in self._tables:
+            self._check_early("a table", [wire.terms for wire in table.wires])
+            self._tables[id(table)] = table
+        self._assertions.append(Lookup("/".join([*self._scopes, name]), terms, table))
+
+    def finished(self) -> Layout:
+        """The layered circuit of all assertions so far, with the names of its inputs."""
+        if not self._assertions:
+            raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
+        given = [one.node for one in self._assertions if isinstance(one, Assertion)]
+        whole, outputs = self, list(dict.fromkeys(given))
+        lookups = [one for one in self._assertions if isinstance(one, Lookup)]
+        if lookups or self._late:
+            # What sums up lookups is of this circuit alone, as there may be more of them.
+            whole = self._copied()
+            sums = sums_of(whole, lookups, Levels(whole._nodes)) if lookups else []
+            outputs += [whole.value_of(wire.terms) for wire in sums]
+            outputs = folded(whole, whole._nodes, whole._late, outputs)
+        nodes = whole._nodes
+        circuit = layers_of(self.field, nodes, outputs, max(whole._inputs, 1), self._public)
+        return Layout(
+            circuit, list(nodes), list(self._assertions), dict(self._names),
+            dict(self._public_names),
+        )  # fmt: skip
+
+    def _copied(self) -> Program:
+        """A program of its own that is the same so far."""
+        program = Program(self.field)
+        for name, value in vars(self).items():
+            setattr(program, name, value.copy() if isinstance(value, (list, dict, set)) else value)
+        return program
+
+    def _check_early(self, what: str, sums: Sequence[Terms]) -> None:
+        if not self._late.isdisjoint(at for terms in sums for product in terms for at in product):
+            raise InputError(
+                f"{what} depends on a challenge, which is drawn after all inputs are fixed"
+            )
+
+    def value_of(self, terms: Terms) -> int:
+        """The number of the value that is this sum: a new one, or one that is there."""
+        if len(terms) == 1:
+            ((product, coefficient),) = terms.items()
+            if len(product) == 1 and coefficient == 1:
+                return product[0]
+        return self._sum(terms)
+
+    def _sum(self, terms: Terms) -> int:
+        """The number of a value that gates add up; equal sums are one value."""
+        items = terms.items()
+        # A frozenset of one costs as much as the value itself.
+        key = next(iter(items)) if len(items) == 1 else frozenset(items)
+        number = self._sums.setdefault(key, len(self._nodes))
+        if number == len(self._nodes):
+            self._nodes.append(terms)
+            if self._late and not self._late.isdisjoint(at for product in terms for at in product):
+                self._late.add(number)
+        return number
+
+    def _with_sign(self, terms: Terms) -> Terms:
+        """An asserted sum or its negative: public inputs and challenges are coefficients of gates,
+        which have no sign."""
+        p, positive, negative = self.field.value, 0, 0
+        for product, coefficient in terms.items():
+            if any(isinstance(self._nodes[number], Known) for number in product):
+                positive += coefficient == 1
+                negative += coefficient == p - 1
+        if negative > positive:
+            return {key: p - value for key, value in terms.items()}
+        return terms
+
+    def _given(self, name: str, count: int | None) -> list[Wire]:
+        self._new_name(name)
+        self._names[name] = self._inputs, count
+        return self._new_inputs(1 if count is None else count, None)
+
+    def _new_inputs(self, count: int, advice: Advice | None) -> list[Wire]:
+        whole_number("the inputs of a program", self._inputs + count, 1, MOST_INPUTS)
+        first = len(self._nodes)
+        self._nodes += [Given(self._inputs + at, advice) for at in range(count)]
+        self._inputs += count
+        return [Wire(self, {(first + at,): 1}) for at in range(count)]
+
+    def _given_public(self, name: str, count: int | None, shared: bool) -> list[Wire]:
+        self._new_name(name)
+        flag("shared", shared)
+        self._public_names[name] = self._public, count
+        length = 1 if count is None else count
+        whole_number("the public inputs", self._public + length, 1, MOST_PUBLIC)
+        self._public += length
+        first = self._public - length
+        return [self._known(Public(first + at), shared) for at in range(length)]
+
+    def _known(self, coefficient: Coefficient, multiplies: bool) -> Wire:
+        self._nodes.append(Known(coefficient, multiplies))
+        return Wire(self, {(len(self._nodes) - 1,): 1})
+
+    def _new_name(self, name: str) -> None:
+        _name("the name of an input", name)
+        if name in self._names or name in self._public_names:
+            raise InputError(f"there is an input {name!r} already; names are different")
+
+
+def _same(*values: Any) -> list[Any]:
+    return list(values)
+
+
+def _listed(what: str, given: object) -> list[Any]:
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"{what}: a list, not {shown_kind(given)}")
+    return list(given)
+
+
+def _name(what: str, name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{what} must be text, not {shown_kind(name)}")
+    return name

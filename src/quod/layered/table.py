@@ -1,0 +1,103 @@
+"""Tables that values of a program are looked up in: rows of numbers, or of wires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.layered.row_index import RowIndex
+from quod.layered.wire import Owner, Wire
+from quod.validation import shown, shown_kind, whole_number
+
+MOST_ROWS = 1 << 20
+MOST_COLUMNS = 64
+
+Cell = int | Wire
+
+
+class Table:
+    """Rows of one length, of int and wires; a row of one is given as such, or as a list.
+
+    It belongs to no program unless it has wires. A number stands for a value, so it is below p, and
+    above -p if it is negative. Equal rows are one. InputError for what is no table.
+    """
+
+    def __init__(self, rows: Sequence[Cell | Sequence[Cell]]) -> None:
+        given: object = rows
+        if not isinstance(given, (list, tuple, range)):
+            raise InputError(f"a table is a list of rows, not {shown_kind(given)}")
+        whole_number("the rows of a table", len(given), 1, MOST_ROWS)
+        kept = dict.fromkeys(_row(number, row) for number, row in enumerate(given))
+        self.rows: tuple[tuple[Cell, ...], ...] = tuple(kept)
+        self.width = whole_number("the columns of a table", len(self.rows[0]), 1, MOST_COLUMNS)
+        """How many columns there are."""
+        self.owner: Owner | None = None
+        self._largest = 0
+        self._indices: dict[tuple[int, int], RowIndex] = {}
+        for number, row in enumerate(self.rows):
+            if len(row) != self.width:
+                raise InputError(
+                    f"the rows of a table have one length; there are some of {self.width} and of "
+                    f"{len(row)} values"
+                )
+            for cell in row:
+                if isinstance(cell, Wire):
+                    if self.owner not in (None, cell.owner):
+                        raise InputError(f"row {number} of the table is of another program")
+                    self.owner = cell.owner
+                else:
+                    self._largest = max(self._largest, abs(cell))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} rows of {self.width})"
+
+    def check(self, owner: Owner) -> None:
+        """InputError for a table that is none over a program's field, or is of another program."""
+        if self.owner not in (None, owner):
+            raise InputError("the table has wires of another program; make them with this one")
+        if self._largest >= owner.field.value:
+            raise InputError(f"{self._largest} in a table is not below {owner.field.name}'s p")
+
+    def index(
+        self, field: Modulus, value: Callable[[Wire], Any], width: int | None = None
+    ) -> RowIndex:
+        """Where its rows stand, told by all columns or by the first `width`, by values of wires."""
+        width = self.width if width is None else width
+        if self.owner is not None:
+            rows = [
+                [value(cell) if isinstance(cell, Wire) else cell for cell in row]
+                for row in self.rows
+            ]
+            return RowIndex(field, rows, width)
+        if (key := (field.value, width)) not in self._indices:
+            self._indices[key] = RowIndex(field, self.rows, width)
+        return self._indices[key]
+
+    @property
+    def wires(self) -> list[Wire]:
+        """Those of its rows."""
+        if self.owner is None:
+            return []
+        return [cell for row in self.rows for cell in row if isinstance(cell, Wire)]
+
+
+def _row(number: int, given: object) -> tuple[Cell, ...]:
+    row = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    if not row:
+        raise InputError(f"row {number} of the table is empty")
+    cells: list[Cell] = []
+    for cell in row:
+        if not isinstance(cell, Wire) and type(cell) is not int:
+            try:
+                cell = whole_number("a value", cell)
+            except InputError:
+                raise InputError(
+                    f"row {number} of a table is made of int and wires, not of {shown(cell)}"
+                ) from None
+        cells.append(cell)
+    return tuple(cells)

@@ -1,0 +1,201 @@
+"""Values of a program, with the operators of a field.
+
+A wire is a sum of products of values: of two, or of one with itself up to its fifth power. That is
+what the gates of one layer add up, so sums cost no layer, and a product costs one only where its
+factors are sums themselves. `held` makes a sum a value of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.layered.circuit import POWERS
+from quod.validation import shown_kind, whole_number
+
+Product = tuple[int, ...]
+"""The numbers of the values that are multiplied, in order; of none, 1."""
+
+Terms = dict[Product, int]
+"""A sum of products, each with its coefficient from 1 to p - 1."""
+
+MOST_POWER = max(POWERS.values())
+MOST_EXPONENT = 1 << 16
+# A product of sums is multiplied out if it has no more terms: that costs as many gates as the sums
+# as values of their own would, and no layer.
+MOST_EXPANDED = 4
+
+
+class Owner(Protocol):
+    """What wires need of their program."""
+
+    field: Modulus
+
+    def value_of(self, terms: Terms) -> int:
+        """The number of the value that is this sum."""
+        ...
+
+
+class Wire:
+    """A value: + - * of wires and int, and ** of an int from 0 on.
+
+    InputError for operands that are neither int nor a wire of the same program.
+    """
+
+    __slots__ = ("owner", "terms")
+    # Integers of NumPy on the left leave the operation to us.
+    __array_ufunc__ = None
+
+    def __init__(self, owner: Owner, terms: Terms) -> None:
+        self.owner, self.terms = owner, terms
+
+    def __add__(self, other: Wire | int) -> Wire:
+        return weighted_sum(self.owner, (self, other))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Wire:
+        return self._scaled(-1)
+
+    def __sub__(self, other: Wire | int) -> Wire:
+        return weighted_sum(self.owner, (self, other), (1, -1))
+
+    def __rsub__(self, other: Wire | int) -> Wire:
+        return weighted_sum(self.owner, (self, other), (-1, 1))
+
+    def __mul__(self, other: Wire | int) -> Wire:
+        factor = wire_of(self.owner, other)
+        if not len(self.terms) == len(factor.terms) == 1:
+            if (constant := factor.constant) is not None:
+                return self._scaled(constant)
+            if (constant := self.constant) is not None:
+                return factor._scaled(constant)
+        terms = self._expanded(factor)
+        if terms is None:
+            # What has the higher degree, or more terms, becomes a value; if need be both do.
+            ordered = self._weight <= factor._weight
+            first, second = (self, factor) if ordered else (factor, self)
+            second = second._factor()
+            terms = first._expanded(second)
+            if terms is None:
+                terms = first._factor()._expanded(second)
+        assert terms is not None
+        return Wire(self.owner, terms)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int) -> Wire:
+        exponent = whole_number("the exponent of a wire", exponent, 0, MOST_EXPONENT)
+        if exponent == 0:
+            return wire_of(self.owner, 1)
+        if exponent <= 2:
+            return self if exponent == 1 else self * self
+        if (constant := self.constant) is not None:
+            return wire_of(self.owner, pow(constant, exponent, self._p))
+        if exponent > MOST_POWER:
+            half = exponent // 2
+            return (self**half).held() * (self ** (exponent - half)).held()
+        ((product, coefficient),) = self._factor().terms.items()
+        return Wire(self.owner, {product * exponent: pow(coefficient, exponent, self._p)})
+
+    def held(self) -> Wire:
+        """The same as one value: it costs a layer, and each use takes one gate instead of many."""
+        if self.constant is not None:
+            return self
+        return Wire(self.owner, {(self.owner.value_of(self.terms),): 1})
+
+    def __bool__(self) -> bool:
+        raise InputError("a wire has no truth value: it is known only when inputs are given")
+
+    def __repr__(self) -> str:
+        return f"Wire({len(self.terms)} terms)"
+
+    @property
+    def constant(self) -> int | None:
+        """The value if it is known whatever the inputs, else None."""
+        if not self.terms:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 else None
+
+    @property
+    def _p(self) -> int:
+        return self.owner.field.value
+
+    @property
+    def _weight(self) -> tuple[int, int]:
+        return max(map(len, self.terms)), len(self.terms)
+
+    def _factor(self) -> Wire:
+        """The same, or this as a value if it is a sum or a product of two."""
+        if len(self.terms) == 1:
+            (product,) = self.terms
+            if len(product) == 1:
+                return self
+        return self.held()
+
+    def _scaled(self, factor: int) -> Wire:
+        factor %= self._p
+        if not factor:
+            return Wire(self.owner, {})
+        p = self._p
+        return Wire(self.owner, {key: value * factor % p for key, value in self.terms.items()})
+
+    def _expanded(self, other: Wire) -> Terms | None:
+        """The product multiplied out; None if gates have no such products, or they are many."""
+        p = self._p
+        if len(self.terms) == len(other.terms) == 1:
+            # As most are; no coefficient is 0 modulo p.
+            ((own, coefficient),), ((its, factor),) = self.terms.items(), other.terms.items()
+            one = _product(own, its)
+            return None if one is None else {one: coefficient * factor % p}
+        if len(self.terms) * len(other.terms) > MOST_EXPANDED:
+            return None
+        terms = dict[Product, int]()
+        for own, coefficient in self.terms.items():
+            for its, factor in other.terms.items():
+                product = _product(own, its)
+                if product is None:
+                    return None
+                terms[product] = (terms.get(product, 0) + coefficient * factor) % p
+        return {key: value for key, value in terms.items() if value}
+
+
+def _product(own: Product, its: Product) -> Product | None:
+    """The product of two; None if gates have no such products."""
+    product = own + its
+    if len(product) == 2 and product[0] > product[1]:
+        return product[::-1]
+    if len(product) > 2 and (
+        len(product) > MOST_POWER or product.count(product[0]) != len(product)
+    ):
+        return None
+    return product
+
+
+def wire_of(owner: Owner, value: object) -> Wire:
+    """A wire of the program, from one or an int; InputError for anything else."""
+    if isinstance(value, Wire):
+        if value.owner is not owner:
+            raise InputError("the wires are of two programs; make all of them with one Program")
+        return value
+    if type(value) is not int:
+        try:
+            value = whole_number("a value", value)
+        except InputError:
+            raise InputError(f"a value is a Wire or an int, not {shown_kind(value)}") from None
+    constant = value % owner.field.value
+    return Wire(owner, {(): constant} if constant else {})
+
+
+def weighted_sum(
+    owner: Owner, values: Iterable[Wire | int], weights: Sequence[int] | None = None
+) -> Wire:
+    """The sum of values, each times its weight."""
+    p, terms = owner.field.value, dict[Product, int]()
+    for place, value in enumerate(values):
+        weight = 1 if weights is None else weights[place]
+        for product, coefficient in wire_of(owner, value).terms.items():
+            terms[product] = (terms.get(product, 0) + weight * coefficient) % p
+    return Wire(owner, {key: value for key, value in terms.items() if value})

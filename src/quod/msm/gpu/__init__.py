@@ -1,0 +1,1 @@
+"""MSM on a GPU: sort, bucket accumulation and bucket reduction."""

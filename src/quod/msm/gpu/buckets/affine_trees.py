@@ -1,0 +1,372 @@
+"""Bucket accumulation in affine coordinates, many additions to an inversion.
+
+    lambda = (y2 - y1)/(x2 - x1),  x3 = lambda^2 - x1 - x2,  y3 = lambda*(x1 - x3) - y1
+
+The entries of a chunk are added up as a tree: neighbours first, then sums that are 2, 4, ... places
+apart. The additions of one level of all chunks that an instance has at a time share an inversion
+(Montgomery, "Speeding the Pollard and elliptic curve methods of factorization", 1987): forward, the
+product of all differences x2 - x1, keeping those before each; backward, the inverse of each, and
+its addition. An addition takes 5 products, a square and its share of an inversion, where one in
+XYZZ coordinates takes 8 products and 2 squares; but its operands come from memory twice.
+
+Equal or opposite points make the product of a level zero. Then all chunks that the instance has are
+noted, to be summed again by complete additions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from quod.curve.group import Group
+from quod.curve.sums.entries import SIGN_BIT
+from quod.curve.sums.forms import WeierstrassSums
+from quod.curve.weierstrass.point import CoordinateElement
+from quod.device.protocol import AnyDevice
+from quod.field.cost import product_cost, square_cost
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structure import flatten
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, U64, Pointer, Value
+from quod.msm.gpu.layout import GpuMsmPlan
+
+PRODUCTS_OF_AFFINE = 6
+"""Products of the coordinates' field that an addition takes, one of them a square."""
+
+_CHUNK = 16  # bytes of the widest access
+
+# Coordinates that a place holds: the two of a sum, and a product of differences.
+_ELEMENTS_PER_PLACE = 3
+
+Elements = tuple[CoordinateElement, CoordinateElement]
+
+
+def affine_cost(group: Group) -> int:
+    """32-bit multiply-adds of an addition, without its share of an inversion."""
+    product = product_cost(group.coordinates, group.degree)
+    square = square_cost(group.coordinates, group.degree)
+    return (PRODUCTS_OF_AFFINE - 1) * product + square
+
+
+def bytes_of_addition(group: Group) -> int:
+    """Bytes that an addition moves beside its base.
+
+    x twice and y once of two points, less a base; a product of differences and the sum, there and
+    back.
+    """
+    return (6 - 2 + 2 + 2) * 8 * group.coordinate_words
+
+
+@frozen
+class Shape:
+    """How many workgroups there are, and how many sums an instance of them keeps in memory."""
+
+    workgroups: int
+    slots: int
+
+    @classmethod
+    def of(cls, device: AnyDevice, plan: GpuMsmPlan, *, resident: int, slots: int) -> Shape:
+        """As many workgroups as are resident; a chunk of any length has places for its sums."""
+        lanes = device.lanes
+        workgroups = min(resident * device.multiprocessors, -(-plan.most_chunks // lanes))
+        own_chunks = -(-plan.most_chunks // (workgroups * lanes))
+        longest = -(-plan.longest // 2)
+        return cls(workgroups, max(longest, min(slots, own_chunks * longest)))
+
+    def bytes(self, device: AnyDevice, group: Group) -> int:
+        """The scratch memory of all workgroups."""
+        place = _ELEMENTS_PER_PLACE * 8 * group.coordinate_words
+        return self.workgroups * device.lanes * self.slots * place
+
+
+class _Places:
+    """Elements in scratch memory as registers hold them.
+
+    Those at one place of the instances of a workgroup lie chunk by chunk side by side.
+    """
+
+    def __init__(self, k: Builder, scratch: Value, like: CoordinateElement, slots: int) -> None:
+        values, _, self._rebuild = flatten(like)
+        self._k = k
+        self._count = len(values)
+        self._slots = slots
+        element = values[0].type
+        self._wide = _CHUNK // element.bytes
+        self._chunks = -(-self._count // self._wide)
+        room = _ELEMENTS_PER_PLACE * slots * self._chunks * k.workgroup_size
+        first = k.workgroup_id().cast(types.u64) * room + k.local_id().cast(types.u64)
+        self._own = k.pointer_add(scratch.cast(element), first * self._wide)
+
+    def _offsets(self, number: Value) -> list[Value]:
+        """Where the chunks of element `number` of the instance are."""
+        stride = self._k.workgroup_size * self._wide
+        start = number.cast(types.u64) * (self._chunks * stride)
+        return [start + chunk * stride for chunk in range(self._chunks)]
+
+    def _load(self, number: Value) -> CoordinateElement:
+        values: list[Value] = []
+        for offset in self._offsets(number):
+            values += self._k.load(self._own, offset, min(self._wide, self._count - len(values)))
+        return self._rebuild(values)
+
+    def _store(self, number: Value, element: CoordinateElement) -> None:
+        values, _, _ = flatten(element)
+        for chunk, offset in enumerate(self._offsets(number)):
+            start = chunk * self._wide
+            self._k.store(self._own, offset, *values[start : start + self._wide])
+
+    def x(self, place: Value) -> CoordinateElement:
+        return self._load(place * 2)
+
+    def y(self, place: Value) -> CoordinateElement:
+        return self._load(place * 2 + 1)
+
+    def store_sum(self, place: Value, x: CoordinateElement, y: CoordinateElement) -> None:
+        self._store(place * 2, x)
+        self._store(place * 2 + 1, y)
+
+    def product(self, pair: Value) -> CoordinateElement:
+        """The product of the differences before that pair's."""
+        return self._load(pair + 2 * self._slots)
+
+    def store_product(self, pair: Value, product: CoordinateElement) -> None:
+        self._store(pair + 2 * self._slots, product)
+
+
+class _Pairs(ABC):
+    """The pairs of one chunk that are added at one level; `count` of them."""
+
+    count: Value
+
+    @abstractmethod
+    def find(self, i: Value) -> tuple[Value, Value]:
+        """What tells where the points of pair i are; of pair 0 also where there is none."""
+
+    @abstractmethod
+    def x(self, found: tuple[Value, Value]) -> Elements:
+        """The x of both points."""
+
+    @abstractmethod
+    def y(self, found: tuple[Value, Value]) -> Elements:
+        """The y of both points."""
+
+    @abstractmethod
+    def place(self, i: Value) -> Value:
+        """Where the sum of pair i goes."""
+
+
+class _EntryPairs(_Pairs):
+    """Neighbouring entries of a chunk; sum i goes to place first + i."""
+
+    def __init__(
+        self, law: WeierstrassSums, bases: Value, entries: Value, start: Value, length: Value,
+        first: Value,
+    ) -> None:  # fmt: skip
+        self._law, self._bases, self._entries = law, bases, entries
+        self._start, self._first = start, first
+        self._last = start + length - 1
+        self.count = length >> 1
+
+    def find(self, i: Value) -> tuple[Value, Value]:
+        left = self._start + i * 2
+        return self._entries[left], self._entries[self._law.k.minimum(left + 1, self._last)]
+
+    def x(self, found: tuple[Value, Value]) -> Elements:
+        return self._x(found[0]), self._x(found[1])
+
+    def y(self, found: tuple[Value, Value]) -> Elements:
+        return self._y(found[0]), self._y(found[1])
+
+    def _words(self, entry: Value, coordinate: int) -> Sequence[Value]:
+        law = self._law
+        size = law.group.coordinate_words
+        return law.k.load(self._bases, law.base_offset(entry) + coordinate * size, size)
+
+    def _x(self, entry: Value) -> CoordinateElement:
+        return self._law.field.from_words(self._words(entry, 0))
+
+    def _y(self, entry: Value) -> CoordinateElement:
+        f = self._law.field
+        y = f.from_words(self._words(entry, 1))
+        return f.select((entry & SIGN_BIT) != 0, f.negate(y), y)
+
+    def place(self, i: Value) -> Value:
+        return self._first + i
+
+    def keep_single(self, places: _Places) -> None:
+        """An entry without a neighbour is a sum of its own."""
+        f, k = self._law.field, self._law.k
+        with k.if_((self._last - self._start) % 2 == 0):
+            entry = self._entries[self._last]
+            x, y = f.carried(self._x(entry)), f.carried(self._y(entry))
+            places.store_sum(self._first + self.count, x, y)
+
+
+class _SumPairs(_Pairs):
+    """Sums at the even multiples of a distance 2**(level - 1) and those so far behind them."""
+
+    def __init__(
+        self, k: Builder, places: _Places, first: Value, sums: Value, level: Value
+    ) -> None:
+        self._k, self._places, self._first, self._level = k, places, first, level
+        self._last = first + sums - 1
+        self._distance = k.constant(1, types.u32) << (level - 1)
+        self.count = (sums + self._distance - 1) >> level
+
+    def find(self, i: Value) -> tuple[Value, Value]:
+        left = self.place(i)
+        return left, self._k.minimum(left + self._distance, self._last)
+
+    def x(self, found: tuple[Value, Value]) -> Elements:
+        return self._places.x(found[0]), self._places.x(found[1])
+
+    def y(self, found: tuple[Value, Value]) -> Elements:
+        return self._places.y(found[0]), self._places.y(found[1])
+
+    def place(self, i: Value) -> Value:
+        return self._first + (i << self._level)
+
+
+class _Level:
+    """The additions of one level for the chunks that an instance has at a time.
+
+    `pairs` gives those of a chunk. With `ahead`, the operands of the next addition are loaded while
+    one is computed.
+    """
+
+    def __init__(
+        self, law: WeierstrassSums, places: _Places, chunks: Value,
+        pairs: Callable[[Value], _Pairs], *, ahead: bool,
+    ) -> None:  # fmt: skip
+        self._k, self._f, self._places = law.k, law.field, places
+        self._chunks, self._pairs, self._ahead = chunks, pairs, ahead
+
+    def add(self) -> Value:
+        """Adds all pairs; gives whether some pair was unsuitable, which spoils all sums."""
+        k, f = self._k, self._f
+        none = k.constant(0, types.u32)
+        with k.range(0, self._chunks, carry=(f.carried(f.one()), none)) as forward:
+            product, before = forward.carried
+            pairs = self._pairs(forward.index)
+            forward.next((self._forward(pairs, product, before), before + pairs.count))
+        product, total = forward.results
+        inverse = f.carried(f.inverse(product))
+        with k.range(0, self._chunks, carry=(inverse, total)) as backward:
+            inverse, before = backward.carried
+            pairs = self._pairs(self._chunks - 1 - backward.index)
+            before = before - pairs.count
+            backward.next((self._backward(pairs, inverse, before), before))
+        return f.is_zero(product)
+
+    def _forward(
+        self, pairs: _Pairs, product: CoordinateElement, before: Value
+    ) -> CoordinateElement:
+        """The product with the differences of the pairs of one chunk."""
+        k, f = self._k, self._f
+        x = pairs.x(pairs.find(k.constant(0, types.u32)))
+        with k.range(0, pairs.count, carry=(product, x)) as loop:
+            product, (left, right) = loop.carried
+            following = pairs.x(pairs.find(k.minimum(loop.index + 1, pairs.count - 1)))
+            self._places.store_product(before + loop.index, product)
+            loop.next((f.carried(product * (right - left)), following))
+        return loop.results[0]
+
+    def _backward(
+        self, pairs: _Pairs, inverse: CoordinateElement, before: Value
+    ) -> CoordinateElement:
+        """The additions of one chunk; takes and gives the inverse of the product before it."""
+        k, f, places = self._k, self._f, self._places
+        last = k.maximum(pairs.count, 1) - 1
+
+        def operands(
+            found: tuple[Value, Value], i: Value
+        ) -> tuple[Elements, Elements, CoordinateElement]:
+            return pairs.x(found), pairs.y(found), places.product(before + i)
+
+        found = pairs.find(last)
+        loaded = operands(found, last) if self._ahead else None
+        with k.range(0, pairs.count, carry=(inverse, found, loaded)) as loop:
+            inverse, found, loaded = loop.carried
+            i = last - loop.index
+            following = k.maximum(i, 1) - 1
+            (x1, x2), (y1, y2), others = loaded or operands(found, i)
+            found = pairs.find(following)
+            if self._ahead:
+                loaded = operands(found, following)
+            own = inverse * others
+            inverse = f.carried(inverse * (x2 - x1))
+            slope = (y2 - y1) * own
+            x3 = f.carried(f.square(slope) - x1 - x2)
+            y3 = f.carried(slope * (x1 - x3) - y1)
+            places.store_sum(pairs.place(i), x3, y3)
+            loop.next((inverse, found, loaded))
+        return loop.results[0]
+
+
+@kernel
+def accumulate_affine(
+    k: Builder,
+    count: Pointer[U32],
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    numbers: Pointer[U32],
+    entries: Pointer[U32],
+    bases: Pointer[U64],
+    sums: Pointer[U64],
+    retries: Pointer[U32],
+    scratch: Pointer[U64],
+    *,
+    group: Group,
+    slots: int,
+    resident: int,
+    ahead: bool,
+    inlined: bool,
+) -> None:
+    """sums[numbers[i]] = the sum of the entries of chunk i, for i below count[0].
+
+    As `accumulate` for affine bases; any number of workgroups does all. `scratch` is as
+    `Shape.bytes` says. An instance takes chunks as many apart as there are instances, as many of
+    them at a time as `slots` places hold the sums of pairs of.
+    """
+    k.resident_workgroups(resident)
+    law = WeierstrassSums(k, group, inlined=inlined)
+    f = law.field
+    places = _Places(k, scratch, f.carried(f.one()), slots)
+    chunks, lanes = count[0], k.num_workgroups() * k.workgroup_size
+    with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
+        first = batches.carried
+        batches.check(first < chunks)
+        # No chunk of the workgroup from here on is longer than this one.
+        height = (lengths[first] + 1) >> 1
+        mine = first + k.local_id()
+        left = k.select(mine < chunks, (chunks - mine + (lanes - 1)) // lanes, 0)
+        together = k.constant(slots, types.u32) // height
+        own = k.minimum(together, left)
+
+        def entry_pairs(j: Value) -> _EntryPairs:
+            rank = mine + j * lanes
+            return _EntryPairs(law, bases, entries, starts[rank], lengths[rank], j * height)
+
+        failed = _Level(law, places, own, entry_pairs, ahead=ahead).add()
+        with k.range(0, own) as loop:
+            entry_pairs(loop.index).keep_single(places)
+        with k.while_((k.constant(1, types.u32), failed)) as levels:
+            level, failed = levels.carried
+            levels.check((k.constant(1, types.u32) << (level - 1)) < height)
+
+            def sum_pairs(j: Value) -> _SumPairs:
+                pairs = (lengths[mine + j * lanes] + 1) >> 1
+                return _SumPairs(k, places, j * height, pairs, level)
+
+            spoilt = _Level(law, places, own, sum_pairs, ahead=ahead).add()
+            levels.next((level + 1, failed | spoilt))
+        _, failed = levels.results
+        with k.range(0, own) as loop:
+            rank, place = mine + loop.index * lanes, loop.index * height
+            one = f.carried(f.one())
+            law.store_coordinates(sums, numbers[rank], (places.x(place), places.y(place), one, one))
+            with k.if_(failed):
+                retries[k.atomic_add(retries, 0, 1) + 1] = rank
+        batches.next(first + together * lanes)

@@ -1,0 +1,276 @@
+"""Cutting buckets into chunks, and the order in which they are summed.
+
+    place_buckets   where each bucket begins, how many chunks it has, how many have each length
+    scan_chunks     the number of each block's first chunk, and the rank of each length's first one
+    make_chunks     the chunks themselves
+
+A block is a run of buckets that one workgroup takes. A bucket of more than `longest` entries is cut
+into chunks of about equal length. Chunks are ranked by falling length, by counting.
+"""
+
+from __future__ import annotations
+
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, Pointer, Value
+from quod.kernel.machine import Capability
+from quod.msm.gpu.sort.workgroup import Scan, clear
+
+LANES = 256
+"""Instances a workgroup of these kernels."""
+
+MOST_LONGEST = 1023
+"""The greatest length of a chunk."""
+
+LENGTHS = MOST_LONGEST + 1
+
+# A bucket of more chunks than this is written by a whole workgroup, one of fewer by a subgroup.
+_MANY_CHUNKS = 1024
+
+
+@frozen
+class _Cut:
+    """How one bucket is cut: `longer` chunks of short + 1 entries, and the others of short."""
+
+    chunks: Value
+    short: Value
+    longer: Value
+
+    @classmethod
+    def of(cls, k: Builder, length: Value, longest: Value) -> _Cut:
+        chunks = (length + longest - 1) // longest
+        divisor = k.maximum(chunks, 1)
+        short = length // divisor
+        return cls(chunks, short, length - short * divisor)
+
+    def tally(self, k: Builder, table: Value) -> tuple[Value, Value]:
+        """Adds the chunks to counters of lengths; gives what it found for the longer and others."""
+        found = []
+        for length, number in (
+            (self.short + 1, self.longer),
+            (self.short, self.chunks - self.longer),
+        ):
+            with k.if_(number != 0) as branch:
+                branch.give(k.atomic_add(table, length, number))
+            with branch.otherwise():
+                branch.give(k.constant(0, types.u32))
+            found.append(branch.results)
+        return found[0], found[1]
+
+
+def _own_counts(k: Builder, counts: Value, block_bits: int) -> list[tuple[Value, Value, Value]]:
+    """(bucket, its entries, whether there is one) for the consecutive buckets of an instance."""
+    size = 1 << block_bits
+    each = max(1, size // k.workgroup_size)
+    own = k.local_id() * each
+    exists = own < size
+    first = (k.workgroup_id() << block_bits) + k.select(exists, own, 0)
+    loaded = k.load(counts, first, each)
+    return [(first + i, k.select(exists, count, 0), exists) for i, count in enumerate(loaded)]
+
+
+@kernel
+def place_buckets(
+    k: Builder,
+    longest: U32,
+    block_starts: Pointer[U32],
+    counts: Pointer[U32],
+    starts: Pointer[U32],
+    cursors: Pointer[U32],
+    first_chunk: Pointer[U32],
+    block_chunks: Pointer[U32],
+    length_counts: Pointer[U32],
+    *,
+    block_bits: int,
+    start_bits: int,
+) -> None:
+    """Places of a block's buckets, one workgroup a block.
+
+    Block q begins at entry ``block_starts[q << start_bits]``. `first_chunk` is within the block
+    yet; length_counts[n] counts chunks of n entries.
+    """
+    scan = Scan(k)
+    lengths = k.shared(types.u32, LENGTHS)
+    clear(k, lengths, LENGTHS)
+    own = _own_counts(k, counts, block_bits)
+    cuts = [_Cut.of(k, count, longest) for _, count, _ in own]
+    entries = chunks = k.constant(0, types.u32)
+    for (_, count, _), cut in zip(own, cuts, strict=True):
+        entries, chunks = entries + count, chunks + cut.chunks
+    start, _ = scan.exclusive(entries)
+    start = start + block_starts[k.workgroup_id() << start_bits]
+    chunk, all_chunks = scan.exclusive(chunks)
+    for (bucket, count, exists), cut in zip(own, cuts, strict=True):
+        with k.if_(exists):
+            starts[bucket] = start
+            cursors[bucket] = start
+            first_chunk[bucket] = chunk
+        cut.tally(k, lengths)
+        start, chunk = start + count, chunk + cut.chunks
+    with k.if_(k.local_id() == 0):
+        block_chunks[k.workgroup_id()] = all_chunks
+    k.barrier()
+    with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
+        number = lengths[loop.index]
+        with k.if_(number != 0):
+            k.atomic_add(length_counts, loop.index, number)
+
+
+@kernel
+def scan_chunks(
+    k: Builder,
+    block_chunks: Pointer[U32],
+    length_counts: Pointer[U32],
+    block_first: Pointer[U32],
+    ranks: Pointer[U32],
+    first_chunk: Pointer[U32],
+    count: Pointer[U32],
+    *,
+    blocks: int,
+    buckets: int,
+) -> None:
+    """The first chunk of each block, the first rank of each length, longest first, and the total.
+
+    For one workgroup.
+    """
+    scan = Scan(k)
+
+    def place_block(index: Value, before: Value) -> None:
+        block_first[index] = before
+
+    def place_length(index: Value, before: Value) -> None:
+        ranks[MOST_LONGEST - index] = before
+
+    chunks = scan.array(blocks, lambda index: block_chunks[index], place_block)
+    scan.array(LENGTHS, lambda index: length_counts[MOST_LONGEST - index], place_length)
+    with k.if_(k.local_id() == 0):
+        first_chunk[buckets] = chunks
+        count[0] = chunks
+
+
+class _Slots:
+    """What a subgroup or workgroup must know of another instance's bucket to write its chunks."""
+
+    def __init__(self, k: Builder, fields: int) -> None:
+        self._k = k
+        self._fields = [k.shared(types.u32, k.workgroup_size) for _ in range(fields)]
+
+    def put(self, values: list[Value]) -> None:
+        for field, value in zip(self._fields, values, strict=True):
+            field[self._k.local_id()] = value
+
+    def get(self, slot: Value) -> list[Value]:
+        return [field[slot] for field in self._fields]
+
+
+@frozen
+class _Bucket:
+    """A bucket whose chunks are to be written: its place, its cut, the ranks of its chunks."""
+
+    start: Value
+    chunk: Value
+    chunks: Value
+    short: Value
+    longer: Value
+    longer_rank: Value
+    short_rank: Value
+
+    def write(self, k: Builder, i: Value, tables: tuple[Value, Value, Value]) -> None:
+        """Writes chunk i of the bucket."""
+        starts, lengths, numbers = tables
+        is_longer = i < self.longer
+        rank = k.select(is_longer, self.longer_rank + i, self.short_rank + (i - self.longer))
+        starts[rank] = self.start + i * self.short + k.minimum(i, self.longer)
+        lengths[rank] = self.short + k.select(is_longer, k.constant(1, types.u32), 0)
+        numbers[rank] = self.chunk + i
+
+    def values(self) -> list[Value]:
+        return [
+            self.start, self.chunk, self.chunks, self.short, self.longer, self.longer_rank,
+            self.short_rank,
+        ]  # fmt: skip
+
+
+def _write_own(
+    k: Builder, mine: _Bucket, most: int, tables: tuple[Value, Value, Value]
+) -> None:  # fmt: skip
+    """Writes the chunks of an instance's bucket, if they are at most so many."""
+    if most == 1:
+        with k.if_(mine.chunks == 1):
+            mine.write(k, k.constant(0, types.u32), tables)
+        return
+    with k.range(0, k.select(mine.chunks <= most, mine.chunks, 0)) as loop:
+        mine.write(k, loop.index, tables)
+
+
+@kernel
+def make_chunks(
+    k: Builder,
+    longest: U32,
+    counts: Pointer[U32],
+    bucket_starts: Pointer[U32],
+    block_first: Pointer[U32],
+    ranks: Pointer[U32],
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    numbers: Pointer[U32],
+    first_chunk: Pointer[U32],
+    *,
+    block_bits: int,
+    own_chunks: int = 1,
+) -> None:
+    """The chunks of a block's buckets, one workgroup a block; see `layout.Chunks`.
+
+    An instance writes those of its own bucket if they are at most `own_chunks`.
+    """
+    tables = (starts, lengths, numbers)
+    by_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
+    most_of_subgroup = _MANY_CHUNKS if by_subgroups else own_chunks
+    tally = k.shared(types.u32, LENGTHS)
+    slots = _Slots(k, 7)
+    many = k.shared(types.u32, k.workgroup_size)
+    many_count = k.shared(types.u32, 1)
+    clear(k, tally, LENGTHS)
+    own = _own_counts(k, counts, block_bits)
+    cuts = [_Cut.of(k, count, longest) for _, count, _ in own]
+    k.barrier()
+    found = [cut.tally(k, tally) for cut in cuts]
+    k.barrier()
+    with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
+        number = tally[loop.index]
+        with k.if_(number != 0):
+            tally[loop.index] = k.atomic_add(ranks, loop.index, number)
+    first = block_first[k.workgroup_id()]
+    for (bucket, _, exists), cut, (longer_rank, short_rank) in zip(own, cuts, found, strict=True):
+        with k.if_(k.local_id() == 0):
+            many_count[0] = 0
+        k.barrier()
+        mine = _Bucket(
+            bucket_starts[bucket], first_chunk[bucket] + first, cut.chunks, cut.short, cut.longer,
+            tally[k.minimum(cut.short + 1, MOST_LONGEST)] + longer_rank,
+            tally[cut.short] + short_rank,
+        )  # fmt: skip
+        with k.if_(exists):
+            first_chunk[bucket] = mine.chunk
+        _write_own(k, mine, own_chunks, tables)
+        slots.put(mine.values())
+        with k.if_(cut.chunks > most_of_subgroup):
+            many[k.atomic_add(many_count, 0, 1)] = k.local_id()
+        if by_subgroups:
+            waiting = k.ballot((cut.chunks > own_chunks) & (cut.chunks <= most_of_subgroup))
+        k.barrier()
+        if by_subgroups:
+            first_slot = k.local_id() - k.lane_id()
+            with k.while_(waiting) as several:
+                several.check(several.carried != 0)
+                other = _Bucket(*slots.get(first_slot + k.emit("ctz", (several.carried,))))
+                with k.range(k.lane_id(), other.chunks, k.subgroup_size) as loop:
+                    other.write(k, loop.index, tables)
+                several.next(several.carried & (several.carried - 1))
+        with k.range(0, many_count[0]) as large:
+            other = _Bucket(*slots.get(many[large.index]))
+            with k.range(k.local_id(), other.chunks, k.workgroup_size) as loop:
+                other.write(k, loop.index, tables)
+        k.barrier()

@@ -1,0 +1,324 @@
+"""From chunk sums to bucket sums.
+
+A few neighbouring lanes add up the chunks of an ordinary bucket. A bucket with more chunks than
+that suits, as skewed scalars make, is listed as runs of chunks, each of which a whole workgroup
+adds up, and then the sums of its runs likewise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.curve.group import Group
+from quod.curve.sums.arithmetic import sum_arithmetic
+from quod.curve.sums.forms import (
+    PRODUCTS_OF_ADDITION,
+    Form,
+    SumArithmetic,
+    addition_cost,
+    resident_workgroups,
+)
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, U64, Pointer, Value
+from quod.msm.gpu.layout import Chunks, GpuMsmPlan
+
+# Chunks of a bucket that one lane should add up.
+_CHUNKS_PER_LANE = 4
+
+# Rounds of so many lanes after which a bucket has too many chunks for them.
+_MOST_ROUNDS = 16
+
+# Chunks that a workgroup adds up at a time.
+_RUN = 512
+
+# The places in scratch memory of the numbers of runs: of chunks, and of sums of runs.
+_OF_CHUNKS, _OF_RUNS = 0, 1
+_COUNTER_BYTES = 256
+
+
+@kernel
+def merge_buckets(
+    k: Builder,
+    buckets: U32,
+    first_chunk: Pointer[U32],
+    sums: Pointer[U64],
+    counters: Pointer[U32],
+    runs: Pointer[U32],
+    run_sums: Pointer[U32],
+    *,
+    group: Group,
+    form: Form,
+    lanes_per_bucket: int,
+) -> None:
+    """sums[first_chunk[b]] = the sum of bucket b's chunks, by some lanes, if they are not many.
+
+    Buckets of many chunks are appended to `runs` and `run_sums` as pairs of the first chunk and the
+    number of chunks or of sums.
+    """
+    k.resident_workgroups(resident_workgroups(group))
+    law, lanes = sum_arithmetic(k, group, form), lanes_per_bucket
+    room = law.room_for_lanes(lanes)
+    bucket = k.global_id() // lanes
+    lane = k.local_id() % lanes
+    exists = bucket < buckets
+    with k.if_(exists) as branch:
+        begin, end = first_chunk[bucket], first_chunk[bucket + 1]
+        branch.give(begin, end - begin)
+    with branch.otherwise():
+        nothing = k.constant(0, types.u32)
+        branch.give(nothing, nothing)
+    begin, chunks = branch.results
+    is_small = chunks <= lanes * _MOST_ROUNDS
+    own = k.select(is_small, chunks, 0)
+    total = _sum_of_lane(k, law, sums, begin, own, lane, lanes)
+    total = law.sum_of_lanes(total, lanes, room)
+    with k.if_((lane == 0) & (own > 1)):
+        law.store(sums, begin, total)
+    with k.if_((lane == 0) & ~is_small):
+        run_count = (chunks + (_RUN - 1)) // _RUN
+        place = k.atomic_add(counters, _OF_CHUNKS, run_count)
+        with k.range(0, run_count) as loop:
+            done = loop.index * _RUN
+            length = k.minimum(chunks - done, _RUN)
+            k.store(runs, (place + loop.index) * 2, begin + done, length)
+        with k.if_(run_count > 1):
+            k.store(run_sums, k.atomic_add(counters, _OF_RUNS, 1) * 2, begin, run_count)
+
+
+def _sum_of_lane(
+    k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, lane: Value,
+    lanes: int, stride: Value | int = 1,
+) -> Any:  # fmt: skip
+    """The sum of every `lanes`-th of `count` sums, `stride` apart, from number `lane` on."""
+    with k.range(lane, count, lanes, carry=law.neutral()) as loop:
+        loop.next(law.add(loop.carried, law.load(sums, first + loop.index * stride)))
+    return loop.results
+
+
+@kernel
+def merge_runs(
+    k: Builder,
+    counters: Pointer[U32],
+    which: U32,
+    stride: U32,
+    runs: Pointer[U32],
+    sums: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+) -> None:
+    """sums[first] = sums[first] + sums[first + stride] + ... for runs of (first, count).
+
+    Workgroups take one run after the other; counters[which] is how many there are.
+    """
+    k.resident_workgroups(resident_workgroups(group))
+    law = sum_arithmetic(k, group, form)
+    room = law.room_for_lanes(k.workgroup_size)
+    with k.range(
+        k.workgroup_id(), k.uniform(counters[which]), k.num_workgroups()
+    ) as loop:  # fmt: skip
+        first, count = k.load(runs, loop.index * 2, 2)
+        if room is None:
+            _sum_run(k, law, sums, first, count, stride)
+        else:
+            _sum_run_through_memory(k, law, sums, first, count, stride, room)
+
+
+def _sum_run_through_memory(
+    k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, stride: Value,
+    room: Value,
+) -> None:  # fmt: skip
+    """The sum of one run, which a whole workgroup joins in shared memory."""
+    lane, size = k.local_id(), k.workgroup_size
+    bits = size.bit_length() - 1
+
+    def term(index: Value) -> tuple[Value, Any]:
+        place = (index << bits) + lane
+        with k.if_(place < count) as inside:
+            inside.give(law.load(sums, first + place * stride))
+        with inside.otherwise():
+            inside.give(law.neutral())
+        return place < count, inside.results
+
+    terms = (k.uniform(count) + (size - 1)) >> bits
+    total = law.sum_of_terms(terms, k.constant(bits, types.u32), room, term)
+    with k.if_(lane == 0):
+        law.store(sums, first, total)
+    k.barrier()
+
+
+def _sum_run(
+    k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, stride: Value
+) -> None:  # fmt: skip
+    """The sum of one run, by subgroups and then by the first lanes of each."""
+    size = k.workgroup_size
+    width, lane = min(k.subgroup_size, size), k.local_id()
+    total = _sum_of_lane(k, law, sums, first, count, lane, size, stride)
+    total = law.sum_of_lanes(total, width, None)
+    # Each subgroup's first lane puts its sum where it took its first one from.
+    leads = (lane % width == 0) & (lane < count)
+    with k.if_(leads):
+        law.store(sums, first + lane * stride, total)
+    k.barrier()
+    subgroups = size // width
+    if subgroups > 1:
+        mine = lane * width
+        has_one = (lane < subgroups) & (mine < count)
+        total = _sum_of_lane(
+            k, law, sums, first + mine * stride, k.select(has_one, k.constant(1, types.u32), 0),
+            k.constant(0, types.u32), 1,
+        )  # fmt: skip
+        total = law.sum_of_lanes(total, subgroups, None)
+        with k.if_(lane == 0):
+            law.store(sums, first, total)
+        k.barrier()
+
+
+@kernel
+def carry_sums(
+    k: Builder,
+    buckets: U32,
+    first_chunk: Pointer[U32],
+    sums: Pointer[U64],
+    carried: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+) -> None:
+    """carried[b] += sums[first_chunk[b]] for every bucket b with chunks."""
+    k.resident_workgroups(resident_workgroups(group))
+    law = sum_arithmetic(k, group, form)
+    bucket = k.global_id()
+    with k.if_(bucket < buckets):
+        first = first_chunk[bucket]
+        with k.if_(first_chunk[bucket + 1] != first):
+            total = law.add(law.load(carried, bucket), law.load(sums, first))
+            law.store(carried, bucket, total)
+
+
+@kernel
+def begin_sums(
+    k: Builder,
+    total: U32,
+    first_chunk: Pointer[U32],
+    sums: Pointer[U64],
+    carried: Pointer[U64],
+    *,
+    sum_words: int,
+) -> None:
+    """carried[b] = sums[first_chunk[b]] for every bucket b with chunks, zeros for the others.
+
+    `total` is the number of buckets times half their words: an instance copies two words.
+    """
+    i = k.global_id()
+    with k.if_(i < total):
+        pairs = sum_words // 2
+        bucket, pair = i // pairs, i % pairs
+        first = first_chunk[bucket]
+        with k.if_(first_chunk[bucket + 1] != first) as branch:
+            place = first.cast(types.u64) * sum_words + pair.cast(types.u64) * 2
+            branch.give(k.load(sums, place, 2))
+        with branch.otherwise():
+            branch.give((k.constant(0, types.u64),) * 2)
+        k.store(carried, i.cast(types.u64) * 2, *branch.results)
+
+
+def lanes_of(plan: GpuMsmPlan) -> int:
+    """Lanes that add up the chunks of one bucket, a power of two."""
+    chunks = plan.most_entries // (plan.longest * plan.all_buckets)
+    wanted = -(-chunks // _CHUNKS_PER_LANE)
+    return min(32, 1 << max(0, wanted - 1).bit_length())
+
+
+def _rooms(plan: GpuMsmPlan) -> tuple[int, int]:
+    """The most runs of chunks, and the most buckets of more than one run."""
+    many = plan.most_chunks // (lanes_of(plan) * _MOST_ROUNDS + 1)
+    return many + plan.most_chunks // _RUN, plan.most_chunks // (_RUN + 1)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // 256) * 256
+
+
+def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
+    """Scratch memory that `record` needs."""
+    return _COUNTER_BYTES + sum(_aligned(8 * room) for room in _rooms(plan))
+
+
+def record(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    chunks: Chunks,
+    sums: Buffer,
+    scratch: Buffer,
+) -> None:
+    """sums[first_chunk[b]] = the sum of bucket b, where it has chunks."""
+    if plan.most_chunks_of_bucket <= 1:
+        return
+    static: dict[str, Any] = {"group": plan.group, "form": plan.form}
+    lanes = lanes_of(plan)
+    room, sum_room = _rooms(plan)
+    counters = scratch.slice(0, _COUNTER_BYTES)
+    middle = _COUNTER_BYTES + _aligned(8 * room)
+    runs = scratch.slice(_COUNTER_BYTES, middle)
+    run_sums = scratch.slice(middle, middle + _aligned(8 * sum_room))
+    recording.fill(counters, label="merge")
+    compiled = device.compile(merge_buckets, lanes_per_bucket=lanes, **static)
+    additions = max(0, plan.most_chunks - plan.all_buckets)
+    products = PRODUCTS_OF_ADDITION[plan.form]
+    recording.launch(
+        compiled, -(-plan.all_buckets * lanes // device.lanes), plan.all_buckets,
+        chunks.first_chunk, sums, counters, runs, run_sums, label="merge",
+        bytes=plan.most_chunks * 8 * plan.sum_words,
+        modmuls=additions * products * plan.group.degree,
+        multiply_adds=additions * addition_cost(plan.group, plan.form, products),
+    )  # fmt: skip
+    # Enough workgroups to fill the device, if there may be so many runs.
+    compiled = device.compile(merge_runs, **static)
+    most = max(1, device.resident_lanes // (4 * device.lanes))
+    for which, stride, own, own_room in (
+        (_OF_CHUNKS, 1, runs, room),
+        (_OF_RUNS, _RUN, run_sums, sum_room),
+    ):
+        if own_room:
+            recording.launch(
+                compiled, min(own_room, most), counters, which, stride, own, sums, label="merge"
+            )  # fmt: skip
+
+
+def record_carry(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    chunks: Chunks,
+    sums: Buffer,
+    carried: Buffer,
+    *,
+    begins: bool,
+) -> None:
+    """carried[b] += sums[first_chunk[b]] for every bucket with chunks.
+
+    Where this `begins`, what was in `carried` counts for nothing.
+    """
+    if begins:
+        begin = device.compile(begin_sums, sum_words=plan.sum_words)
+        total = plan.all_buckets * (plan.sum_words // 2)
+        recording.launch(
+            begin, -(-total // device.lanes), total, chunks.first_chunk, sums, carried,
+            label="merge", bytes=2 * 8 * plan.sum_words * plan.all_buckets,
+        )  # fmt: skip
+        return
+    compiled = device.compile(carry_sums, group=plan.group, form=plan.form)
+    products = PRODUCTS_OF_ADDITION[plan.form]
+    recording.launch(
+        compiled, -(-plan.all_buckets // device.lanes), plan.all_buckets, chunks.first_chunk, sums,
+        carried, label="merge", bytes=3 * 8 * plan.sum_words * plan.all_buckets,
+        modmuls=plan.all_buckets * products * plan.group.degree,
+        multiply_adds=plan.all_buckets * addition_cost(plan.group, plan.form, products),
+    )  # fmt: skip

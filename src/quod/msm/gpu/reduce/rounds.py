@@ -1,0 +1,218 @@
+"""From bucket sums to lines where lanes cannot read each other's registers.
+
+The sums of `weighted_sums`, round by round: all vectors of a round, rows and columns, are one
+launch, whose table says which lines each of its workgroups takes. Lanes that share a line join
+their sums through shared memory, one addition a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.curve.sums.arithmetic import sum_arithmetic
+from quod.curve.sums.forms import PRODUCTS_OF_ADDITION, Form, addition_cost, resident_workgroups
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.frozen import frozen, replace
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, U64, Pointer, Value
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce.weighted_sums import Cut, Line, Vector, short_bits, vectors_of
+
+LANES = 64
+"""Instances a workgroup."""
+
+# The points that a lane adds up at least where there are enough of them for all lanes.
+_LANE_LENGTH = 16
+
+_FIELDS = 10
+"""Words of a job in the table: see `Job`."""
+
+_ALIGNMENT = 256
+
+
+@frozen
+class Job:
+    """One cut of a launch: its first workgroup, and which point its sources and sums begin at."""
+
+    cut: Cut
+    first_group: int
+    source: int
+    target: int
+    is_short: bool
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        source, target = self.cut.source, self.cut.target
+        return (
+            self.first_group, self.cut.lines, source.bits + source.parts, source.bits, target.bits,
+            target.parts, int(self.cut.is_low), self.source, self.target, int(self.is_short),
+        )  # fmt: skip
+
+
+@frozen
+class Round:
+    """One launch: `groups` workgroups of LANES, `lanes` to a line; it leaves `points` sums for the
+    next one."""
+
+    jobs: tuple[Job, ...]
+    lanes: int
+    groups: int
+    points: int
+
+    @property
+    def additions(self) -> int:
+        return sum(job.cut.lines * job.cut.length for job in self.jobs)
+
+
+def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
+    """The launches that reduce all windows, one after the other."""
+    short, windows = short_bits(plan), plan.all_windows
+    kept = vectors_of(plan)
+    sizes = accumulate((windows << vector.bits for vector in kept), initial=0)
+    places = dict(zip(kept, sizes))
+    sources = {Vector(plan.window_bits - 1, 0): 0}
+    while sources:
+        one = _round(plan, sources, short, places)
+        yield one
+        sources = {job.cut.target: job.target for job in one.jobs if not job.is_short}
+
+
+def _round(
+    plan: GpuMsmPlan, sources: dict[Vector, int], short: int, places: dict[Vector, int]
+) -> Round:  # fmt: skip
+    windows, resident = plan.all_windows, plan.processor.resident_lanes
+    pairs = [(source, half) for source in sources for half in source.halves(short)]
+    lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
+    points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))
+    lanes, own = min(LANES, *lengths), 0
+    if points > resident:
+        # Enough for all lanes: none of them waits in a tree.
+        lanes, own = 1, max(_LANE_LENGTH, 2 * points // resident)
+    jobs: list[Job] = []
+    group = kept = 0
+    for (source, half), length in zip(pairs, lengths):
+        parts = max(0, length.bit_length() - own.bit_length()) if own else 0
+        target = replace(half, parts=parts)
+        lines = windows << (half.bits + parts)
+        cut = Cut(source, target, lines, length >> parts, False, lanes)
+        is_short = target.is_short(short)
+        jobs.append(
+            Job(cut, group, sources[source], places[target] if is_short else kept, is_short)
+        )  # fmt: skip
+        group += -(-lines * lanes // LANES)
+        kept += 0 if is_short else lines
+    return Round(tuple(jobs), lanes, group, kept)
+
+
+@kernel
+def sum_round(
+    k: Builder,
+    jobs: U32,
+    lane_bits: U32,
+    gathered: U32,
+    table: Pointer[U32],
+    points: Pointer[U64],
+    first_chunk: Pointer[U32],
+    out: Pointer[U64],
+    lines: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+) -> None:
+    """The lines of some jobs of one round, by 2**lane_bits lanes each.
+
+    See `Job` and `weighted_sums.Line`.
+
+    Short vectors go to `lines`, others to `out`. With `gathered` point i is points[first_chunk[i]],
+    or infinity where first_chunk[i + 1] is the same.
+    """
+    k.resident_workgroups(resident_workgroups(group))
+    law = sum_arithmetic(k, group, form)
+    room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
+    # The last job whose first workgroup is not behind this one.
+    with k.range(1, jobs, carry=k.constant(0, types.u32)) as search:
+        begins = table[search.index * _FIELDS] <= k.workgroup_id()
+        search.next(k.select(begins, search.index, search.carried))
+    first_group, count, *shape, source, target, is_short = (
+        table[search.results * _FIELDS + field] for field in range(_FIELDS)
+    )
+    number = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
+    bits, width, kept, parts, low = shape
+    line = Line.of(k, number + (k.local_id() >> lane_bits), count, (bits, width, kept, parts, low))
+    one = k.constant(1, types.u32)
+    lanes = one << lane_bits
+    lane = k.local_id() & (lanes - 1)
+    longest = one << k.uniform(bits - kept - parts)
+
+    def term(index: Value) -> tuple[Value, Any]:
+        place = (index << lane_bits) + lane
+        with k.if_(place < line.length) as inside:
+            at = source + line.point(place)
+            with k.if_(gathered != 0) as through:
+                chunk = first_chunk[at]
+                through.give((first_chunk[at + 1] != chunk, chunk))
+            with through.otherwise():
+                through.give((k.constant(True, types.bool_), at))
+            exists, at = through.results
+            inside.give((exists, law.load(points, at)))
+        with inside.otherwise():
+            inside.give((k.constant(False, types.bool_), law.neutral()))
+        exists, addend = inside.results
+        return exists, addend
+
+    total = law.sum_of_terms((longest + (lanes - 1)) >> lane_bits, lane_bits, room, term)
+    with k.if_(line.exists & (lane == 0)):
+        with k.if_(is_short != 0) as short:
+            law.store(lines, target + line.number, total)
+        with short.otherwise():
+            law.store(out, target + line.number, total)
+
+
+def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
+    """Where in scratch memory each round leaves its sums."""
+    regions, start = [], 0
+    for one in rounds_of(plan):
+        size = max(_ALIGNMENT, 8 * plan.sum_words * one.points)
+        regions.append((start, start + size))
+        start = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
+    return regions
+
+
+def scratch_bytes(plan: GpuMsmPlan) -> int:
+    """Scratch memory that `record` needs, also where the device makes the results."""
+    return max(_regions(replace(plan, on_device=own))[-1][1] for own in (False, True))
+
+
+def record(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    first_chunk: Buffer | None,
+    sums: Buffer,
+    lines: Buffer,
+    scratch: Buffer,
+) -> None:
+    """What `weighted_sums.record` does."""
+    points, first_places = sums, first_chunk
+    products = PRODUCTS_OF_ADDITION[plan.form]
+    for one, (start, stop) in zip(rounds_of(plan), _regions(plan), strict=True):
+        table = device.upload(np.array([job.words for job in one.jobs], np.uint32))
+        compiled = device.compile(sum_round, lanes=LANES, group=plan.group, form=plan.form)
+        out = scratch.slice(start, stop)
+        recording.launch(
+            compiled, one.groups, len(one.jobs), one.lanes.bit_length() - 1,
+            int(first_places is not None), table, points, first_places or table, out, lines,
+            label="reduce", bytes=8 * plan.sum_words * one.additions,
+            modmuls=one.additions * products * plan.group.degree,
+            multiply_adds=one.additions * addition_cost(plan.group, plan.form, products),
+        )  # fmt: skip
+        points, first_places = out, None

@@ -1,0 +1,323 @@
+"""From bucket sums to the result.
+
+Bucket b of a window has the weight b + 1. With b = row * 2**l + column, the sum of b * B_b is
+2**l * sum(row * R_row) + sum(column * C_column), where R and C are the sums of rows and columns:
+two additions a bucket, all of them independent but for the trees in which lanes add up a line.
+Rows and columns are vectors with weights again, and are cut further until a few dozen points are
+left for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from quod.curve.group import Group
+from quod.curve.sums.arithmetic import sum_arithmetic
+from quod.curve.sums.forms import (
+    PRODUCTS_OF_ADDITION,
+    Form,
+    SumArithmetic,
+    addition_cost,
+    resident_workgroups,
+)
+from quod.curve.sums.four_lanes import LANES, LANES_PER_SUM, FourLaneSum, four_lane_arithmetic
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.frozen import frozen, replace
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, U64, Pointer, Value
+from quod.msm.gpu.layout import GpuMsmPlan
+
+# Lines of more points than two to this are cut into rows and columns: where the host weighs them,
+# and where the device does, for which each addition of a chain takes long.
+_SHORT, _SHORT_ON_DEVICE = 5, 1
+
+# The points of a line that eight groups of four lanes should have: one of four times as many is cut
+# into such parts as far as there are lanes without work, and the next launch adds those up.
+_FOUR_LANES_LENGTH = 32
+
+# The points that a lane adds up at least. Where there are enough of them every line is cut into
+# parts of one lane each: lanes that shared a line would idle in a tree.
+_LANE_LENGTH = 16
+
+
+@frozen
+class Vector:
+    """2**(parts + bits) points a window, point part * 2**bits + i with the weight i * 2**place."""
+
+    bits: int
+    place: int
+    parts: int = 0
+
+    def is_short(self, short: int) -> bool:
+        """Whether it is left to whoever weighs 2**short points."""
+        return self.bits <= short and self.parts == 0
+
+    def halves(self, short: int) -> tuple[Vector, ...]:
+        """Its row sums and its column sums; the sum of its parts, if it is short without them."""
+        if self.bits <= short:
+            return (Vector(self.bits, self.place),)
+        low = self.bits // 2
+        return Vector(self.bits - low, self.place + low), Vector(low, self.place)
+
+
+@frozen
+class Cut:
+    """One launch: sums over the points of `source` that agree in the bits of `target`.
+
+    `lines` sums of `length` points for all windows; `lanes` lanes share a line, four to a
+    sum if `by_four_lanes`.
+    """
+
+    source: Vector
+    target: Vector
+    lines: int
+    length: int
+    by_four_lanes: bool
+    lanes: int
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the bits of the target are the low ones of the source's."""
+        return self.target.place == self.source.place
+
+
+def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
+    """The launches that reduce all windows, in an order in which they can run."""
+    few, short = max(LANES, resident_lanes // 4), short_bits(plan)
+
+    def cut(source: Vector) -> Iterator[Cut]:
+        for half in source.halves(short):
+            lines = plan.all_windows << half.bits
+            length = 1 << (source.bits + source.parts - half.bits)
+            by_four_lanes = lines * length <= few
+            if by_four_lanes:
+                room = (few // (lines * LANES)).bit_length() - 1
+                parts = max(0, min(room, (length // _FOUR_LANES_LENGTH).bit_length() - 1))
+                parts = 0 if length < 4 * _FOUR_LANES_LENGTH else parts
+            else:
+                own = max(_LANE_LENGTH, lines * length // few)
+                parts = max(0, length.bit_length() - own.bit_length())
+            lines, length = lines << parts, length >> parts
+            lanes = LANES_PER_SUM * min(LANES // LANES_PER_SUM, length) if by_four_lanes else 1
+            target = replace(half, parts=parts)
+            yield Cut(source, target, lines, length, by_four_lanes, lanes)
+            if not target.is_short(short):
+                yield from cut(target)
+
+    yield from cut(Vector(plan.window_bits - 1, 0))
+
+
+@frozen
+class Line:
+    """The points of one line, `length` of them; none if there is no such line."""
+
+    number: Value
+    exists: Value
+    length: Value
+    first: Value
+    base: Value
+    rest_bits: Value
+    high_shift: Value
+
+    @classmethod
+    def of(
+        cls,
+        k: Builder,
+        number: Value,
+        lines: Value,
+        shape: tuple[Value, Value, Value, Value, Value],
+    ) -> Line:
+        bits, width, kept, parts, low = shape
+        exists = number < lines
+        one = k.constant(1, types.u32)
+        length_bits = bits - kept - parts
+        own = number & ((one << kept) - 1)
+        part = (number >> kept) & ((one << parts) - 1)
+        vector = number >> (kept + parts)
+        is_low = low != 0
+        # Other bits than the kept ones are below them, or above, where those of parts always are.
+        rest_bits = k.select(is_low, 0, width - kept)
+        return cls(
+            number, exists, k.select(exists, one << length_bits, 0), part << length_bits,
+            (vector << bits) + (own << rest_bits), rest_bits, kept + rest_bits,
+        )  # fmt: skip
+
+    def point(self, place: Value) -> Value:
+        """The number of the line's point `place` among all."""
+        number = self.first + place
+        high = number >> self.rest_bits
+        return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
+
+    def sum(
+        self, k: Builder, law: SumArithmetic[Any], points: Value, first_chunk: Value, *,
+        gathered: bool,
+    ) -> Any:  # fmt: skip
+        """The sum of all its points, `gathered` as for `sum_lines`."""
+        with k.range(0, self.length, carry=law.neutral()) as loop:
+            place = self.point(loop.index)
+            if gathered:
+                first = first_chunk[place]
+                with k.if_(first_chunk[place + 1] != first) as branch:
+                    branch.give(law.add(loop.carried, law.load(points, first)))
+                with branch.otherwise():
+                    branch.give(loop.carried)
+                total = branch.results
+            else:
+                total = law.add(loop.carried, law.load(points, place))
+            loop.next(total)
+        return loop.results
+
+
+@kernel
+def sum_lines(
+    k: Builder,
+    lines: U32,
+    bits: U32,
+    width: U32,
+    kept: U32,
+    parts: U32,
+    low: U32,
+    points: Pointer[U64],
+    first_chunk: Pointer[U32],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+    gathered: bool,
+) -> None:
+    """The sums of rows or columns of vectors of 2**bits points, in 2**parts parts each.
+
+    out[(v * 2**parts + part) * 2**kept + j] is a part of the sum of those points of vector v in
+    whose number j stands in the low (`low` = 1) or the high `kept` of the low `width` bits. With
+    `gathered` point i is points[first_chunk[i]], or infinity where first_chunk[i + 1] is the same.
+    """
+    k.resident_workgroups(resident_workgroups(group))
+    law = sum_arithmetic(k, group, form)
+    line = Line.of(k, k.global_id(), lines, (bits, width, kept, parts, low))
+    total = line.sum(k, law, points, first_chunk, gathered=gathered)
+    with k.if_(line.exists):
+        law.store(out, line.number, total)
+
+
+@kernel
+def sum_short_lines(
+    k: Builder,
+    lines: U32,
+    bits: U32,
+    width: U32,
+    kept: U32,
+    parts: U32,
+    low: U32,
+    points: Pointer[U64],
+    first_chunk: Pointer[U32],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+    gathered: bool,
+    groups_per_line: int,
+) -> None:
+    """What `sum_lines` does, with four lanes to an addition: for points too few for all lanes."""
+    law = four_lane_arithmetic(k, group, form)
+    group_of_four = k.global_id() // LANES_PER_SUM
+    line = Line.of(k, group_of_four // groups_per_line, lines, (bits, width, kept, parts, low))
+    number = group_of_four % groups_per_line
+    length = k.constant(1, types.u32) << (bits - kept - parts)
+    rounds = (length + (groups_per_line - 1)) // groups_per_line
+
+    def point(place: Value) -> FourLaneSum:
+        exists = place < line.length
+        index = k.select(exists, line.point(place), 0)
+        if gathered:
+            first = first_chunk[index]
+            exists, index = exists & (first_chunk[index + 1] != first), first
+        return law.load_where(exists, points, index)
+
+    start = point(number)
+    with k.range(1, rounds, carry=(start.coordinate, start.infinity)) as loop:
+        total = law.add(FourLaneSum(*loop.carried), point(loop.index * groups_per_line + number))
+        loop.next((total.coordinate, total.infinity))
+    total = law.total(FourLaneSum(*loop.results), groups_per_line)
+    with k.if_(line.exists & (number == 0)):
+        law.store(out, line.number, total)
+
+
+def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
+    """The vectors that `record` leaves of each window, the greatest weights first."""
+
+    short = short_bits(plan)
+
+    def cut(vector: Vector) -> tuple[Vector, ...]:
+        if vector.is_short(short):
+            return (vector,)
+        return tuple(own for half in vector.halves(short) for own in cut(half))
+
+    return cut(Vector(plan.window_bits - 1, 0))
+
+
+def short_bits(plan: GpuMsmPlan) -> int:
+    """Vectors of two to this points, or fewer, are what `record` leaves."""
+    return _SHORT_ON_DEVICE if plan.on_device else _SHORT
+
+
+def line_bytes(plan: GpuMsmPlan) -> int:
+    """What `record` leaves."""
+    points = sum(1 << vector.bits for vector in vectors_of(plan))
+    return 8 * plan.sum_words * plan.all_windows * points
+
+
+def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
+    """Scratch memory that `record` needs, also where the device makes the results."""
+    lines = 0
+    for on_device in (False, True):
+        own = replace(plan, on_device=on_device)
+        short, cuts = short_bits(own), cuts_of(own, device.resident_lanes)
+        kept = sum(cut.lines for cut in cuts if not cut.target.is_short(short))
+        lines = max(lines, kept)
+    return 8 * plan.sum_words * lines
+
+
+def record(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    first_chunk: Buffer | None,
+    sums: Buffer,
+    lines: Buffer,
+    scratch: Buffer,
+) -> None:
+    """The vectors of `vectors_of` one after the other, each for all windows, in `lines`.
+
+    Without `first_chunk` there is a sum for every bucket, zeros for an empty one.
+    """
+    made: dict[Vector, Buffer] = {}
+    used = {True: 0, False: 0}
+    for cut in cuts_of(plan, device.resident_lanes):
+        short = cut.target.is_short(short_bits(plan))
+        start, stop = used[short], used[short] + 8 * plan.sum_words * cut.lines
+        used[short] = stop
+        gathered = cut.source not in made and first_chunk is not None
+        points = made.get(cut.source, sums)
+        out = made[cut.target] = (lines if short else scratch).slice(start, stop)
+        static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
+        if cut.by_four_lanes:
+            kernel = device.compile(
+                sum_short_lines, lanes=LANES, groups_per_line=cut.lanes // LANES_PER_SUM, **static
+            )
+        else:
+            kernel = device.compile(sum_lines, **static)
+        source, target = cut.source, cut.target
+        additions, products = cut.lines * cut.length, PRODUCTS_OF_ADDITION[plan.form]
+        recording.launch(
+            kernel, -(-cut.lines * cut.lanes // kernel.lanes), cut.lines,
+            source.bits + source.parts, source.bits, target.bits, target.parts, int(cut.is_low),
+            points, points if first_chunk is None else first_chunk, out, label="reduce",
+            bytes=8 * plan.sum_words * cut.lines * cut.length,
+            modmuls=additions * products * plan.group.degree,
+            multiply_adds=additions * addition_cost(plan.group, plan.form, products),
+        )  # fmt: skip

@@ -1,0 +1,224 @@
+"""MSMs whose scalars are mostly 0 and 1, over bases in device memory.
+
+    scalars ── split ─┬─ ones: sums of even chunks ── one sum
+                      └─ others, gathered ── an MSM as any other
+
+How many scalars are neither 0 nor 1 decides the shape of the second MSM, its windows and its
+memory. So the split is a recording of its own, which is waited for, and what follows is made for
+as many as it found, in steps of an eighth, so that witnesses of one circuit share it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.sentinel import check_written, mark
+from quod.device.runtime.stream import RecordingStream
+from quod.frozen import frozen
+from quod.kernel.ir.types import u64
+from quod.msm.gpu.buckets import accumulate, merge
+from quod.msm.gpu.buckets.chunks import MOST_LONGEST
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.layout import Chunks, GpuMsmPlan
+from quod.msm.gpu.reduce import rounds, weighted_sums
+from quod.msm.gpu.run.affine_bases import plain_plan
+from quod.msm.gpu.run.record_buckets import (
+    RecordedMsm,
+    Span,
+    record_buckets,
+    record_lines,
+    record_result,
+    record_unwritten,
+)
+from quod.msm.gpu.run.record_sort import Scalars
+from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace
+from quod.msm.gpu.sort import split
+from quod.msm.gpu.sort.digits import NOT_TOO_LARGE, position_of_too_large
+from quod.msm.scalars import SCALAR_BYTES, too_large
+
+# Chunks of ones are cut so that all lanes get some in turn: the last ones then matter little.
+_WAVES = 4
+_SHORTEST = 8
+
+# All ones are one bucket; a window of so many bits is the narrowest that reductions are made for.
+_WINDOW_BITS = 3
+
+
+@frozen
+class SplitCounts:
+    """How many scalars are 1, and how many are above."""
+
+    ones: int
+    others: int
+
+    @property
+    def room(self) -> int:
+        """Others that are made room for: up to an eighth more, so that few sizes occur."""
+        step = 1 << max(0, self.others.bit_length() - 4)
+        return max(1, -(-self.others // step) * step)
+
+
+class ScalarSplit:
+    """Lists of the bases whose scalar is 1, and of those whose scalar is above.
+
+    Of `count` bases over `group` base i belongs to scalar i, or to scalar indices[i]; bases in
+    `infinity_mask` are in neither list. Groups of one order share a split.
+    """
+
+    def __init__(
+        self, device: AnyDevice, group: Group, count: int, *, indices: Buffer | None = None,
+        infinity_mask: Buffer | None = None,
+    ) -> None:  # fmt: skip
+        self.device, self.group, self.count = device, group, count
+        self.indices, self._mask = indices, infinity_mask
+        self.ones, self.others = (device.allocate(4 * count, zero=False) for _ in range(2))
+        self.counters = device.allocate(split.COUNTER_BYTES, zero=False)
+        self._found = device.pinned(split.COUNTER_BYTES).view(np.uint32)
+
+    @staticmethod
+    def nbytes(count: int) -> int:
+        """Device memory of a split of so many bases."""
+        return 8 * count + split.COUNTER_BYTES
+
+    def record(self, recording: RecordingStream, scalars: Buffer) -> None:
+        """Records the split of canonical scalars of eight u32 each."""
+        device = self.device
+        compiled = device.compile(
+            split.split_scalars, lanes=split.LANES, maximum=self.group.scalars.value - 1,
+            indexed=self.indices is not None, masked=self._mask is not None,
+        )  # fmt: skip
+        recording.fill(self.counters, label="split")
+        recording.launch(
+            compiled, -(-self.count // split.LANES), self.count, scalars,
+            self.indices or scalars, self._mask or scalars, self.ones, self.others, self.counters,
+            label="split", bytes=self.count * (SCALAR_BYTES + 4 * (self.indices is not None)),
+        )  # fmt: skip
+        recording.download(self.counters, self._found, label="split")
+
+    def expect(self) -> None:
+        """Before each submission of the recording: see `RecordedMsm.expect`."""
+        mark(self._found)
+
+    def counts(self) -> SplitCounts:
+        """After the recording was waited for. InputError for a scalar that is too large."""
+        check_written(self.device, "which scalars are 0 and 1", self._found)
+        ones, others, word = (int(found) for found in self._found[:3])
+        if word != NOT_TOO_LARGE:
+            position = position_of_too_large(word)
+            raise too_large(self.group, self.group.scalars.value - 1, position)
+        return SplitCounts(ones, others)
+
+
+@frozen
+class MostlyBits:
+    """The shape of an MSM over `count` bases, of which `room` may have scalars above 1."""
+
+    device: AnyDevice
+    group: Group
+    count: int
+    room: int
+
+    @cached_property
+    def _ones(self) -> GpuMsmPlan:
+        """All ones as one bucket."""
+        lanes = _WAVES * self.device.resident_lanes
+        longest = min(MOST_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
+        return GpuMsmPlan(
+            self.group, self.count, _WINDOW_BITS, 1, 1, 1, longest,
+            processor=Processor.of(self.device),
+        )  # fmt: skip
+
+    @cached_property
+    def _others(self) -> GpuMsmPlan:
+        return plain_plan(self.device, self.group, self.room)
+
+    @cached_property
+    def workspace_bytes(self) -> int:
+        """The workspace that `record` needs."""
+        arena = Arena(self.device)
+        self._take_others(arena)
+        arena.rewind(0)
+        self._take_ones(arena)
+        return arena.peak
+
+    def _take_others(self, arena: Arena) -> tuple[Buffer, Buffer, MsmBuffers]:
+        """Gathered scalars, their bases, and what their MSM works in."""
+        words, bases = arena.allocate(SCALAR_BYTES // 4 * self.room), arena.allocate(self.room)
+        return words, bases, MsmBuffers.of(self.device, self._others, arena)
+
+    def _take_ones(self, arena: Arena) -> tuple[Chunks, Buffer, Buffer, Buffer]:
+        """Chunks, their sums, scratch memory and lines."""
+        plan, allocate = self._ones, arena.allocate
+        starts, lengths, numbers = (allocate(plan.most_chunks) for _ in range(3))
+        chunks = Chunks(starts, lengths, numbers, allocate(plan.all_buckets + 1), allocate(1))
+        scratch = max(
+            accumulate.scratch_bytes(self.device, plan),
+            merge.scratch_bytes(self.device, plan),
+            weighted_sums.scratch_bytes(self.device, plan)
+            if plan.processor.shuffles
+            else rounds.scratch_bytes(plan),
+        )
+        return (
+            chunks,
+            allocate(plan.sum_words * plan.most_chunks, u64),
+            allocate(-(-scratch // u64.bytes), u64),
+            allocate(weighted_sums.line_bytes(plan) // 4),
+        )
+
+    def record(
+        self, recording: RecordingStream, own: ScalarSplit, scalars: Buffer, bases: Buffer,
+        workspace: Workspace,
+    ) -> tuple[RecordedMsm, RecordedMsm]:  # fmt: skip
+        """Records the sum of the bases whose scalar is 1, and the MSM of the others.
+
+        The result is the sum of both. `bases` are affine points in device memory as kernels read
+        them, without multiples; the split's recording has been waited for, and found no more
+        others than there is room for.
+        """
+        arenas = (Arena(self.device, workspace) for _ in range(2))
+        with recording.part("ones"):
+            ones = self._record_ones(recording, own, bases, next(arenas))
+        with recording.part("others"):
+            others = self._record_others(recording, own, scalars, bases, next(arenas))
+        return ones, others
+
+    def _record_ones(
+        self, recording: RecordingStream, own: ScalarSplit, bases: Buffer, arena: Arena
+    ) -> RecordedMsm:
+        plan, device = self._ones, self.device
+        chunks, sums, scratch, lines = self._take_ones(arena)
+        lanes = max(plan.most_chunks, plan.all_buckets + 1)
+        recording.launch(
+            device.compile(split.cut_evenly), -(-lanes // device.lanes), plan.longest,
+            plan.all_buckets, own.counters, chunks.starts, chunks.lengths, chunks.numbers,
+            chunks.first_chunk, chunks.count, label="cut",
+        )  # fmt: skip
+        accumulate.record(recording, device, plan, bases, own.ones, chunks, sums, scratch)
+        merge.record(recording, device, plan, chunks, sums, scratch)
+        record_unwritten(recording, lines)
+        record_lines(recording, device, plan, chunks.first_chunk, sums, lines, scratch)
+        host = device.pinned(lines.nbytes)
+        recording.download(lines, host, label="reduce")
+        # The split has looked at all scalars.
+        nothing = np.full(4, NOT_TOO_LARGE, np.uint32).view(np.uint8)
+        return RecordedMsm(device, plan, host, [Span(nothing, 0, 1)])
+
+    def _record_others(
+        self, recording: RecordingStream, own: ScalarSplit, scalars: Buffer, bases: Buffer,
+        arena: Arena,
+    ) -> RecordedMsm:  # fmt: skip
+        plan, device, room = self._others, self.device, self.room
+        words, places, arrays = self._take_others(arena)
+        gather = device.compile(split.gather_scalars, indexed=own.indices is not None)
+        recording.launch(
+            gather, -(-room // device.lanes), room, scalars, own.indices or scalars, own.others,
+            own.counters, words, places, label="gather", bytes=2 * room * SCALAR_BYTES,
+        )  # fmt: skip
+        source = Scalars(words, room, self.count, 0, places, None, listed=True)
+        record_buckets(recording, device, plan, source, bases, arrays)
+        return record_result(recording, device, plan, arrays, room)

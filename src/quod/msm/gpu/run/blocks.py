@@ -1,0 +1,102 @@
+"""An MSM in blocks: the sums of its buckets are carried from one block to the next.
+
+So the scalars, or the bases, of a block can be uploaded while the block before is worked on, and
+bases need not lie together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.frozen import frozen, replace
+from quod.msm.gpu.buckets import merge
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run.record_buckets import (
+    RecordedMsm,
+    Span,
+    record_buckets,
+    record_lines,
+    record_unwritten,
+)
+from quod.msm.gpu.run.record_sort import Scalars
+from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, carried_sums
+
+
+@frozen
+class BaseBlock:
+    """Some scalars of an MSM and the bases that their entries count.
+
+    `start` is the number of the first. The plans of all blocks have the same windows.
+    """
+
+    plan: GpuMsmPlan
+    start: int
+    scalars: Scalars
+    bases: Buffer
+
+
+def record_blocks(
+    recording: RecordingStream, device: AnyDevice, blocks: Iterable[BaseBlock], workspace: Workspace
+) -> RecordedMsm:
+    """Records an MSM; `blocks` record what brings their data as they are asked for.
+
+    The workspace is of `blocks_bytes`.
+    """
+    spans: list[Span] = []
+
+    def download(block: BaseBlock, arrays: MsmBuffers) -> None:
+        word = device.pinned(16)
+        recording.download(arrays.too_large, word, label="digits")
+        spans.append(Span(word, block.start, block.scalars.stride))
+
+    whole, lines = _record(recording, device, blocks, workspace, None, download)
+    host = device.pinned(lines.nbytes)
+    recording.download(lines, host, label="reduce")
+    return RecordedMsm(device, whole, host, spans)
+
+
+def record_blocks_to_lines(
+    recording: RecordingStream,
+    device: AnyDevice,
+    blocks: Iterable[BaseBlock],
+    workspace: Workspace,
+    flag: Buffer,
+) -> Buffer:
+    """Records an MSM of which nothing goes to the host; gives the memory of its lines.
+
+    `flag` must be zero before, and its first word says afterwards whether a scalar was too large.
+    """
+    return _record(recording, device, blocks, workspace, flag, lambda block, arrays: None)[1]
+
+
+def _record(
+    recording: RecordingStream,
+    device: AnyDevice,
+    blocks: Iterable[BaseBlock],
+    workspace: Workspace,
+    flag: Buffer | None,
+    after: Callable[[BaseBlock, MsmBuffers], None],
+) -> tuple[GpuMsmPlan, Buffer]:
+    """The plan of the whole MSM, and its lines; `after` is called behind the sums of each block."""
+    arena, count = Arena(device, workspace), 0
+    for block in blocks:
+        own = block.plan
+        arena.rewind(0)
+        carried = carried_sums(arena, own)
+        arrays = MsmBuffers.of(device, own, arena)
+        if flag is not None:
+            arrays = replace(arrays, too_large=flag)
+        record_buckets(recording, device, own, block.scalars, block.bases, arrays)
+        merge.record_carry(
+            recording, device, own, arrays.chunks, arrays.sums, carried, begins=not count
+        )  # fmt: skip
+        after(block, arrays)
+        count += own.count
+    whole = replace(own, count=count)
+    if flag is None:
+        record_unwritten(recording, arrays.lines)
+    record_lines(recording, device, whole, None, carried, arrays.lines, arrays.scratch)
+    return whole, arrays.lines

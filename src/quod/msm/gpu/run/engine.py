@@ -1,0 +1,257 @@
+"""MSMs of scalars in host memory: what is recorded for one shape of work is kept and replayed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.curve.sums.forms import PRODUCTS_OF_BASE, addition_cost
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.stream import RecordingStream
+from quod.device.runtime.timeline import Timeline
+from quod.errors import DeviceError, InputError
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run.device_plan import fits, plan_gpu_msm, with_batch
+from quod.msm.gpu.run.record_buckets import RecordedMsm
+from quod.msm.gpu.run.resident import ResidentMsm
+from quod.msm.gpu.run.streamed import StreamedMsm, StreamPlan, plan_streamed
+from quod.msm.gpu.run.workspace import Workspace, blocks_bytes
+from quod.msm.options import MsmOptions
+from quod.msm.scalars import SCALAR_BYTES
+
+# Shapes of MSMs that bases keep recordings, and so memory, for.
+_KEPT = 2
+
+# So many scalars can be sorted at once, in the windows of some width.
+_SURELY_SORTED = 1 << 26
+
+# Scalars from which on their upload takes longer than carrying bucket sums over two blocks does.
+_IN_BLOCKS = 1 << 21
+
+# 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
+# and 8.5 T of them a second in accumulation, less a tenth for sorting.
+_UPLOAD_COST = 4400
+
+# The share of the memory budget that bases which stay may take without multiples, and that a
+# streamed MSM may.
+_SHARE = 2
+
+
+def first_block(plan: GpuMsmPlan) -> int:
+    """How many scalars to upload first, so that the others are there when those are worked off.
+
+    Nothing hides the upload of the first.
+    """
+    addition = addition_cost(plan.group, plan.form, PRODUCTS_OF_BASE[plan.form])
+    work = plan.digit_windows * addition
+    return -(-plan.count * _UPLOAD_COST // (_UPLOAD_COST + work))
+
+
+class Session:
+    """One shape of MSM over some bases: a recording, and the host memory that it reads.
+
+    `scalars` is page-locked, of shape (vectors, n, 8): an MSM of what it holds copies nothing.
+    """
+
+    def __init__(
+        self, device: AnyDevice, vectors: int, count: int,
+        record: Callable[[RecordingStream, Array], RecordedMsm],
+    ) -> None:  # fmt: skip
+        memory = device.pinned(SCALAR_BYTES * vectors * count)
+        self.scalars: Array = memory.view(np.uint32).reshape(vectors, count, SCALAR_BYTES // 4)
+        self._device = device
+        recording = device.stream("msm").record()
+        self._recorded = record(recording, self.scalars)
+        self._recording: Recording = recording.finish().recording
+        self._lock = threading.Lock()
+
+    def run(self, scalars: Array, timeline: Timeline | None) -> Array:
+        """The results, shape (vectors, group.point_words)."""
+        with self._lock:
+            if scalars.ctypes.data != self.scalars.ctypes.data:
+                np.copyto(self.scalars, scalars)
+            self._recorded.expect()
+            stream = self._device.stream("msm").replay(self._recording)
+            stream.run(timeline)
+            return self._recorded.finish()
+
+
+class GpuEngine:
+    """Bases of a device with memory of its own, for scalars in host memory.
+
+    They stay on the device if they fit half of its memory budget and an MSM over all of them can be
+    sorted at once; they are streamed there otherwise, or where the options say so.
+    """
+
+    def __init__(
+        self, device: AnyDevice, group: Group, points: Array, options: MsmOptions
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.group = group
+        self.options = options
+        self._count = len(points)
+        self._sessions: OrderedDict[Hashable, Session] = OrderedDict()
+        self._lock = threading.Lock()
+        budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
+        streamed = options.streamed
+        if streamed is None:
+            streamed = not self._can_stay(points.nbytes, budget)
+        self.resident: ResidentMsm | None = None
+        self.streamed: StreamedMsm | None = None
+        if streamed:
+            self._check(self._count, self._stream_plan(self._count, options).peak_bytes(device))
+            self.streamed = StreamedMsm(device, group, points)
+        else:
+            self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
+
+    def _can_stay(self, nbytes: int, budget: int) -> bool:
+        """Whether bases of so many bytes have room on the device, and a plan."""
+        if nbytes > self.device.memory_budget // _SHARE:
+            return False
+        if self._count <= _SURELY_SORTED:
+            return True
+        try:
+            plan = plan_gpu_msm(
+                self.group, self._count, self.options,
+                processor=Processor.of(self.device), base_budget=budget,
+            )  # fmt: skip
+        except InputError:
+            return False
+        return fits(plan)
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.resident is None else self.resident.nbytes
+
+    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+        vectors, count = scalars.shape[:2]
+        results = np.zeros((vectors, self.group.point_words), np.uint64)
+        batch = self.batch(count, vectors, options)
+        for start in range(0, vectors, batch):
+            own = scalars[start : start + batch]
+            session = self.session(count, len(own), options)
+            results[start : start + len(own)] = session.run(own, timeline)
+        return results
+
+    def buffer_words(
+        self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
+    ) -> Array:
+        resident, device = self.resident, self.device
+        if resident is None:
+            host = np.empty((vectors, count, SCALAR_BYTES // 4), np.uint32)
+            device.download(scalars, host)
+            return self.words(host, None, timeline)
+        results = np.zeros((vectors, self.group.point_words), np.uint64)
+        whole = resident.plan(count, vectors)
+        needed = resident.workspace_bytes(whole)
+        self._check(count, needed + scalars.nbytes)
+        workspace, size = Workspace(device, needed), SCALAR_BYTES * count
+        for start in range(0, vectors, whole.batch):
+            stop = min(start + whole.batch, vectors)
+            recording = device.stream("msm").record()
+            recorded = resident.record(
+                recording, scalars.slice(start * size, stop * size), workspace=workspace,
+                plan=with_batch(whole, count, stop - start),
+            )  # fmt: skip
+            recording.finish().run(timeline)
+            results[start:stop] = recorded.finish()
+        return results
+
+    def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
+        memory: Array = self.session(count, 1, options).scalars[0]
+        return memory
+
+    def peak_bytes(self, count: int, vectors: int, options: MsmOptions | None) -> int:
+        if self.resident is None:
+            return self._stream_plan(count, options).peak_bytes(self.device)
+        plan = self.resident.plan(count, vectors, options)
+        scalar_bytes, blocks = SCALAR_BYTES * plan.batch * count, self._blocks(self.resident, plan)
+        if blocks:
+            return scalar_bytes + blocks_bytes(self.device, blocks)
+        return scalar_bytes + self.resident.workspace_bytes(plan)
+
+    def batch(self, count: int, vectors: int, options: MsmOptions | None) -> int:
+        """How many of so many vectors of `count` scalars are worked on together."""
+        if self.resident is None:
+            return 1
+        return self.resident.plan(count, vectors, options).batch
+
+    def session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        """The session of that shape, from before or made now.
+
+        DeviceError if it does not fit the device's memory budget.
+        """
+        key = (count, vectors, options)
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None:
+                while len(self._sessions) >= _KEPT:
+                    self._sessions.popitem(last=False)
+                found = self._sessions[key] = self._made(count, vectors, options)
+            self._sessions.move_to_end(key)
+            return found
+
+    def _made(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        try:
+            return self._new_session(count, vectors, options)
+        except DeviceError:
+            if not self._sessions:
+                raise
+        # Those of other shapes may hold the memory that it needs.
+        self._sessions.clear()
+        return self._new_session(count, vectors, options)
+
+    def _new_session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        device, resident = self.device, self.resident
+        self._check(count, self.peak_bytes(count, vectors, options))
+        scalar_bytes = SCALAR_BYTES * vectors * count
+
+        def uploaded(recording: RecordingStream, scalars: Array) -> Buffer:
+            memory = device.allocate(scalar_bytes, zero=False)
+            recording.upload(scalars, memory, label="upload scalars")
+            return memory
+
+        if self.streamed is not None:
+            streamed, stream_plan = self.streamed, self._stream_plan(count, options)
+
+            def record(recording: RecordingStream, scalars: Array) -> RecordedMsm:
+                return streamed.record(recording, uploaded(recording, scalars), stream_plan)
+
+            return Session(device, 1, count, record)
+        assert resident is not None
+        plan = resident.plan(count, vectors, options)
+        blocks = self._blocks(resident, plan)
+
+        def record_resident(recording: RecordingStream, scalars: Array) -> RecordedMsm:
+            if blocks:
+                memory = device.allocate(scalar_bytes, zero=False)
+                workspace = Workspace(device, blocks_bytes(device, blocks))
+                return resident.record_in_blocks(recording, scalars[0], blocks, memory, workspace)
+            memory = uploaded(recording, scalars)
+            workspace = Workspace(device, resident.workspace_bytes(plan))
+            return resident.record(recording, memory, workspace=workspace, plan=plan)
+
+        return Session(device, vectors, count, record_resident)
+
+    def _blocks(self, resident: ResidentMsm, plan: GpuMsmPlan) -> list[GpuMsmPlan]:
+        """The plans of the blocks in which scalars are uploaded, or none if they are at once."""
+        if plan.batch > 1 or plan.count < _IN_BLOCKS or len(resident.blocks) > 1:
+            return []
+        first = first_block(plan)
+        return [with_batch(plan, block, 1) for block in (first, plan.count - first)]
+
+    def _stream_plan(self, count: int, options: MsmOptions | None) -> StreamPlan:
+        budget = self.device.memory_budget // _SHARE
+        return plan_streamed(self.device, self.group, count, options or self.options, budget)
+
+    def _check(self, count: int, needed: int) -> None:
+        """DeviceError if an MSM needs more memory than is left beside the bases."""
+        what = f"an MSM of {count} scalars over {self.group.name}"
+        self.device.check_budget(what, needed + self.nbytes)

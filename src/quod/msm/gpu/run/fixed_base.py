@@ -1,0 +1,153 @@
+"""Multiples of one point on a GPU: a lane a scalar, one addition from the table a window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.curve.weierstrass.normalise import normalise_sums
+from quod.curve.weierstrass.point import PointArithmetic
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.sentinel import UNWRITTEN, check_written
+from quod.field.array import Words
+from quod.frozen import replace
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+
+# Scalars at a time: they fill a large GPU some times over, and take a few hundred MiB there.
+_CHUNK = 1 << 20
+
+
+@kernel
+def multiply_from_table(
+    k: Builder,
+    count: U32,
+    table: Pointer[U64],
+    scalars: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    window_bits: int,
+    windows: int,
+) -> None:
+    """out[i] = scalars[i] * P as an extended point.
+
+    `table` has the affine points d * 2**(window_bits * w) * P for w < `windows` and, in each
+    window, d = 1 to 2**(window_bits - 1). Scalars are integers that the windows hold.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    half, full = 1 << (window_bits - 1), 1 << window_bits
+    with k.if_(i < count):
+        start = (curve.carried(curve.infinity()), k.constant(0, types.u32))
+        with k.range(0, windows, carry=start) as loop:
+            total, carry = loop.carried
+            raw = _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
+            negative = raw > half
+            size = k.select(negative, full - raw, raw)
+            entry = curve.load_affine(table, loop.index * half + (k.maximum(size, 1) - 1))
+            f = curve.field
+            y = f.select(negative, f.carried(-entry.y), f.carried(entry.y))
+            entry = replace(entry, y=y, infinity=entry.infinity | (size == 0))
+            one = k.constant(1, types.u32)
+            loop.next((curve.carried(curve.add_affine(total, entry)), k.select(negative, one, 0)))
+        curve.store_extended(out, i, loop.results[0])
+
+
+def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, group: Group) -> Value:
+    """`count` bits of a scalar in memory from bit `low` on; those above its words are zero."""
+    last = group.scalars.words // 2 - 1
+    place, shift = low // 64, (low % 64).cast(types.u64)
+
+    def word(at: Value) -> Value:
+        index = scalar.cast(types.u64) * (last + 1) + k.minimum(at, last).cast(types.u64)
+        return k.select(at <= last, scalars[index], 0)
+
+    # In two shifts, as one by 64 has no meaning.
+    whole = word(place) >> shift | word(place + 1) << 1 << (63 - shift)
+    return (whole & ((1 << count) - 1)).cast(types.u32)
+
+
+class GpuTable:
+    """A table of multiples in the memory of a GPU."""
+
+    def __init__(
+        self, device: AnyDevice, group: Group, table: Array, window_bits: int, windows: int
+    ) -> None:
+        """`table` are the 64-bit words of its points, as `multiply_from_table` takes them."""
+        self._device, self._group = device, group
+        self._table = device.upload(table)
+        self._multiply = device.compile(
+            multiply_from_table, group=group, window_bits=window_bits, windows=windows
+        )
+        self._normalise = device.compile(normalise_sums, group=group)
+
+    def multiply(self, scalars: Words) -> Words:
+        """scalars[i] * P, affine of shape (n, *group.shape)."""
+        group, device = self._group, self._device
+        results = np.empty((len(scalars), *group.shape), np.uint32)
+        if not len(scalars):
+            return results
+        room = self._room(len(scalars))
+        given = device.allocate(room * group.scalars.bytes, zero=False)
+        affine = device.allocate(room * 8 * group.point_words, zero=False)
+        scratch = self._scratch(room)
+        for start in range(0, len(scalars), room):
+            chunk = np.require(scalars[start : start + room], requirements=("C", "A"))
+            out = results[start : start + room]
+            device.upload(chunk, into=given.slice(0, chunk.nbytes))
+            marking = device.stream("table").record()
+            marking.fill(affine, UNWRITTEN)
+            marking.finish().run()
+            self._multiply_chunk(len(chunk), given, affine, scratch)
+            device.download(affine.slice(0, out.nbytes), out)
+            check_written(device, "multiples of a point", out)
+        return results
+
+    def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
+        """scalars[i] * P into the memory of affine points, both of the device.
+
+        Nothing tells whether all of them were written.
+        """
+        size, point = self._group.scalars.bytes, 8 * self._group.point_words
+        count = scalars.nbytes // size
+        room = self._room(count)
+        scratch = self._scratch(room)
+        for start in range(0, count, room):
+            stop = min(start + room, count)
+            self._multiply_chunk(
+                stop - start, scalars.slice(start * size, stop * size),
+                out.slice(start * point, stop * point), scratch,
+            )  # fmt: skip
+
+    def _room(self, count: int) -> int:
+        """Scalars at a time."""
+        extended_bytes = 32 * self._group.coordinate_words
+        return max(1, min(_CHUNK, count, self._device.largest_buffer // extended_bytes))
+
+    def _scratch(self, room: int) -> tuple[Buffer, Buffer]:
+        """Room for extended points and for prefixes."""
+        words = self._group.coordinate_words
+        extended, prefixes = (
+            self._device.allocate(room * size, zero=False) for size in (32 * words, 8 * words)
+        )
+        return extended, prefixes
+
+    def _multiply_chunk(
+        self, count: int, given: Buffer, affine: Buffer, scratch: tuple[Buffer, Buffer]
+    ) -> None:
+        device, (extended, prefixes) = self._device, scratch
+        groups = -(-count // device.lanes)
+        device.launch(self._multiply, groups, count, self._table, given, extended)
+        # An inversion is worth many products, but a GPU wants all of its lanes.
+        instances = min(count, max(device.resident_lanes, count // 16))
+        device.launch(
+            self._normalise,
+            -(-instances // device.lanes),
+            instances,
+            count,
+            extended,
+            prefixes,
+            affine,
+        )

@@ -1,0 +1,140 @@
+"""The launches that turn scalars into sorted chunks of entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.frozen import frozen
+from quod.msm.gpu.buckets import chunks
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run.device_plan import SortShape
+from quod.msm.gpu.run.workspace import MsmBuffers
+from quod.msm.gpu.sort import binning
+from quod.msm.gpu.sort.digits import DigitShape
+from quod.msm.scalars import SCALAR_BYTES
+
+# Workgroups that count, by what fills the device: enough that the last of them matter little, but
+# each adds all its counters to those in device memory.
+_WAVES = 4
+
+
+@frozen
+class Scalars:
+    """The scalars of an MSM in device memory, and which bases they belong to.
+
+    `words` are canonical integers of eight u32, vectors `stride` of them apart. Scalar i of a
+    vector, or scalar indices[i], is for base first + i of `bases`. `infinity_mask`, if there is
+    one, has a bit for each base of each copy, set where it is infinite. Where they are `listed`
+    scalar i is for base indices[i] instead.
+    """
+
+    words: Buffer
+    stride: int
+    bases: int
+    first: int = 0
+    indices: Buffer | None = None
+    infinity_mask: Buffer | None = None
+    listed: bool = False
+
+
+def record_chunks(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    scalars: Scalars,
+    arrays: MsmBuffers,
+) -> None:
+    """Records digits, sort and chunks of one MSM; `arrays.zeroed` must be zero when it begins."""
+    shape = SortShape.of(plan)
+    digits = DigitShape.of(
+        plan,
+        shape.low_bits,
+        indexed=scalars.indices is not None and not scalars.listed,
+        masked=scalars.infinity_mask is not None,
+        listed=scalars.listed,
+    )
+    total = plan.count * plan.batch
+    source = (
+        plan.count, total, scalars.stride, scalars.bases, scalars.first, scalars.words,
+        scalars.indices or scalars.words, scalars.infinity_mask or scalars.words,
+    )  # fmt: skip
+    scalar_bytes = total * (SCALAR_BYTES + 4 * (scalars.indices is not None))
+    tuning = plan.sort
+    tiles = -(-total // tuning.lanes)
+    counting = max(1, _WAVES * device.resident_lanes // tuning.lanes)
+    count = device.compile(binning.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
+    recording.launch(
+        count, min(tiles, counting), *source, arrays.bin_counts, arrays.too_large, label="digits",
+        bytes=scalar_bytes,
+    )  # fmt: skip
+    scan = device.compile(
+        binning.scan_bins, lanes=tuning.scan_lanes, bins=shape.bins, tile=tuning.tile
+    )
+    bins = (arrays.bin_starts, arrays.first_tile)
+    recording.launch(
+        scan, 1, arrays.bin_counts, arrays.bin_starts, arrays.bin_cursors, arrays.first_tile,
+        label="sort",
+    )  # fmt: skip
+    scatter = device.compile(binning.scatter_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
+    # With one bucket a bin there are no keys, and this is the whole sort.
+    keys = arrays.bin_cursors if shape.direct else arrays.keys
+    binned = arrays.entries if shape.direct else arrays.binned
+    recording.launch(
+        scatter, tiles, *source, arrays.bin_cursors, keys, binned, label="digits",
+        bytes=scalar_bytes + plan.most_entries * (4 if shape.direct else 4 + tuning.key_bytes),
+    )  # fmt: skip
+    static: dict[str, Any] = {"bins": shape.bins, "low_bits": shape.low_bits, "tuning": tuning}
+    bin_tiles = shape.most_tiles(plan)
+    if not shape.direct:
+        count = device.compile(binning.count_buckets, lanes=tuning.lanes, **static)
+        recording.launch(
+            count, min(bin_tiles, counting), *bins, arrays.keys, arrays.bucket_counts, label="sort",
+            bytes=tuning.key_bytes * plan.most_entries,
+        )  # fmt: skip
+    _record_cuts(recording, device, plan, shape, arrays)
+    if not shape.direct:
+        scatter = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
+        recording.launch(
+            scatter, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
+            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.most_entries,
+        )  # fmt: skip
+
+
+def _record_cuts(
+    recording: RecordingStream,
+    device: AnyDevice,
+    plan: GpuMsmPlan,
+    shape: SortShape,
+    arrays: MsmBuffers,
+) -> None:
+    """Records where buckets begin, and their chunks."""
+    own = arrays.chunks
+    place = device.compile(
+        chunks.place_buckets, lanes=chunks.LANES, block_bits=shape.block_bits,
+        start_bits=shape.start_bits,
+    )  # fmt: skip
+    recording.launch(
+        place, shape.blocks, plan.longest, arrays.bin_starts, arrays.bucket_counts,
+        arrays.bucket_starts, arrays.bucket_cursors, own.first_chunk, arrays.block_chunks,
+        arrays.length_counts, label="sort", bytes=16 * plan.all_buckets,
+    )  # fmt: skip
+    scan = device.compile(
+        chunks.scan_chunks, lanes=plan.sort.scan_lanes, blocks=shape.blocks,
+        buckets=plan.all_buckets,
+    )  # fmt: skip
+    recording.launch(
+        scan, 1, arrays.block_chunks, arrays.length_counts, arrays.block_first, arrays.ranks,
+        own.first_chunk, own.count, label="sort",
+    )  # fmt: skip
+    make = device.compile(
+        chunks.make_chunks, lanes=chunks.LANES, block_bits=shape.block_bits,
+        own_chunks=plan.sort.own_chunks,
+    )  # fmt: skip
+    recording.launch(
+        make, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
+        arrays.block_first, arrays.ranks, own.starts, own.lengths, own.numbers,
+        own.first_chunk, label="sort", bytes=16 * (plan.all_buckets + plan.most_chunks),
+    )  # fmt: skip

@@ -1,0 +1,297 @@
+"""MSMs over bases that stay in device memory with their multiples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.curve.sums.edwards import edwards_form
+from quod.curve.sums.forms import Form
+from quod.curve.weierstrass.operations import is_in_subgroup
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.errors import DeviceError, InputError
+from quod.frozen import frozen, replace
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce.finish_on_device import record_finish
+from quod.msm.gpu.run import base_multiples
+from quod.msm.gpu.run.blocks import BaseBlock, record_blocks, record_blocks_to_lines
+from quod.msm.gpu.run.device_plan import largest_batch, plan_gpu_msm, with_batch
+from quod.msm.gpu.run.record_buckets import RecordedMsm, record_buckets, record_lines, record_result
+from quod.msm.gpu.run.record_sort import Scalars
+from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, block_of, workspace_bytes
+from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
+from quod.msm.options import MsmOptions
+from quod.msm.scalars import SCALAR_BYTES, check_bases, check_count
+
+# The share of the memory budget that bases and their multiples take unless told otherwise.
+_BASE_SHARE = 4
+
+
+def _form(
+    device: AnyDevice, group: Group, points: Array, options: MsmOptions
+) -> tuple[Form, str]:  # fmt: skip
+    """The form for some bases, and why."""
+    if edwards_form(group) is None:
+        return "weierstrass", f"{group.name} has no other form"
+    if options.precompute_factor == 1:
+        return "weierstrass", "the bases have no multiples, and are not checked for another form"
+    outside = np.flatnonzero(~is_in_subgroup(device, group, points))
+    if len(outside):
+        return "weierstrass", f"base {outside[0]} is not in the subgroup of prime order"
+    return "edwards", "all bases are in the subgroup of prime order"
+
+
+def _reached(scalars: Buffer, start: int, count: int, batch: int, stride: int) -> Buffer:
+    """`count` scalars from number `start` on of each vector, and what lies between those.
+
+    All that there are may be more than a kernel reaches.
+    """
+    stop = (batch - 1) * stride + start + count
+    return scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
+
+
+@frozen
+class _Bases:
+    """`count` bases from number `start` on with their multiples, and which of them are infinite."""
+
+    start: int
+    count: int
+    memory: Buffer
+    infinity_mask: Buffer | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.memory.nbytes + (self.infinity_mask.nbytes if self.infinity_mask else 0)
+
+
+class ResidentMsm:
+    """Bases in device memory, and the recording of MSMs over them.
+
+    `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), uint32;
+    they are not checked to be on the curve. As many multiples are kept as make MSMs fastest within
+    `base_budget` bytes, by default a quarter of the device's memory budget; `options` may say
+    otherwise. Bases of a curve with a twisted Edwards form are held in that, unless they are to
+    have no multiples (a precompute factor of 1), or some are outside the subgroup of prime order,
+    where its additions are not complete: `form_reason` says what was chosen and why. Bases of which
+    a kernel does not reach all lie in several buffers.
+
+    Raises InputError for arrays of other shapes, DeviceError if the bases do not fit.
+    """
+
+    def __init__(
+        self,
+        device: AnyDevice,
+        group: Group,
+        points: Array,
+        options: MsmOptions | None = None,
+        *,
+        base_budget: int | None = None,
+    ) -> None:
+        check_bases(group, points)
+        self.device = device
+        self.group = group
+        self.options = options or MsmOptions()
+        self._count = len(points)
+        budget = device.memory_budget // _BASE_SHARE if base_budget is None else base_budget
+        form, self.form_reason = _form(device, group, points, self.options)
+        self._processor = Processor.of(device)
+        self._plan = plan_gpu_msm(
+            group, self._count, self.options, processor=self._processor, base_budget=budget,
+            form=form,
+        )  # fmt: skip
+        self.blocks: list[_Bases] = []
+        start = 0
+        for size in self._plan.block_counts if self._count else ():
+            memory = base_multiples.multiples(
+                device, group, points[start : start + size], self._plan
+            )
+            total = size * self._plan.copies
+            mask = find_infinity_mask(device, total, self._plan.base_words, memory)
+            self.blocks.append(_Bases(start, size, memory, mask))
+            start += size
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory of the bases, their multiples and infinity mask."""
+        return sum(block.nbytes for block in self.blocks)
+
+    def plan(
+        self, count: int | None = None, batch: int = 1, options: MsmOptions | None = None
+    ) -> GpuMsmPlan:
+        """The plan of MSMs of `count` scalars, by default one a base, `batch` of them together.
+
+        The plan's batch may be smaller. Other options than those of the bases may do without the
+        multiples. InputError for more scalars than bases, or options that do not fit the bases.
+        """
+        count = self._count if count is None else count
+        check_count(count, self._count)
+        if options is None or options == self.options:
+            plan = with_batch(self._plan, count, 1)
+            size = self.options.batch_size
+        else:
+            plan, size = self._other_plan(count, options), options.batch_size
+        batch = largest_batch(plan, min(batch, size or batch))
+        return with_batch(plan, count, batch)
+
+    def _other_plan(self, count: int, options: MsmOptions) -> GpuMsmPlan:
+        if (self.options.precompute_factor or 1) > 1:
+            raise InputError(
+                "bases with precomputed multiples keep the options that they were made with"
+            )
+        if (options.precompute_factor or 1) > 1:
+            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+        if options.window_bits in (None, self._plan.window_bits):
+            # The digits are the same, and the highest of them zero.
+            narrower = plan_gpu_msm(
+                self.group, count, replace(options, window_bits=self._plan.window_bits),
+                processor=self._processor, base_budget=1 << 62,
+            )  # fmt: skip
+            return replace(self._plan, count=max(1, count), maximum=narrower.maximum)
+        other = plan_gpu_msm(
+            self.group, count, replace(options, precompute_factor=1), processor=self._processor,
+            base_budget=1 << 62, form=self._plan.form,
+        )  # fmt: skip
+        # The bases are where they are.
+        return replace(other, base_block=self._plan.base_block)
+
+    def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
+        """The workspace that an MSM of the plan needs; by default one of a scalar for each base."""
+        return workspace_bytes(self.device, plan or self.plan())
+
+    def record(
+        self,
+        recording: RecordingStream,
+        scalars: Buffer,
+        *,
+        workspace: Workspace,
+        plan: GpuMsmPlan | None = None,
+        indices: Buffer | None = None,
+        stride: int | None = None,
+    ) -> RecordedMsm:
+        """Records an MSM, by default one of a scalar for each base.
+
+        `scalars` are canonical integers in device memory, eight u32 each; vectors of a batch begin
+        `stride` scalars apart, by default the plan's count. With `indices`, a u32 each, base i
+        takes scalar indices[i] of its vector. The results are there once the recording was
+        submitted and waited for.
+        """
+        plan, stride = self._checked(scalars, plan, indices, stride)
+        if len(plan.block_counts) > 1:
+            blocks = self._blocks(plan, scalars, indices, stride)
+            return record_blocks(recording, self.device, blocks, workspace)
+        arrays = self._record_buckets(recording, plan, scalars, indices, stride, workspace)
+        return record_result(recording, self.device, plan, arrays, stride)
+
+    def record_finished(
+        self,
+        recording: RecordingStream,
+        scalars: Buffer,
+        out: Buffer,
+        flag: Buffer,
+        *,
+        workspace: Workspace,
+        plan: GpuMsmPlan | None = None,
+        indices: Buffer | None = None,
+        stride: int | None = None,
+    ) -> None:
+        """Records an MSM to its end on the device, with the arguments of `record`.
+
+        `out` becomes what `RecordedMsm.finish` gives, in 8 * batch * group.point_words bytes. The
+        first word of `flag`, of 16 bytes, is zero afterwards if no scalar was too large.
+        """
+        plan, stride = self._checked(scalars, plan, indices, stride)
+        plan, device = replace(plan, on_device=True), self.device
+        recording.fill(flag, label="digits")
+        if len(plan.block_counts) > 1:
+            blocks = self._blocks(plan, scalars, indices, stride)
+            lines = record_blocks_to_lines(recording, device, blocks, workspace, flag)
+        else:
+            arrays = self._record_buckets(
+                recording, plan, scalars, indices, stride, workspace, flag
+            )  # fmt: skip
+            lines, first_chunk = arrays.lines, arrays.chunks.first_chunk
+            record_lines(
+                recording, device, plan, first_chunk, arrays.sums, lines, arrays.scratch
+            )  # fmt: skip
+        record_finish(recording, device, plan, lines, out)
+
+    def _checked(
+        self, scalars: Buffer, plan: GpuMsmPlan | None, indices: Buffer | None, stride: int | None
+    ) -> tuple[GpuMsmPlan, int]:  # fmt: skip
+        """The plan and the stride; InputError or DeviceError if memory does not suit them."""
+        if not self._count:
+            raise InputError("there is nothing to record for an MSM over no bases")
+        plan = plan or self.plan()
+        count = plan.count
+        stride = count if stride is None else stride
+        needed = SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
+        if scalars.nbytes < needed:
+            raise DeviceError(
+                f"{plan.batch} x {count} scalars take {needed} bytes, not {scalars.nbytes}"
+            )
+        if indices is not None and indices.nbytes != 4 * count:
+            raise DeviceError(f"{count} indices take {4 * count} bytes, not {indices.nbytes}")
+        return plan, stride
+
+    def _record_buckets(
+        self, recording: RecordingStream, plan: GpuMsmPlan, scalars: Buffer,
+        indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
+    ) -> MsmBuffers:  # fmt: skip
+        (own,) = self.blocks[:1]
+        if indices is None:
+            scalars = _reached(scalars, 0, plan.count, plan.batch, stride)
+        source = Scalars(scalars, stride, own.count, 0, indices, own.infinity_mask)
+        arrays = MsmBuffers.of(self.device, plan, Arena(self.device, workspace))
+        arrays = arrays if flag is None else replace(arrays, too_large=flag)
+        record_buckets(recording, self.device, plan, source, own.memory, arrays)
+        return arrays
+
+    def _blocks(
+        self, plan: GpuMsmPlan, scalars: Buffer, indices: Buffer | None, stride: int
+    ) -> Iterator[BaseBlock]:
+        """The MSM of each buffer of bases."""
+        for own, count in zip(self.blocks, plan.block_counts):
+            start, stop = own.start, own.start + count
+            words, picked = scalars, indices
+            if indices is None:
+                words = _reached(scalars, start, count, plan.batch, stride)
+            else:
+                picked = indices.slice(4 * start, 4 * stop)
+            source = Scalars(words, stride, own.count, 0, picked, own.infinity_mask)
+            first = start if indices is None else 0
+            yield BaseBlock(block_of(plan, count), first, source, own.memory)
+
+    def record_in_blocks(
+        self,
+        recording: RecordingStream,
+        scalars: Array,
+        plans: Sequence[GpuMsmPlan],
+        memory: Buffer,
+        workspace: Workspace,
+    ) -> RecordedMsm:
+        """Records an MSM whose scalars come from the host while it works on those before.
+
+        `scalars` has shape (n, 8) and should be page-locked; `plans` are those of the blocks,
+        `memory` holds all scalars on the device, `workspace` is of `blocks_bytes`.
+        """
+        (bases,) = self.blocks
+
+        def uploaded() -> Iterator[BaseBlock]:
+            start = 0
+            for plan in plans:
+                size, stop = plan.count, start + plan.count
+                words = memory.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
+                recording.upload(scalars[start:stop], words, label="upload scalars")
+                own = Scalars(words, size, self._count, start, None, bases.infinity_mask)
+                yield BaseBlock(plan, start, own, bases.memory)
+                start = stop
+
+        return record_blocks(recording, self.device, uploaded(), workspace)

@@ -1,0 +1,167 @@
+"""MSMs over bases that stay in host memory and pass through device memory in blocks.
+
+Two blocks have room on the device: one is uploaded while the other is worked on. What waits for
+what follows from the memory that the recorded steps use, so no block is overwritten before it was
+read, and the host waits for the end only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.errors import InputError
+from quod.frozen import frozen, replace
+from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.run.blocks import BaseBlock, record_blocks
+from quod.msm.gpu.run.device_plan import additions, fits, plan_gpu_msm, with_batch
+from quod.msm.gpu.run.record_buckets import RecordedMsm
+from quod.msm.gpu.run.record_sort import Scalars
+from quod.msm.gpu.run.workspace import Workspace, blocks_bytes
+from quod.msm.gpu.sort.infinity_mask import infinity_mask_bytes, record_infinity_mask
+from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
+from quod.msm.scalars import SCALAR_BYTES
+
+# A block that takes much longer to work on than to begin gains nothing from being larger.
+_LARGEST_BLOCK = 1 << 23
+_SMALLEST_BLOCK = 1 << 10
+
+
+@frozen
+class StreamPlan:
+    """How `count` bases are streamed: `block` is the plan of a full block.
+
+    Its windows and buckets are those of the whole MSM.
+    """
+
+    count: int
+    block: GpuMsmPlan
+
+    @property
+    def block_count(self) -> int:
+        return -(-self.count // self.block.count)
+
+    @property
+    def block_counts(self) -> tuple[int, ...]:
+        """The sizes of the blocks."""
+        return replace(self.block, count=self.count, base_block=self.block.count).block_counts
+
+    @property
+    def plans(self) -> list[GpuMsmPlan]:
+        """The plan of each block."""
+        return [with_batch(self.block, count, 1) for count in self.block_counts]
+
+    @property
+    def base_bytes(self) -> int:
+        """Memory of a block's bases."""
+        return 8 * self.block.base_words * self.block.count
+
+    def peak_bytes(self, device: AnyDevice) -> int:
+        """Device memory of the whole MSM."""
+        slots = self.base_bytes + infinity_mask_bytes(self.block.count) + 16
+        return SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
+
+    def workspace_bytes(self, device: AnyDevice) -> int:
+        """What the blocks are worked on in."""
+        counts = {*self.block_counts}
+        return blocks_bytes(device, [with_batch(self.block, count, 1) for count in counts])
+
+    @property
+    def additions(self) -> float:
+        """The cost of all blocks; buckets that are carried cost about what their reduction does."""
+        return self.block_count * additions(self.block)
+
+
+def plan_streamed(
+    device: AnyDevice, group: Group, count: int, options: MsmOptions, budget: int
+) -> StreamPlan:
+    """The plan with the largest blocks whose memory is within `budget`.
+
+    Where none is, that with the smallest blocks; who checks its `peak_bytes` can say what is
+    missing.
+    """
+    if (options.precompute_factor or 1) > 1:
+        raise InputError(
+            f"{count} bases of {group.name} are streamed, because they do not fit the memory of "
+            f"{device.name} or the options say so, and so have no precomputed multiples; leave out "
+            "precompute_factor, or give the device a larger memory_budget"
+        )
+    reach = device.largest_buffer // (8 * group.point_words)
+    size = min(_LARGEST_BLOCK, reach, max(_SMALLEST_BLOCK, -(-count // 2)))
+    while True:
+        plan = _plan_of_blocks(device, group, count, size, options)
+        enough = plan is not None and plan.peak_bytes(device) <= budget
+        if plan is not None and (enough or size <= _SMALLEST_BLOCK):
+            return plan
+        if size <= _SMALLEST_BLOCK:
+            raise InputError(
+                f"with these options blocks of {size} bases of {group.name} do not fit the device"
+            )
+        size = max(_SMALLEST_BLOCK, size // 2)
+
+
+def _plan_of_blocks(
+    device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
+) -> StreamPlan | None:
+    """The fastest with blocks of that size, if there is one that fits."""
+    processor = Processor.of(device)
+
+    def plan(window_bits: int) -> StreamPlan:
+        single = plan_gpu_msm(
+            group, min(size, count), replace(options, window_bits=window_bits, precompute_factor=1),
+            processor=processor, base_budget=1 << 62,
+        )  # fmt: skip
+        return StreamPlan(count, single)
+
+    widths = range(3, MAX_GPU_WINDOW_BITS + 1)
+    if options.window_bits is not None:
+        widths = range(options.window_bits, options.window_bits + 1)
+    plans = (plan(width) for width in widths)
+    fitting = (one for one in plans if len(one.block.block_counts) == 1 and fits(one.block))
+    return min(fitting, key=lambda one: one.additions, default=None)
+
+
+class StreamedMsm:
+    """Bases in page-locked host memory, and the recording of MSMs over them.
+
+    `points` is an array of affine points as for `ResidentMsm`, of which this keeps a copy.
+    """
+
+    def __init__(self, device: AnyDevice, group: Group, points: Array) -> None:
+        self.device = device
+        self.group = group
+        self._count = len(points)
+        self._words = device.pinned(points.nbytes)
+        self._words[:] = np.ascontiguousarray(points).reshape(-1).view(np.uint8)
+
+    def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> RecordedMsm:
+        """Records an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
+        device, full = self.device, plan.block
+        size = 8 * full.base_words
+        slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
+        masks = [device.allocate(infinity_mask_bytes(full.count), zero=False) for _ in range(2)]
+        some = [device.allocate(16, zero=False) for _ in range(2)]
+
+        def blocks() -> Iterator[BaseBlock]:
+            for number, single in enumerate(plan.plans):
+                start, count = number * full.count, single.count
+                stop, which = start + count, number % 2
+                bases = slots[which].slice(0, count * size)
+                recording.upload(
+                    self._words[start * size : stop * size], bases, label="upload bases"
+                )  # fmt: skip
+                record_infinity_mask(
+                    recording, device, count, full.base_words, bases, masks[which], some[which]
+                )  # fmt: skip
+                own = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
+                source = Scalars(own, count, count, 0, None, masks[which])
+                yield BaseBlock(single, start, source, bases)
+
+        workspace = Workspace(device, plan.workspace_bytes(device))
+        return record_blocks(recording, device, blocks(), workspace)

@@ -1,0 +1,255 @@
+"""Sorting entries by bucket: a partition into bins of buckets, then one within each bin.
+
+    count_bins      how many digits fall into each bin
+    scan_bins       where each bin begins, and its tiles
+    scatter_bins    keys (the bucket within its bin) and entries, bin by bin
+    count_buckets   how many entries each bucket has
+    scatter_buckets entries, bucket by bucket
+
+Entries of a bucket are in no fixed order; see `partition`. With few buckets a bin is one bucket:
+then the first three kernels do it all.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, Pointer, Value
+from quod.msm.gpu.device_limits import SortTuning
+from quod.msm.gpu.sort.digits import Digits, DigitShape, Source
+from quod.msm.gpu.sort.partition import Item, Partition
+from quod.msm.gpu.sort.workgroup import Scan, Tally
+
+
+@kernel
+def count_bins(
+    k: Builder,
+    count: U32,
+    total: U32,
+    scalar_stride: U32,
+    base_stride: U32,
+    first: U32,
+    scalars: Pointer[U32],
+    indices: Pointer[U32],
+    marks: Pointer[U32],
+    bin_counts: Pointer[U32],
+    too_large: Pointer[U32],
+    *,
+    shape: DigitShape,
+    tuning: SortTuning,
+) -> None:
+    """Adds how many digits fall into each bin to bin_counts; see `Source` for the parameters.
+
+    Notes in too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
+    """
+    k.resident_workgroups(tuning.resident)
+    source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
+    tally = Tally(k, shape.bins)
+    tally.clear()
+    k.barrier()
+    step = k.num_workgroups() * k.workgroup_size
+    with k.range(k.workgroup_id() * k.workgroup_size, total, step) as loop:
+        digits = Digits(k, shape, source, loop.index + k.local_id())
+        digits.check(too_large)
+        for voter, digit in enumerate(digits):
+            tally.count(digit.bucket >> shape.low_bits, digit.exists, voter)
+    k.barrier()
+    with k.range(k.local_id(), shape.bins, k.workgroup_size) as bins:
+        number = tally.table[bins.index]
+        with k.if_(number != 0):
+            k.atomic_add(bin_counts, bins.index, number)
+
+
+@kernel
+def scan_bins(
+    k: Builder,
+    bin_counts: Pointer[U32],
+    bin_starts: Pointer[U32],
+    cursors: Pointer[U32],
+    first_tile: Pointer[U32],
+    *,
+    bins: int,
+    tile: int,
+) -> None:
+    """Where each bin begins, twice, and its first tile; bins + 1 elements but for `cursors`.
+
+    For one workgroup.
+    """
+    scan = Scan(k)
+
+    def place(index: Value, before: Value) -> None:
+        bin_starts[index] = before
+        cursors[index] = before
+
+    def place_tile(index: Value, before: Value) -> None:
+        first_tile[index] = before
+
+    entries = scan.array(bins, lambda index: bin_counts[index], place)
+    tiles = scan.array(bins, lambda index: (bin_counts[index] + (tile - 1)) // tile, place_tile)
+    with k.if_(k.local_id() == 0):
+        bin_starts[bins] = entries
+        first_tile[bins] = tiles
+
+
+def _keys(keys: Value, tuning: SortTuning) -> Value:
+    """The keys' memory as what they are: numbers of 16 bits or of 32."""
+    return keys.cast(types.u16) if tuning.narrow_keys else keys
+
+
+@kernel
+def scatter_bins(
+    k: Builder,
+    count: U32,
+    total: U32,
+    scalar_stride: U32,
+    base_stride: U32,
+    first: U32,
+    scalars: Pointer[U32],
+    indices: Pointer[U32],
+    marks: Pointer[U32],
+    cursors: Pointer[U32],
+    keys: Pointer[U32],
+    entries: Pointer[U32],
+    *,
+    shape: DigitShape,
+    tuning: SortTuning,
+) -> None:
+    """The entries, bin by bin, and the low bits of their buckets, unless a bin is one bucket."""
+    k.resident_workgroups(tuning.resident)
+    source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
+    rounds = -(-shape.digits // tuning.items)
+    items = -(-shape.digits // rounds)
+    partition = Partition(
+        k, shape.bins, items, types.u32, lambda bucket: bucket >> shape.low_bits,
+        staged=tuning.staged and shape.low_bits > 0,
+    )  # fmt: skip
+
+    own_keys = _keys(keys, tuning)
+
+    def write(place: Value, bucket: Value, entry: Value) -> None:
+        entries[place] = entry
+        if shape.low_bits:
+            own_keys[place] = bucket & ((1 << shape.low_bits) - 1)
+
+    digits = iter(Digits(k, shape, source, k.global_id()))
+    for _ in range(rounds):
+        partition.clear()
+        k.barrier()
+        own = [Item(digit.exists, digit.bucket, digit.entry) for digit in islice(digits, items)]
+        partition.move(own, cursors, 0, write)
+
+
+class _Tile:
+    """One tile of a bin: which bin, and where its entries are."""
+
+    def __init__(
+        self, k: Builder, number: Value, first_tile: Value, bin_starts: Value, bins: int,
+        tuning: SortTuning,
+    ) -> None:  # fmt: skip
+        # The last bin whose first tile is not behind this one.
+        low = k.constant(0, types.u32)
+        step = 1 << max(0, bins - 1).bit_length()
+        while step > 1:
+            step //= 2
+            probe = k.minimum(low + step, bins - 1)
+            low = k.select(first_tile[probe] <= number, probe, low)
+        self.bin = low
+        start = bin_starts[low] + (number - first_tile[low]) * tuning.tile
+        self._length = bin_starts[low + 1] - start
+        self._own = (start + k.local_id()).cast(types.u64)
+        self._k = k
+        self._items = tuning.items
+
+    def load(self, array: Value) -> list[Value]:
+        """The elements of this instance, also where none are: the array is a tile longer."""
+        return [array[self._own + i * self._k.workgroup_size] for i in range(self._items)]
+
+    def exists(self) -> list[Value]:
+        """Which of them are of this tile."""
+        k = self._k
+        return [k.local_id() + i * k.workgroup_size < self._length for i in range(self._items)]
+
+
+@kernel
+def count_buckets(
+    k: Builder,
+    bin_starts: Pointer[U32],
+    first_tile: Pointer[U32],
+    keys: Pointer[U32],
+    bucket_counts: Pointer[U32],
+    *,
+    bins: int,
+    low_bits: int,
+    tuning: SortTuning,
+) -> None:
+    """Adds how many entries each bucket has to bucket_counts.
+
+    A workgroup takes neighbouring tiles, and adds what it counted when the bin changes.
+    """
+    k.resident_workgroups(tuning.resident)
+    tally, own_keys = Tally(k, 1 << low_bits), _keys(keys, tuning)
+
+    def flush(bin_: Value) -> None:
+        k.barrier()
+        with k.range(k.local_id(), 1 << low_bits, k.workgroup_size) as buckets:
+            counted = tally.table[buckets.index]
+            with k.if_(counted != 0):
+                k.atomic_add(bucket_counts, (bin_ << low_bits) + buckets.index, counted)
+                tally.table[buckets.index] = 0
+        k.barrier()
+
+    tiles = k.uniform(first_tile[bins])
+    each = (tiles + k.num_workgroups() - 1) // k.num_workgroups()
+    begin = k.workgroup_id() * each
+    tally.clear()
+    k.barrier()
+    with k.range(begin, k.minimum(begin + each, tiles), carry=k.constant(0, types.u32)) as loop:
+        tile = _Tile(k, loop.index, first_tile, bin_starts, bins, tuning)
+        found = tile.load(own_keys)
+        bin_ = k.uniform(tile.bin)
+        with k.if_(bin_ != k.uniform(loop.carried)):
+            flush(loop.carried)
+        for voter, (key, exists) in enumerate(zip(found, tile.exists(), strict=True)):
+            tally.count(key, exists, voter)
+        loop.next(bin_)
+    flush(loop.results)
+
+
+@kernel
+def scatter_buckets(
+    k: Builder,
+    bin_starts: Pointer[U32],
+    first_tile: Pointer[U32],
+    keys: Pointer[U32],
+    binned: Pointer[U32],
+    cursors: Pointer[U32],
+    entries: Pointer[U32],
+    *,
+    bins: int,
+    low_bits: int,
+    tuning: SortTuning,
+) -> None:
+    """The entries, which are sorted by bin in `binned`, bucket by bucket; a workgroup a tile.
+
+    The entries written at a time are of few bins, so those of a bucket meet in the second-level
+    cache.
+    """
+    k.resident_workgroups(tuning.resident)
+    partition = Partition(
+        k, 1 << low_bits, tuning.items, types.u16, lambda key: key, staged=tuning.staged
+    )
+
+    def write(place: Value, key: Value, entry: Value) -> None:
+        entries[place] = entry
+
+    with k.if_(k.workgroup_id() < k.uniform(first_tile[bins])):
+        tile = _Tile(k, k.workgroup_id(), first_tile, bin_starts, bins, tuning)
+        partition.clear()
+        found = tile.load(_keys(keys, tuning))
+        loaded = zip(tile.exists(), found, tile.load(binned), strict=True)
+        items = [Item(exists, key, entry) for exists, key, entry in loaded]
+        k.barrier()
+        partition.move(items, cursors, tile.bin << low_bits, write)

@@ -1,0 +1,144 @@
+"""The digits of scalars on a GPU: computed from the scalars whenever they are needed.
+
+They take more memory than their scalar, so the two steps of sorting that need them both read the
+scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quod.curve.sums.entries import SIGN_BIT
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.scalars import SCALAR_BYTES, bits_of, is_above
+
+_SCALAR_WORDS_32 = SCALAR_BYTES // 4
+
+NOT_TOO_LARGE = 0
+"""What the word about scalars that are too large holds if there is none."""
+
+
+def position_of_too_large(word: int) -> int:
+    """The position of the first scalar that is too large, as `Digits.check` notes it."""
+    return (1 << 32) - 1 - word
+
+
+@frozen
+class DigitShape:
+    """What is fixed about digits while a kernel is traced.
+
+    `bins` are runs of 2**low_bits buckets. `batched`: there are several vectors of scalars;
+    `indexed`: base i belongs to scalar indices[i]; `masked`: some bases are infinite; `listed`:
+    scalar i belongs to base indices[i].
+    """
+
+    window_bits: int
+    windows: int
+    copies: int
+    maximum: int
+    low_bits: int
+    bins: int
+    batched: bool
+    indexed: bool
+    masked: bool
+    listed: bool = False
+
+    @property
+    def digits(self) -> int:
+        """Digits of a scalar."""
+        return self.windows * self.copies
+
+    @classmethod
+    def of(
+        cls, plan: GpuMsmPlan, low_bits: int, *, indexed: bool, masked: bool, listed: bool = False
+    ) -> DigitShape:
+        return cls(
+            plan.window_bits, plan.windows, plan.copies, plan.maximum, low_bits,
+            plan.all_buckets >> low_bits, plan.batch > 1, indexed, masked, listed,
+        )  # fmt: skip
+
+
+@frozen
+class Digit:
+    """One digit of one instance's scalar: whether there is one, its bucket and its entry."""
+
+    exists: Value
+    bucket: Value
+    entry: Value
+
+
+@frozen
+class Source:
+    """The scalars of an MSM, as kernels get them.
+
+    Instance s below `count` * batch takes vector s // count and base first + s % count. Vectors
+    begin `scalar_stride` scalars apart, copies of the bases `base_stride` bases apart. `marks` has
+    a bit for every base of every copy, set where it is infinite.
+    """
+
+    count: Value
+    total: Value
+    scalar_stride: Value
+    base_stride: Value
+    first: Value
+    scalars: Value
+    indices: Value
+    marks: Value
+
+
+class Digits:
+    """The digits of instance `s`'s scalar. All instances of a workgroup come here."""
+
+    def __init__(self, k: Builder, shape: DigitShape, source: Source, s: Value) -> None:
+        self._k = k
+        self._shape = shape
+        self._source = source
+        self._active = s < source.total
+        readable = k.select(self._active, s, 0)
+        if shape.batched:
+            self._vector = readable // source.count
+            self._own = readable % source.count
+        else:
+            self._vector = k.constant(0, types.u32)
+            self._own = readable
+        place = source.indices[self._own] if shape.indexed else self._own
+        self._base = source.indices[self._own] if shape.listed else self._own
+        self._position = place + self._vector * source.scalar_stride
+        start = self._position.cast(types.u64) * _SCALAR_WORDS_32
+        self._words = k.load(source.scalars, start, _SCALAR_WORDS_32)
+
+    def check(self, too_large: Value) -> None:
+        """Notes the first scalar that is above the maximum: 2**32 - 1 less its position."""
+        k = self._k
+        above = is_above(k, self._words, self._shape.maximum)
+        with k.if_(above & self._active):
+            k.atomic_max(too_large, 0, (1 << 32) - 1 - self._position)
+
+    def __iter__(self) -> Iterator[Digit]:
+        """Every digit, the lowest first, computed as it is asked for."""
+        k, shape, source = self._k, self._shape, self._source
+        half, full = 1 << (shape.window_bits - 1), 1 << shape.window_bits
+        window_buckets = half
+        first_window = self._vector * shape.windows
+        carry: Value = k.constant(0, types.u32)
+        for copy in range(shape.copies):
+            base = source.first + self._base
+            if copy:
+                base = base + source.base_stride * copy
+            present = self._active
+            if shape.masked:
+                present = present & (((source.marks[base // 32] >> (base % 32)) & 1) == 0)
+            for window in range(shape.windows):
+                low = (copy * shape.windows + window) * shape.window_bits
+                raw = bits_of(k, self._words, low, shape.window_bits) + carry
+                negative = raw >= half
+                carry = k.select(negative, k.constant(1, types.u32), 0)
+                size = k.select(negative, full - raw, raw)
+                exists = present & (size != 0)
+                bucket = (first_window + window) * window_buckets + (size - 1)
+                sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
+                yield Digit(exists, k.select(exists, bucket, 0), base | sign)

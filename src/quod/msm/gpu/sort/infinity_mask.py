@@ -1,0 +1,85 @@
+"""Which bases are infinite: their digits make no entries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.sentinel import not_written
+from quod.device.runtime.stream import RecordingStream
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, U64, Pointer
+
+
+@kernel
+def mark_infinite(
+    k: Builder,
+    count: U32,
+    bases: Pointer[U64],
+    marks: Pointer[U32],
+    some: Pointer[U32],
+    *,
+    words: int,
+) -> None:
+    """Sets bit i of `marks`, which is zero at first, where the words of base i are all zero.
+
+    some[0] becomes 1 if there is such a base.
+    """
+    i = k.global_id()
+    with k.if_(i < count):
+        loaded = k.load(bases, i.cast(types.u64) * words, words)
+        union = loaded[0]
+        for word in loaded[1:]:
+            union = union | word
+        with k.if_(union == 0):
+            k.atomic_or(marks, i // 32, k.constant(1, types.u32) << (i % 32))
+            some[0] = 1
+
+
+def infinity_mask_bytes(count: int) -> int:
+    """Memory of the mask of so many bases."""
+    return -(-count // 128) * 16
+
+
+def record_infinity_mask(
+    recording: RecordingStream,
+    device: AnyDevice,
+    count: int,
+    words: int,
+    bases: Buffer,
+    mask: Buffer,
+    some: Buffer,
+) -> None:
+    """Records the mask of `count` bases of so many 64-bit words; `some` has 16 bytes."""
+    recording.fill(mask, label="mark infinite")
+    recording.fill(some, label="mark infinite")
+    compiled = device.compile(mark_infinite, words=words)
+    recording.launch(
+        compiled, -(-count // device.lanes), count, bases, mask, some, label="mark infinite",
+        bytes=8 * words * count,
+    )  # fmt: skip
+
+
+def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer) -> Buffer | None:
+    """The mask of resident bases; None if all of them are finite."""
+    mask, some = (
+        device.allocate(infinity_mask_bytes(count), zero=False),
+        device.allocate(16, zero=False),
+    )
+    # Where all bases are finite nothing is written. So one that is not is looked at beside them: it
+    # says that the kernel has run.
+    infinite = device.upload(np.zeros(words, np.uint64))
+    own, probe = (device.allocate(16, zero=False) for _ in range(2))
+    recording = device.stream("bases").record()
+    record_infinity_mask(recording, device, count, words, bases, mask, some)
+    record_infinity_mask(recording, device, 1, words, infinite, own, probe)
+    recording.finish().run()
+    found, ran = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
+    device.download(some, found)
+    device.download(probe, ran)
+    if ran[0] != 1:
+        raise not_written(device, "which bases are infinite")
+    return mask if found[0] else None

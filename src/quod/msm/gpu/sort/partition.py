@@ -1,0 +1,155 @@
+"""One step of a partition: a workgroup's tile of entries to where they belong, in long runs.
+
+A workgroup counts its tile in shared memory, which gives each entry a rank, and takes as many
+places of each part as it found entries for with one addition to a cursor in device memory. It first
+sorts the tile in shared memory, so that neighbours in a subgroup then write neighbouring places:
+scattered stores of four bytes would cost the second-level cache eight times the traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability
+from quod.msm.gpu.sort.workgroup import NOTHING, Scan, Tally
+
+# What else a kernel keeps in shared memory.
+_OTHER_BYTES = 1024
+
+# A tag of 16 bits and a rank share a register.
+_RANK_SHIFT = 16
+
+
+@frozen
+class Item:
+    """Something that an instance has to move, if it exists. Its tag says to which part."""
+
+    exists: Value
+    tag: Value
+    entry: Value
+
+
+class Partition:
+    """Moves tiles of entries to `parts` parts.
+
+    An instance brings at most `items` of them at once. `part_of` gives the part of a tag, which is
+    of type `tag`: u32, or u16 where all are below 2**13. With few entries a part it is better not
+    `staged`: they are then written from where they are. Nor are they if there is no room.
+    """
+
+    def __init__(
+        self, k: Builder, parts: int, items: int, tag: Type, part_of: Callable[[Value], Value],
+        *, staged: bool,
+    ) -> None:  # fmt: skip
+        room = items * k.workgroup_size
+        needed = 4 * parts + (4 + tag.bytes) * room + _OTHER_BYTES
+        if k.machine.has(Capability.SLOW_SUBGROUPS):
+            needed += 4 * k.workgroup_size  # what a scan takes there
+        self._k = k
+        self._part_of = part_of
+        self._packed = tag is types.u16
+        self._tally = Tally(k, parts)
+        self._staged = staged and needed <= k.machine.shared_bytes_limit
+        if self._staged:
+            self._scan = Scan(k)
+            self._tags, self._entries = k.shared(tag, room), k.shared(types.u32, room)
+
+    def clear(self) -> None:
+        """Before `move`, with a barrier between them."""
+        self._tally.clear()
+
+    def move(
+        self, items: Sequence[Item], cursors: Value, first: Value | int,
+        write: Callable[[Value, Value, Value], None],
+    ) -> None:  # fmt: skip
+        """Calls ``write(place, tag, entry)`` for all items, in some instance.
+
+        Places of part p are taken from ``cursors[first + p]``. All instances come here.
+        """
+        k, table = self._k, self._tally.table
+        held = [self._hold(item, voter) for voter, item in enumerate(items)]
+        k.barrier()
+        if not self._staged:
+            self._take_places(cursors, first)
+            k.barrier()
+            for item, (tag, rank) in zip(items, held, strict=True):
+                with k.if_(rank != NOTHING):
+                    tag, rank = self._open(tag, rank)
+                    write(table[self._part_of(tag)] + rank, tag, item.entry)
+            k.barrier()
+            return
+        distances, total = self._take_slots(cursors, first)
+        k.barrier()
+        for item, (tag, rank) in zip(items, held, strict=True):
+            with k.if_(rank != NOTHING):
+                tag, rank = self._open(tag, rank)
+                slot = table[self._part_of(tag)] + rank
+                self._tags[slot], self._entries[slot] = tag, item.entry
+        k.barrier()
+        for part, inside, distance in distances:
+            with k.if_(inside):
+                table[part] = distance
+        k.barrier()
+        for number in range(len(items)):
+            slot = k.local_id() + number * k.workgroup_size
+            with k.if_(slot < total):
+                tag = self._tags[slot]
+                write(table[self._part_of(tag)] + slot, tag, self._entries[slot])
+        k.barrier()
+
+    def _hold(self, item: Item, voter: int) -> tuple[Value, Value]:
+        """Tag and rank of an item, the rank `NOTHING` if there is none. Both may be in one."""
+        k = self._k
+        rank = self._tally.rank(self._part_of(item.tag), item.exists, voter)
+        if self._packed:
+            both = k.select(item.exists, item.tag | (rank << _RANK_SHIFT), NOTHING)
+            return both, both
+        return item.tag, k.select(item.exists, rank, NOTHING)
+
+    def _open(self, tag: Value, rank: Value) -> tuple[Value, Value]:
+        if self._packed:
+            return tag & ((1 << _RANK_SHIFT) - 1), rank >> _RANK_SHIFT
+        return tag, rank
+
+    def _take_places(self, cursors: Value, first: Value | int) -> None:
+        """Each counter becomes the first of the places that it counts."""
+        k, tally = self._k, self._tally
+        with k.range(k.local_id(), tally.size, k.workgroup_size) as loop:
+            number = tally.table[loop.index]
+            with k.if_(number != 0):
+                tally.table[loop.index] = k.atomic_add(cursors, first + loop.index, number)
+
+    def _take_slots(
+        self, cursors: Value, first: Value | int
+    ) -> tuple[list[tuple[Value, Value, Value]], Value]:  # fmt: skip
+        """Each counter becomes the first of its slots in shared memory.
+
+        Gives for the counters of an instance how far its places are from its slots (with whether
+        there is such a counter), and how many slots are taken.
+        """
+        k, tally = self._k, self._tally
+        found = []
+        own = k.constant(0, types.u32)
+        for number in range(-(-tally.size // k.workgroup_size)):
+            part = k.local_id() + number * k.workgroup_size
+            inside = part < tally.size
+            count = k.select(inside, tally.table[k.select(inside, part, 0)], 0)
+            with k.if_(count != 0) as branch:
+                branch.give(k.atomic_add(cursors, first + part, count))
+            with branch.otherwise():
+                branch.give(k.constant(0, types.u32))
+            found.append((part, inside, count, branch.results))
+            own = own + count
+        slot, total = self._scan.exclusive(own)
+        distances = []
+        for part, inside, count, place in found:
+            with k.if_(inside):
+                tally.table[part] = slot
+            distances.append((part, inside, place - slot))
+            slot = slot + count
+        return distances, total

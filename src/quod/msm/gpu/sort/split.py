@@ -1,0 +1,129 @@
+"""Scalars that are mostly 0 and 1, sorted out: which bases count once, and which otherwise.
+
+Most values of a witness are bits. A base whose scalar is 0 has no part in the sum, one whose scalar
+is 1 is added as it is, without digits and without a sort; what is left is an MSM of few scalars.
+"""
+
+from __future__ import annotations
+
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, Pointer
+from quod.msm.gpu.sort.workgroup import Scan
+from quod.msm.scalars import SCALAR_BYTES, is_above
+
+LANES = 256
+"""Instances a workgroup of `split_scalars`."""
+
+ONES, OTHERS, TOO_LARGE = range(3)
+"""Counters of a split: scalars that are 1, those above, and the word about ones too large."""
+
+COUNTER_BYTES = 16
+
+_WORDS = SCALAR_BYTES // 4
+_HALF = 16
+
+
+@kernel
+def split_scalars(
+    k: Builder,
+    count: U32,
+    scalars: Pointer[U32],
+    indices: Pointer[U32],
+    marks: Pointer[U32],
+    ones: Pointer[U32],
+    others: Pointer[U32],
+    counters: Pointer[U32],
+    *,
+    maximum: int,
+    indexed: bool,
+    masked: bool,
+) -> None:
+    """Lists the bases below `count` whose scalar is 1 in `ones`, and those of more in `others`.
+
+    `counters`, zero before, say how many there are; see `ONES`. The scalar of base i is number i,
+    or indices[i]; bases that `marks` says are infinite are in neither list. Bases are in order
+    within what a workgroup lists. A scalar above `maximum` is noted as `Digits.check` notes it.
+    """
+    scan, shared = Scan(k), k.shared(types.u32, 2)
+    s = k.global_id()
+    active = s < count
+    own = k.select(active, s, 0)
+    place = indices[own] if indexed else own
+    words = k.load(scalars, place.cast(types.u64) * _WORDS, _WORDS)
+    with k.if_(active & is_above(k, words, maximum)):
+        k.atomic_max(counters, TOO_LARGE, (1 << 32) - 1 - place)
+    if masked:
+        active = active & (((marks[own // 32] >> (own % 32)) & 1) == 0)
+    high = words[1]
+    for word in words[2:]:
+        high = high | word
+    is_bit = (high == 0) & (words[0] <= 1)
+    is_one = active & is_bit & (words[0] == 1)
+    is_other = active & ~is_bit
+    kind = k.select(is_other, k.constant(1 << _HALF, types.u32), 0)
+    found = k.select(is_one, 1, kind)
+    before, total = scan.exclusive(found)
+    low = (1 << _HALF) - 1
+    with k.if_(k.local_id() == 0):
+        shared[ONES] = k.atomic_add(counters, ONES, total & low)
+        shared[OTHERS] = k.atomic_add(counters, OTHERS, total >> _HALF)
+    k.barrier()
+    with k.if_(is_one):
+        ones[shared[ONES] + (before & low)] = s
+    with k.if_(is_other):
+        others[shared[OTHERS] + (before >> _HALF)] = s
+
+
+@kernel
+def cut_evenly(
+    k: Builder,
+    longest: U32,
+    buckets: U32,
+    counters: Pointer[U32],
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    numbers: Pointer[U32],
+    first_chunk: Pointer[U32],
+    count: Pointer[U32],
+) -> None:
+    """The chunks of one bucket that holds all of `ones`, the first of `buckets`."""
+    i, entries = k.global_id(), counters[ONES]
+    chunks = (entries + (longest - 1)) // longest
+    with k.if_(i < chunks):
+        start = i * longest
+        starts[i] = start
+        lengths[i] = k.minimum(longest, entries - start)
+        numbers[i] = i
+    with k.if_(i <= buckets):
+        first_chunk[i] = k.select(i == 0, 0, chunks)
+    with k.if_(i == 0):
+        count[0] = chunks
+
+
+@kernel
+def gather_scalars(
+    k: Builder,
+    room: U32,
+    scalars: Pointer[U32],
+    indices: Pointer[U32],
+    others: Pointer[U32],
+    counters: Pointer[U32],
+    out: Pointer[U32],
+    bases: Pointer[U32],
+    *,
+    indexed: bool,
+) -> None:
+    """The scalars of `others` one behind the other, and their bases; zeros of base 0 up to `room`.
+
+    Scalars and bases beyond the room are left out: whoever takes it has looked at the counters.
+    """
+    i = k.global_id()
+    with k.if_(i < room):
+        exists = i < counters[OTHERS]
+        base = k.select(exists, others[k.select(exists, i, 0)], 0)
+        place = indices[base] if indexed else base
+        words = k.load(scalars, place.cast(types.u64) * _WORDS, _WORDS)
+        bases[i] = base
+        k.store(out, i.cast(types.u64) * _WORDS, *(k.select(exists, word, 0) for word in words))

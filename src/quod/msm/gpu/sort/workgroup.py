@@ -1,0 +1,174 @@
+"""What the instances of a workgroup count together: counters in shared memory, and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability
+
+# Values that one instance adds up where there are no shuffles.
+_RUN = 16
+
+NOTHING = 0xFFFFFFFF
+"""No key, rank or place: all of them are less."""
+
+
+def clear(k: Builder, table: Value, size: int) -> None:
+    """Sets `size` words of shared memory to zero; a barrier must follow."""
+    with k.range(k.local_id(), size, k.workgroup_size) as loop:
+        table[loop.index] = 0
+
+
+class Tally:
+    """Counters in shared memory that the instances of a workgroup add one to.
+
+    One instance of a subgroup, `voter`, adds for all that hit the same counter as it does, so that
+    many equal scalars are no queue for one place of memory. Callers that count several keys an
+    instance choose another voter for each. Where votes are slow there are none: they would take
+    longer than the queue.
+    """
+
+    def __init__(self, k: Builder, size: int) -> None:
+        self._k = k
+        self.size = size
+        self.table = k.shared(types.u32, size)
+        self._votes = not k.machine.has(Capability.SLOW_SUBGROUPS)
+
+    def clear(self) -> None:
+        clear(self._k, self.table, self.size)
+
+    def count(self, key: Value, active: Value, voter: int) -> None:
+        """Adds one to counter `key` where active. All instances of the workgroup come here."""
+        if not self._votes:
+            self._add_own(key, active)
+            return
+        self._add(key, active, voter % self._k.subgroup_size)
+
+    def rank(self, key: Value, active: Value, voter: int) -> Value:
+        """As `count`, and gives what an order of additions found there.
+
+        The result means nothing where not active.
+        """
+        if not self._votes:
+            return self._add_own(key, active)
+        k, voter = self._k, voter % self._k.subgroup_size
+        found, together, mask = self._add(key, active, voter)
+        lower = mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
+        shared = k.shuffle(found, voter) + k.emit("popcount", (lower,))
+        return k.select(together, shared, found)
+
+    def _add_own(self, key: Value, active: Value) -> Value:
+        """What an instance's own addition found."""
+        k = self._k
+        with k.if_(active) as branch:
+            branch.give(k.atomic_add(self.table, key, 1))
+        with branch.otherwise():
+            branch.give(k.constant(0, types.u32))
+        found: Value = branch.results
+        return found
+
+    def _add(self, key: Value, active: Value, voter: int) -> tuple[Value, Value, Value]:
+        """What an instance's own addition found, whether the voter adds for it, and for whom."""
+        k = self._k
+        told = k.shuffle(k.select(active, key, NOTHING), voter)
+        together = active & (key == told)
+        mask = k.ballot(together)
+        is_voter = k.lane_id() == voter
+        amount = k.select(is_voter, k.emit("popcount", (mask,)), 1)
+        with k.if_(active & (~together | is_voter)) as branch:
+            branch.give(k.atomic_add(self.table, key, amount))
+        with branch.otherwise():
+            branch.give(k.constant(0, types.u32))
+        found: Value = branch.results
+        return found, together, mask
+
+
+class Scan:
+    """Exclusive sums over the instances of a workgroup."""
+
+    def __init__(self, k: Builder) -> None:
+        self._k = k
+        self._shuffles = not k.machine.has(Capability.SLOW_SUBGROUPS)
+        self._run = min(k.workgroup_size, k.subgroup_size if self._shuffles else _RUN)
+        self._runs = -(-k.workgroup_size // self._run)
+        self._sums = k.shared(types.u32, self._runs)
+        if not self._shuffles:
+            self._values = k.shared(types.u32, k.workgroup_size)
+
+    def exclusive(self, value: Value) -> tuple[Value, Value]:
+        """(the sum of the values of all instances before this one, the sum of all).
+
+        All instances come here; it holds barriers.
+        """
+        if not self._shuffles:
+            return self._exclusive_through_memory(value)
+        k, lane = self._k, self._k.lane_id()
+        total = value
+        distance = 1
+        while distance < self._run:
+            reaches = lane >= distance
+            other = k.shuffle(total, k.select(reaches, lane - distance, lane))
+            total = total + k.select(reaches, other, 0)
+            distance *= 2
+        last = self._run - 1
+        k.barrier()
+        with k.if_(lane == last):
+            self._sums[k.subgroup_id()] = total
+        k.barrier()
+        return self._with_runs_before(total - value, k.subgroup_id())
+
+    def _with_runs_before(self, before: Value, mine: Value) -> tuple[Value, Value]:
+        """Sums within a run to those over all, and the sum of all."""
+        k = self._k
+        everything = k.constant(0, types.u32)
+        for run in range(self._runs):
+            part = self._sums[run]
+            before = before + k.select(mine > run, part, 0)
+            everything = everything + part
+        return before, everything
+
+    def _exclusive_through_memory(self, value: Value) -> tuple[Value, Value]:
+        """The first instances add up a run of values each."""
+        k, lane = self._k, self._k.local_id()
+        k.barrier()
+        self._values[lane] = value
+        k.barrier()
+        with k.if_(lane < self._runs):
+            first = lane * self._run
+            last = k.minimum(first + self._run, k.workgroup_size)
+            with k.range(first, last, carry=k.constant(0, types.u32)) as loop:
+                own = self._values[loop.index]
+                self._values[loop.index] = loop.carried
+                loop.next(loop.carried + own)
+            self._sums[lane] = loop.results
+        k.barrier()
+        return self._with_runs_before(self._values[lane], lane // self._run)
+
+    def array(
+        self, size: int, load: Callable[[Value], Value], store: Callable[[Value, Value], None]
+    ) -> Value:
+        """Exclusive sums of an array: ``store(i, sum of load(0) to load(i - 1))``; gives the sum.
+
+        `load` is called for indices below `size` only.
+        """
+        k = self._k
+        each = -(-size // k.workgroup_size)
+        indices, values = [], []
+        for part in range(each):
+            index = k.local_id() * each + part
+            inside = index < size
+            value = load(k.select(inside, index, 0))
+            indices.append((index, inside))
+            values.append(k.select(inside, value, 0))
+        own = values[0]
+        for value in values[1:]:
+            own = own + value
+        before, total = self.exclusive(own)
+        for (index, inside), value in zip(indices, values, strict=True):
+            with k.if_(inside):
+                store(index, before)
+            before = before + value
+        return total

@@ -1,0 +1,1 @@
+"""MSM on the CPU, in host memory."""

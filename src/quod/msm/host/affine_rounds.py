@@ -1,0 +1,424 @@
+"""Bucket accumulation in affine coordinates, many additions to one inversion.
+
+Work comes as chunks: runs of entries that are summed into one point each. Entry e stands for point
+``e & 0x7fffffff`` of an array, negated if the top bit is set. An instance owns `rows` chunks; in
+round r it adds to each of them its entry r, all with one inversion (Montgomery's trick): 5
+products and 1 square an addition. Slices are sorted by falling length, so neighbours end together.
+
+An addition whose two x coordinates are equal has a zero denominator, which makes the product of
+all denominators zero. Only then, and while a sum is infinity, does the instance look at its pairs
+one by one; see `_Accumulator.forward_carefully`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.curve.group import Group
+from quod.curve.sums.entries import INDEX_MASK, SIGN_BIT
+from quod.curve.weierstrass.point import CoordinateElement, plus_a_times
+from quod.field.extension import ExtensionElement, field_arithmetic
+from quod.frozen import frozen
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structure import Rebuild, flatten
+from quod.kernel.definition import kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import U32, U64, Pointer, Value
+
+NO_ENTRY = 0xFFFFFFFF
+
+# Independent chains of products, so that a processor has two to work on at a time.
+CHAINS = 2
+
+# What a workgroup may keep: half of a small level-two cache, the points take the rest.
+_STATE_BYTES = 256 << 10
+
+# What an addition really is, where it is not one of two different finite points.
+_ADD, _DOUBLE, _TAKE_SECOND, _KEEP_FIRST, _CANCEL = range(5)
+
+
+class _Rows:
+    """Structures of values in shared memory, one a row and instance, in limbs as they are."""
+
+    def __init__(self, k: Builder, memory: Value, template: Any) -> None:
+        values, _, self._rebuild = flatten(template)
+        self._k = k
+        self._count = len(values)
+        self.memory = memory
+
+    @classmethod
+    def allocate(cls, k: Builder, rows: int, template: Any) -> _Rows:
+        """Room for `rows` structures like the template."""
+        values, _, _ = flatten(template)
+        return cls(k, k.shared(types.u64, rows * len(values) * k.workgroup_size), template)
+
+    def _place(self, row: Value, part: int) -> Value:
+        k = self._k
+        return (row * self._count + part) * k.workgroup_size + k.local_id()
+
+    def store(self, row: Value, item: Any) -> None:
+        values, _, self._rebuild = flatten(item)
+        for part, value in enumerate(values):
+            self.memory[self._place(row, part)] = value
+
+    def load(self, row: Value) -> Any:
+        """What was stored in the row, with the static bounds of what was stored last."""
+        rebuild: Rebuild = self._rebuild
+        return rebuild([self.memory[self._place(row, i)] for i in range(self._count)])
+
+
+def _bound(element: CoordinateElement) -> int:
+    """The bound of an element's integers."""
+    if isinstance(element, ExtensionElement):
+        return max(c.bound for c in element.coefficients)
+    return int(element.bound)
+
+
+@frozen
+class _Chunk:
+    """Where the entries of one instance's chunk in one row are."""
+
+    start: Value
+    length: Value
+    exists: Value
+    position: Value
+
+
+class _Accumulator:
+    """The state of one workgroup."""
+
+    def __init__(
+        self, k: Builder, group: Group, max_rows: int, count: Value, tables: tuple[Value, ...]
+    ) -> None:
+        self.k = k
+        self.f = field_arithmetic(k, group.field)
+        self.group = group
+        self.count = count
+        self.starts, self.lengths, self.entries, self.points = tables
+        zero = self.f.carried(self.f.zero())
+        self.x = _Rows.allocate(k, max_rows, zero)
+        self.y = _Rows.allocate(k, max_rows, zero)
+        self.prefix = _Rows.allocate(k, max_rows, zero)
+        self.denominator = _Rows.allocate(k, max_rows, zero)
+        self.kind = k.shared(types.u32, max_rows * k.workgroup_size)
+        self.current = k.shared(types.u32, max_rows * k.workgroup_size)
+
+    def chunk(self, first: Value, row: Value) -> _Chunk:
+        k = self.k
+        position = first + row * k.workgroup_size + k.local_id()
+        exists = position < self.count
+        readable = k.select(exists, position, 0)
+        length = k.select(exists, self.lengths[readable], 0)
+        return _Chunk(self.starts[readable], length, exists, position)
+
+    def fetch(self, first: Value, sets: Value, number: Value) -> None:
+        """Reads entry `number` of every chunk, and asks for its point ahead of its use.
+
+        A chunk that has no such entry gets NO_ENTRY.
+        """
+        k = self.k
+        with k.range(0, sets * CHAINS) as loop:
+            own = self.chunk(first, loop.index)
+            active = own.length > number
+            entry = self.entries[own.start + k.select(active, number, 0)]
+            self.current[self.kind_place(loop.index)] = k.select(active, entry, NO_ENTRY)
+            k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
+
+    def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
+        """(whether the row has an entry in this round, its point's offset, its sign)."""
+        k = self.k
+        entry = self.current[self.kind_place(row)]
+        active = entry != NO_ENTRY
+        return active, *self.decoded(k.select(active, entry, 0))
+
+    def decoded(self, entry: Value) -> tuple[Value, Value]:
+        """(offset of the point in words, whether it is negated)."""
+        offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
+        return offset, (entry & SIGN_BIT) != 0
+
+    def words(self, offset: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """The words of x and y of a point."""
+        size = self.group.coordinate_words
+        return (
+            self.f.load_words_at(self.points, offset),
+            self.f.load_words_at(self.points, offset + size),
+        )
+
+    def signed_y(self, offset: Value, negated: Value) -> CoordinateElement:
+        return self.signed(self.words(offset)[1], negated)
+
+    def signed(self, y_words: tuple[Value, ...], negated: Value) -> CoordinateElement:
+        y = self.f.from_words(y_words)
+        return self.f.select(negated, -y, y)
+
+    def kind_place(self, row: Value) -> Value:
+        return row * self.k.workgroup_size + self.k.local_id()
+
+    # --- the rounds
+
+    def chain_rows(self, pair: Value) -> list[Value]:
+        """The rows, one a chain, that are worked on together."""
+        return [pair * CHAINS + chain for chain in range(CHAINS)]
+
+    def begin(self, first: Value, sets: Value) -> Value:
+        """Takes the first point of every chunk; tells whether one of them is infinity."""
+        k, f = self.k, self.f
+        with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
+            own = self.chunk(first, loop.index)
+            offset, negated = self.decoded(self.entries[own.start])
+            x_words, y_words = self.words(offset)
+            self.x.store(loop.index, f.carried(f.from_words(x_words)))
+            self.y.store(loop.index, f.carried(self.signed(y_words, negated)))
+            loop.next(loop.carried | f.words_are_zero((*x_words, *y_words)))
+        infinite: Value = loop.results
+        return infinite
+
+    def forward(
+        self, first: Value, sets: Value, number: Value
+    ) -> tuple[tuple[CoordinateElement, ...], Value]:
+        """The product of each chain's denominators, which are kept with the product before them.
+
+        Also whether a point with x = 0 came by, which may be infinity.
+        """
+        k, f = self.k, self.f
+        one = f.one()
+        start = (tuple([f.carried(one)] * CHAINS), k.constant(False, types.bool_))
+        with k.range(0, sets, carry=start) as loop:
+            before, suspicious = loop.carried
+            rows = self.chain_rows(loop.index)
+            chosen = []
+            for row in rows:
+                active, offset, _ = self.entry_of(row)
+                x_words = f.load_words_at(self.points, offset)
+                suspicious = suspicious | (active & f.words_are_zero(x_words))
+                x = f.from_words(x_words)
+                chosen.append(f.select(active, x - self.x.load(row), one))
+            self.difference_bound = max(map(_bound, chosen))
+            differences = f.unify(chosen, self.difference_bound)
+            for row, difference in zip(rows, differences, strict=True):
+                self.denominator.store(row, difference)
+            for row, product in zip(rows, before, strict=True):
+                self.prefix.store(row, product)
+            products = f.multiply_many(list(zip(before, differences, strict=True)))
+            loop.next((tuple(f.carried_many(products)), suspicious))
+        result: tuple[tuple[CoordinateElement, ...], Value] = loop.results
+        return result
+
+    def forward_carefully(
+        self, first: Value, sets: Value, number: Value
+    ) -> tuple[CoordinateElement, ...]:
+        """`forward` where some additions are not of two different finite points.
+
+        Each gets a denominator that is not zero, and its kind is kept for `backward`.
+        """
+        k, f = self.k, self.f
+        one = f.fit(f.one())
+        with k.range(0, sets, carry=tuple([f.carried(one)] * CHAINS)) as loop:
+            products = []
+            for row, before in zip(self.chain_rows(loop.index), loop.carried, strict=True):
+                active, offset, negated = self.entry_of(row)
+                x_words, y_words = self.words(offset)
+                x, y = f.from_words(x_words), self.signed(y_words, negated)
+                x1, y1 = self.x.load(row), self.y.load(row)
+                kind = self.kind_of(x1, y1, x_words, y)
+                self.kind[self.kind_place(row)] = kind
+                difference = f.select(active & (kind == _ADD), x - x1, one)
+                doubled = f.select(active & (kind == _DOUBLE), y1 + y1, difference)
+                denominator = f.unify([doubled], self.difference_bound)[0]
+                self.denominator.store(row, denominator)
+                self.prefix.store(row, before)
+                products.append(f.carried(before * denominator))
+            loop.next(tuple(products))
+        result: tuple[CoordinateElement, ...] = loop.results
+        return result
+
+    def kind_of(
+        self, x1: CoordinateElement, y1: CoordinateElement, x_words: tuple[Value, ...],
+        y: CoordinateElement,
+    ) -> Value:  # fmt: skip
+        """What adding (x, y) to (x1, y1) is."""
+        k, f = self.k, self.f
+        x1_words, y1_words, y_words = f.to_words(x1), f.to_words(y1), f.to_words(y)
+        first_infinite = f.words_are_zero((*x1_words, *y1_words))
+        second_infinite = f.words_are_zero((*x_words, *y_words))
+        same_x = f.words_are_equal(x1_words, x_words)
+        same_y = f.words_are_equal(y1_words, y_words)
+        # A point of order two, with y = 0, cancels itself.
+        doubling = same_y & ~f.words_are_zero(y1_words)
+        kind = k.select(same_x, k.select(doubling, k.constant(_DOUBLE, types.u32), _CANCEL), _ADD)
+        kind = k.select(first_infinite, _TAKE_SECOND, kind)
+        return k.select(second_infinite, _KEEP_FIRST, kind)
+
+    def invert(self, products: tuple[CoordinateElement, ...]) -> tuple[CoordinateElement, ...]:
+        """The inverses of the chains' products, with one inversion."""
+        f = self.f
+        before = [products[0]]
+        for product in products[1:]:
+            before.append(f.carried(before[-1] * product))
+        remaining = f.inverse(before.pop())
+        inverses = []
+        for product, others in zip(products[:0:-1], reversed(before), strict=True):
+            inverses.append(remaining * others)
+            remaining = f.carried(remaining * product)
+        return tuple(f.carried(inverse) for inverse in (remaining, *reversed(inverses)))
+
+    def backward(
+        self,
+        first: Value,
+        sets: Value,
+        number: Value,
+        inverses: tuple[CoordinateElement, ...],
+        careful: Value,
+    ) -> Value:
+        """The sums, from the last row to the first; tells whether one became infinity."""
+        k, f = self.k, self.f
+        never = k.constant(False, types.bool_)
+        with k.range(0, sets, carry=(inverses, never)) as loop:
+            before, infinite = loop.carried
+            rows = self.chain_rows(sets - 1 - loop.index)
+            differences = [self.denominator.load(row) for row in rows]
+            remaining = f.fit_many(before)
+            prefixes = [self.prefix.load(row) for row in rows]
+            products = f.multiply_many(
+                [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
+            )
+            own = f.fit_many(products[:CHAINS])
+            loaded = [self.entry_of(row) for row in rows]
+            active, entries = [row[0] for row in loaded], [row[1:] for row in loaded]
+            xs = [self.x.load(row) for row in rows]
+            ys = [self.y.load(row) for row in rows]
+            rises = [self.signed_y(*entry) - y for entry, y in zip(entries, ys, strict=True)]
+            slopes = f.fit_many(f.multiply_many(list(zip(rises, own, strict=True))))
+            squares = f.square_many(slopes)
+            new_xs = f.carried_many(
+                [
+                    square - (x + x + difference)
+                    for square, x, difference in zip(squares, xs, differences, strict=True)
+                ]
+            )
+            runs = [x - new_x for x, new_x in zip(xs, new_xs, strict=True)]
+            falls = f.multiply_many(list(zip(slopes, runs, strict=True)))
+            new_ys = f.carried_many([fall - y for fall, y in zip(falls, ys, strict=True)])
+            for chain, here in enumerate(active):
+                row, x, y = rows[chain], xs[chain], ys[chain]
+                with k.if_(here):
+                    self.x.store(row, new_xs[chain])
+                    self.y.store(row, new_ys[chain])
+                with k.if_(careful & here) as branch:
+                    branch.give(self.repair(row, x, y, own[chain], *entries[chain]))
+                with branch.otherwise():
+                    branch.give(never)
+                infinite = infinite | branch.results
+            loop.next((tuple(f.carried_many(products[CHAINS:])), infinite))
+        became_infinite: Value = loop.results[1]
+        return became_infinite
+
+    def repair(
+        self, row: Value, x1: CoordinateElement, y1: CoordinateElement, own: CoordinateElement,
+        offset: Value, negated: Value,
+    ) -> Value:  # fmt: skip
+        """Stores the right sum where the pair was no ordinary one; tells whether it is infinity."""
+        memory = (self.points, self.kind, self.x.memory, self.y.memory)
+        infinite: Value = self.k.call(
+            f"repair.{self.group.name}",
+            self._repair,
+            row,
+            x1,
+            y1,
+            own,
+            offset,
+            negated,
+            *memory,
+            key=self.group,
+        )
+        return infinite
+
+    def _repair(
+        self, k: Builder, row: Value, x1: CoordinateElement, y1: CoordinateElement,
+        own: CoordinateElement, offset: Value, negated: Value, points: Value, kinds: Value,
+        x_memory: Value, y_memory: Value,
+    ) -> Value:  # fmt: skip
+        f = self.f
+        kind = kinds[self.kind_place(row)]
+        with k.if_(kind != _ADD):
+            x2 = f.from_words(f.load_words_at(points, offset))
+            y_words = f.load_words_at(points, offset + self.group.coordinate_words)
+            y2 = self.signed(y_words, negated)
+            square = f.square(x1)
+            rise = plus_a_times(f, self.group, square + square + square, f.one())
+            slope = f.fit(rise * own)
+            x = f.square(slope) - (x1 + x1)
+            y = slope * (x1 - x) - y1
+            zero = f.carried(f.zero())
+            for memory, doubled, second, kept in ((x_memory, x, x2, x1), (y_memory, y, y2, y1)):
+                result = f.select(kind == _DOUBLE, f.carried(doubled), zero)
+                result = f.select(kind == _TAKE_SECOND, f.carried(second), result)
+                result = f.carried(f.select(kind == _KEEP_FIRST, kept, result))
+                _Rows(k, memory, result).store(row, result)
+        return kind == _CANCEL
+
+    def finish(self, first: Value, rows: Value, targets: Value, results: Value) -> None:
+        k, f = self.k, self.f
+        with k.range(0, rows) as loop:
+            own = self.chunk(first, loop.index)
+            with k.if_(own.exists):
+                offset = targets[own.position].cast(types.u64) * self.group.point_words
+                f.store_words_at(results, offset, f.to_words(self.x.load(loop.index)))
+                y_words = f.to_words(self.y.load(loop.index))
+                f.store_words_at(results, offset + self.group.coordinate_words, y_words)
+
+
+def most_rows(group: Group) -> int:
+    """Rows that share an inversion: as many as leave their state in a level-two cache."""
+    state_bytes = 4 * 64 * (group.coordinate_words + 2 * group.degree)
+    return _STATE_BYTES // state_bytes // 16 * 16
+
+
+@kernel
+def accumulate(
+    k: Builder,
+    count: U32,
+    rows: U32,
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    targets: Pointer[U32],
+    entries: Pointer[U32],
+    points: Pointer[U64],
+    results: Pointer[U64],
+    *,
+    group: Group,
+    max_rows: int,
+) -> None:
+    """Sums `count` chunks of entries into one affine point each.
+
+    Slice i sums entries starts[i] to starts[i] + lengths[i], at least one, into point targets[i]
+    of `results`. Slices are sorted by falling length. A workgroup takes `rows` times its size.
+    """
+    state = _Accumulator(k, group, max_rows, count, (starts, lengths, entries, points))
+    f = state.f
+    first = k.workgroup_id() * rows * k.workgroup_size
+    size = k.workgroup_size
+    mine = k.minimum((count - first + (size - 1)) // size, rows)
+    infinite = state.begin(first, (mine + (CHAINS - 1)) // CHAINS)
+    with k.range(1, lengths[first], carry=(mine, infinite)) as rounds:
+        number = rounds.index
+        active_rows, infinite = rounds.carried
+        with k.while_(active_rows) as shrink:
+            last = k.maximum(shrink.carried, 1) - 1
+            shrink.check((shrink.carried > 0) & (lengths[first + last * size] <= number))
+            shrink.next(shrink.carried - 1)
+        active_rows = shrink.results
+        sets = (active_rows + (CHAINS - 1)) // CHAINS
+        state.fetch(first, sets, number)
+        products, suspicious = state.forward(first, sets, number)
+        careful = infinite | suspicious
+        for product in products:
+            careful = careful | f.is_zero(product)
+        with k.if_(careful) as branch:
+            branch.give(state.forward_carefully(first, sets, number))
+        with branch.otherwise():
+            branch.give(products)
+        inverses = state.invert(branch.results)
+        cancelled = state.backward(first, sets, number, inverses, careful)
+        rounds.next((active_rows, infinite | cancelled))
+    state.finish(first, mine, targets, results)

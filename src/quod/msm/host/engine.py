@@ -1,0 +1,253 @@
+"""MSMs on a processor.
+
+Pippenger's bucket method: digits, a counting sort into buckets, sums of the buckets in affine
+coordinates with shared inversions, sums of rows and columns of buckets by the same kernel, and
+Horner's rule over the windows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.curve.weierstrass.operations import is_finite
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.protocol import HostDevice
+from quod.device.runtime.sentinel import UNWRITTEN, check_written, mark, not_written
+from quod.device.runtime.timeline import Stage, Timeline, or_null
+from quod.errors import InputError
+from quod.field.cost import product_cost, square_cost
+from quod.frozen import replace
+from quod.msm.host import bucket_reduction as rows_and_columns
+from quod.msm.host.counting_sort import count_digits, digits, place_buckets, scatter_digits
+from quod.msm.host.point_sums import PointSums
+from quod.msm.host.precompute import double_repeatedly
+from quod.msm.options import MsmOptions
+from quod.msm.plan import MsmPlan, in_batches, plan_msm
+from quod.msm.scalars import SCALAR_BYTES, too_large
+
+# Products of an addition in affine coordinates with a shared inversion; one of them is a square.
+_PRODUCTS_OF_ADDITION = 6
+
+
+class HostEngine:
+    """Bases on a processor: the array of the caller, or one of all multiples. See `MsmEngine`.
+
+    infinite[i] is 1 where base i is infinity.
+    """
+
+    def __init__(
+        self, device: HostDevice, group: Group, points: Array, options: MsmOptions
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.group = group
+        self.options = options
+        self.points = np.require(points, requirements=("C", "A"))
+        self._count = len(points)
+        self.infinite: Array = (~is_finite(device, group, self.points)).view(np.uint8)
+        self.has_infinite = bool(self.infinite.any())
+        self._fixed: MsmPlan | None = None
+        if (options.precompute_factor or 1) > 1 and self._count:
+            self._fixed = plan_msm(group, self._count, options)
+            self._precompute(self._fixed)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.points.nbytes)
+
+    def peak_bytes(self, count: int, vectors: int, options: MsmOptions | None) -> int:
+        return self.plan(count, options, vectors).peak_bytes(self.device.threads)
+
+    def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
+        return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
+
+    def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
+        vectors, count = scalars.shape[:2]
+        plan, device = self.plan(count, options, vectors), self.device
+        what = f"an MSM of {count} scalars over {self.group.name}"
+        device.check_budget(what, plan.peak_bytes(device.threads))
+        results = np.zeros((vectors, self.group.point_words), np.uint64)
+        for start in range(0, vectors, plan.batch):
+            batch = np.require(scalars[start : start + plan.batch], requirements=("C", "A"))
+            one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
+            results[start : start + len(batch)] = _Execution(self, one, timeline).run(batch)
+        return results
+
+    def buffer_words(
+        self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
+    ) -> Array:
+        return self.words(
+            scalars.view(np.uint32, (vectors, count, SCALAR_BYTES // 4)), None, timeline
+        )
+
+    def plan(self, count: int, options: MsmOptions | None, batch: int = 1) -> MsmPlan:
+        """The plan of an MSM, or a batch of them, of `count` scalars over these bases.
+
+        InputError for options that do not fit the multiples computed beforehand.
+        """
+        if self._fixed is not None:
+            if options is not None and options != self.options:
+                raise InputError(
+                    "bases with precomputed multiples keep the options that they were made with"
+                )
+            fixed = self._fixed
+            plan = MsmPlan(
+                fixed.group, count, fixed.window_bits, fixed.windows, fixed.copies, fixed.maximum
+            )
+            return in_batches(plan, batch, self.options.batch_size)
+        chosen = self.options if options is None else options
+        if (chosen.precompute_factor or 1) > 1:
+            raise InputError("precompute_factor is a matter of MsmBases: give it these options")
+        return plan_msm(self.group, count, chosen, batch)
+
+    def _precompute(self, plan: MsmPlan) -> None:
+        device, count = self.device, self._count
+        device.check_budget(
+            f"precompute_factor {self.options.precompute_factor} for {count} bases of "
+            f"{self.group.name}",
+            plan.copies * self.points.nbytes, items=plan.copies, unit="multiples of each",
+        )  # fmt: skip
+        multiples = np.empty((plan.copies * count, *self.group.shape), np.uint32)
+        mark(multiples[-1])
+        multiples[:count] = self.points
+        kernel = device.compile(double_repeatedly, group=self.group)
+        device.launch(
+            kernel, -(-count // device.lanes), count, plan.copies, plan.windows * plan.window_bits,
+            multiples,
+        )  # fmt: skip
+        check_written(device, "multiples of bases", multiples[-1])
+        self.points = multiples
+
+
+class _Execution:
+    """One MSM, or one batch of MSMs, in progress."""
+
+    def __init__(self, bases: HostEngine, plan: MsmPlan, timeline: Timeline | None) -> None:
+        self.bases = bases
+        self.device = bases.device
+        self.plan = plan
+        self.timeline = or_null(timeline)
+
+    def run(self, scalars: Array) -> Array:
+        with self.timeline.stage("digits"):
+            stored = self._digits(scalars)
+        with self.timeline.stage("sort"):
+            entries, starts, lengths = self._sort(stored)
+        del stored
+        with self.timeline.stage("accumulate") as stage:
+            self._count(stage, int(lengths.sum()))
+            buckets = self._sums(len(starts))
+            source = self.bases.points.reshape(-1).view(np.uint64)
+            buckets.add_up(source, entries, starts, lengths)
+        del entries
+        with self.timeline.stage("reduce") as stage:
+            # Each bucket in a row and in a column.
+            self._count(stage, 2 * len(starts))
+            return self._reduce(buckets)
+
+    def _count(self, stage: Stage, additions: int) -> None:
+        """Tells a timeline of points that are added, each read once."""
+        group = self.plan.group
+        product = product_cost(group.coordinates, group.degree)
+        square = square_cost(group.coordinates, group.degree)
+        stage.add(
+            bytes=additions * (8 * group.point_words + 4),
+            modmuls=additions * _PRODUCTS_OF_ADDITION * group.degree,
+            multiply_adds=additions * ((_PRODUCTS_OF_ADDITION - 1) * product + square),
+        )
+
+    def _digits(self, scalars: Array) -> Array:
+        plan, device, bases = self.plan, self.device, self.bases
+        rows = np.empty((plan.batch, plan.digit_windows * plan.count), np.uint16)
+        overflow = np.zeros(1, np.uint32)
+        kernel = device.compile(
+            digits, lanes=device.lanes, window_bits=plan.window_bits, windows=plan.digit_windows,
+            maximum=plan.maximum, masked=bases.has_infinite,
+        )  # fmt: skip
+        groups = -(-plan.count // device.lanes)
+        # The top digit of a scalar that is not too large never carries, so it is not the mark. That
+        # the mark has gone says that scalars were looked at, which a zero in `overflow` does not.
+        mark(rows)
+        for vector, row in zip(scalars, rows, strict=True):
+            device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)
+        if overflow[0]:
+            raise _first_too_large(plan, scalars)
+        check_written(device, "digits of scalars", rows)
+        return rows
+
+    def _sort(self, stored: Array) -> tuple[Array, Array, Array]:
+        plan, device = self.plan, self.device
+        parts, buckets, windows = plan.sort_parts(device.threads), plan.buckets, plan.all_windows
+        counts = np.zeros(windows * parts * buckets, np.uint32)
+        shape = (plan.count, parts, plan.windows, plan.copies, buckets)
+        kernel = device.compile(count_digits, lanes=1)
+        device.launch(kernel, windows * parts, *shape, stored, counts)
+        starts = np.empty(windows * buckets, np.uint32)
+        lengths = np.empty(windows * buckets, np.uint32)
+        room = plan.count * plan.copies
+        if counts.sum(dtype=np.uint64) != np.count_nonzero(stored):
+            raise not_written(device, "the sizes of buckets")
+        mark(lengths)
+        kernel = device.compile(place_buckets, lanes=1)
+        device.launch(kernel, windows, room, parts, buckets, counts, starts, lengths)
+        check_written(device, "the places of buckets", lengths)
+        entries = np.empty(windows * room, np.uint32)
+        kernel = device.compile(scatter_digits, lanes=1)
+        stride = len(self.bases)
+        # There are fewer than 2**31 bases, so that no entry is the mark.
+        largest = int(lengths.argmax())
+        first = entries[starts[largest] :][: min(1, lengths[largest])]
+        first.fill(UNWRITTEN)
+        device.launch(kernel, windows * parts, *shape, stride, stored, counts, entries)
+        if (first == UNWRITTEN).any():
+            raise not_written(device, "the order of entries")
+        return entries, starts, lengths
+
+    def _sums(self, owners: int) -> PointSums:
+        plan = self.plan
+        return PointSums(
+            self.device, plan.group, owners, longest=plan.longest, chunk_length=plan.chunk_length
+        )  # fmt: skip
+
+    def _reduce(self, buckets: PointSums) -> Array:
+        plan, device, group = self.plan, self.device, self.plan.group
+        windows = plan.all_windows
+        segments = windows * (plan.rows + plan.columns)
+        entries = np.empty(windows * plan.buckets * 2 + 1, np.uint32)
+        starts, lengths = (np.empty(segments, np.uint32) for _ in range(2))
+        kernel = device.compile(rows_and_columns.list_rows_and_columns, lanes=1)
+        mark(lengths)
+        device.launch(
+            kernel, windows, plan.rows, plan.columns, buckets.numbers, entries, starts, lengths
+        )  # fmt: skip
+        check_written(device, "rows and columns of buckets", lengths)
+        lines = self._sums(segments)
+        lines.add_up(buckets.points, entries, starts, lengths)
+        count = 2 * windows
+        sums = np.empty(count * 4 * group.coordinate_words, np.uint64)
+        mark(sums)
+        kernel = device.compile(rows_and_columns.weigh, group=group)
+        device.launch(
+            kernel, -(-count // device.lanes), count, plan.rows, plan.columns, lines.numbers,
+            lines.points, sums,
+        )  # fmt: skip
+        check_written(device, "weighted sums", sums)
+        results = np.empty((plan.batch, group.point_words), np.uint64)
+        mark(results)
+        kernel = device.compile(rows_and_columns.combine, lanes=1, group=group)
+        device.launch(
+            kernel, plan.batch, plan.windows, plan.window_bits, plan.column_bits, sums, results
+        )  # fmt: skip
+        check_written(device, "the sum of an MSM", results)
+        return results
+
+
+def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
+    """The error of the first scalar that is above the plan's maximum."""
+    raw = scalars.astype("<u4").tobytes()
+    numbers = [int.from_bytes(raw[at : at + 32], "little") for at in range(0, len(raw), 32)]
+    position = next(i for i, number in enumerate(numbers) if number > plan.maximum) % plan.count
+    return too_large(plan.group, plan.maximum, position)

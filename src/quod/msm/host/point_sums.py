@@ -1,0 +1,89 @@
+"""Sums of segments of points: chunks, and passes of additions in affine coordinates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.curve.group import Group
+from quod.device.memory.buffer import Array
+from quod.device.protocol import HostDevice
+from quod.device.runtime.sentinel import check_written, mark, unwritten
+from quod.msm.host import segments
+from quod.msm.host.affine_rounds import CHAINS, accumulate, most_rows
+
+# Rows under which the inversion that they share costs too much.
+_FEW_ROWS = 64
+
+
+class PointSums:
+    """Points that passes of additions append to, and which of them each owner's sum is.
+
+    numbers[i] is the number of the point that is owner i's sum, or `segments.NO_POINT`. A segment
+    of more than `longest` entries is cut into chunks of at most `chunk_length`.
+    """
+
+    def __init__(
+        self, device: HostDevice, group: Group, owners: int, *, longest: int, chunk_length: int
+    ) -> None:
+        self._device = device
+        self._group = group
+        self._longest = longest
+        self._chunk_length = chunk_length
+        self.numbers = np.empty(owners, np.uint32)
+        self.points: Array = np.empty(0, np.uint64)
+
+    def add_up(self, source: Array, entries: Array, starts: Array, lengths: Array) -> None:
+        """Sums every segment of entries, which stand for points of `source`."""
+        owners = np.arange(len(starts), dtype=np.uint32)
+        first = 0
+        while len(starts):
+            is_long = lengths > np.uint32(self._longest)
+            chunks = -(-lengths[is_long].astype(np.int64) // self._chunk_length)
+            room = len(lengths) + int(chunks.sum())
+            cut = self._cut(starts, lengths, owners, first, room)
+            (total, long_count), tables, longs = cut
+            if first == 0:
+                # A further pass adds up three or more chunks to one, so that all of them together
+                # have at most half as many as the long segments have now.
+                room = total + int(chunks.sum())
+                self.points = np.empty(room * self._group.point_words, np.uint64)
+                points = source
+            else:
+                points = self.points
+                entries = np.arange(first, dtype=np.uint32)
+            if total:
+                self._accumulate(total, tables, entries, points)
+            starts, lengths, owners = (table[:long_count] for table in longs)
+            first += total
+
+    def _cut(
+        self, starts: Array, lengths: Array, owners: Array, first: int, room: int
+    ) -> tuple[tuple[int, int], list[Array], list[Array]]:
+        device, longest, chunk_length = self._device, self._longest, self._chunk_length
+        histogram = np.zeros(longest + 1, np.uint32)
+        tables = [np.empty(room, np.uint32) for _ in range(3)]
+        longs = [np.empty(len(starts), np.uint32) for _ in range(3)]
+        totals = unwritten(2)
+        cut = device.compile(segments.cut_segments, lanes=1)
+        device.launch(
+            cut, 1, len(starts), longest, chunk_length, first, starts, lengths, owners, histogram,
+            *tables, self.numbers, *longs, totals,
+        )  # fmt: skip
+        check_written(device, "chunks of segments", totals)
+        counts = int(totals[segments.CHUNKS]), int(totals[segments.LONG_SEGMENTS])
+        return counts, tables, longs
+
+    def _accumulate(self, total: int, tables: list[Array], entries: Array, points: Array) -> None:
+        device = self._device
+        # Several workgroups a thread, so that threads end together, if they are not too small.
+        most = most_rows(self._group)
+        share = -(-total // (device.lanes * device.threads))
+        rows = min(most, max(share // 4, min(_FEW_ROWS, share)))
+        rows = -(-rows // CHAINS) * CHAINS
+        groups = -(-total // (rows * device.lanes))
+        kernel = device.compile(accumulate, group=self._group, max_rows=most)
+        # The sum of the last chunk.
+        last = self.points.reshape(-1, self._group.point_words)[tables[2][total - 1]]
+        mark(last)
+        device.launch(kernel, groups, total, rows, *tables, entries, points, self.points)
+        check_written(device, "sums of points", last)

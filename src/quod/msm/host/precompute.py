@@ -1,0 +1,40 @@
+"""Multiples of the bases that are known beforehand, so that an MSM needs fewer windows.
+
+With 2**(j*t) * P for j below `copies`, the digits of all of t's multiples fall into the same
+windows of buckets (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92, for one base; Pippenger's
+method over more bases and shorter scalars).
+"""
+
+from __future__ import annotations
+
+from quod.curve.group import Group
+from quod.curve.weierstrass.point import PointArithmetic
+from quod.kernel.builder.builder import Builder
+from quod.kernel.definition import kernel
+from quod.kernel.ir.types import u64
+from quod.kernel.ir.value import U32, U64, Pointer
+
+
+@kernel
+def double_repeatedly(
+    k: Builder,
+    count: U32,
+    copies: U32,
+    doublings: U32,
+    points: Pointer[U64],
+    *,
+    group: Group,
+) -> None:
+    """points[j * count + i] = 2**(j * doublings) * points[i] for j from 1 to below `copies`."""
+    curve = PointArithmetic(k, group)
+    i = k.global_id()
+    with k.if_(i < count):
+        first = curve.carried(curve.extend(curve.load_affine(points, i)))
+        with k.range(1, copies, carry=first) as outer:
+            with k.range(0, doublings, carry=outer.carried) as inner:
+                inner.next(curve.carried(curve.double(inner.carried)))
+            place = outer.index.cast(u64) * count.cast(u64) + i.cast(u64)
+            k.store(
+                points, place * group.point_words, *curve.to_affine_words(inner.results)
+            )  # fmt: skip
+            outer.next(inner.results)

@@ -1,0 +1,365 @@
+"""Many sums of few points each, by coefficients most of which are 1 or -1.
+
+A set-up from powers of tau has one for each wire and array of its key. Terms with other
+coefficients are cut into signed digits: a sum by window of multiples d * P, |d| <= 8, that are made
+beforehand, and Horner's rule over the windows that a sum has (Straus, "Addition chains of vectors",
+1964, problem 5125). Coefficients of both signs take the smaller of c and r - c, so that powers of
+two have one digit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.curve.group import Group
+from quod.curve.sums.entries import INDEX_MASK, SIGN_BIT
+from quod.curve.weierstrass import operations
+from quod.curve.weierstrass.point import PointArithmetic
+from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.runtime.sentinel import check_written, unwritten
+from quod.field.array import Words
+from quod.field.moduli import Modulus
+from quod.frozen import frozen, replace
+from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.msm.host.point_sums import PointSums
+from quod.msm.host.segments import NO_POINT
+
+Indices = NDArray[Any]
+
+_WINDOW_BITS = 4
+_LARGEST_DIGIT = 1 << (_WINDOW_BITS - 1)
+
+# Entries of a sum by one instance; those of longer ones are cut into pieces.
+_LONGEST, _PIECE = 64, 32
+
+HARD_WEIGHT = 16
+"""About how much more memory a term takes whose coefficient is neither 1 nor -1."""
+
+
+@frozen(eq=False)
+class Coefficients:
+    """Elements of a scalar field, as signs and magnitudes of at most (r - 1) / 2.
+
+    `negative` is bool of shape (n,); the magnitudes are 1 but at the places `hard`, rising, whose
+    magnitudes are `magnitudes`, uint32 of shape (len(hard), words), canonical.
+    """
+
+    negative: NDArray[np.bool_]
+    hard: Indices
+    magnitudes: Words
+
+    def __len__(self) -> int:
+        return len(self.negative)
+
+    @classmethod
+    def of(cls, modulus: Modulus, values: Words) -> Coefficients:
+        """Those of canonical values of shape (n, words)."""
+        words = np.ascontiguousarray(values).view("<u8")
+        one = _is(words, 1)
+        minus_one = _is(words, modulus.value - 1)
+        hard = np.flatnonzero(~(one | minus_one))
+        negative = minus_one
+        magnitudes, own = _smaller(modulus, words[hard])
+        negative[hard] = own
+        return cls(negative, hard, magnitudes)
+
+    def taken(self, order: Indices) -> Coefficients:
+        """Those at the places `order`, in that order."""
+        is_hard = np.zeros(len(self), np.bool_)
+        is_hard[self.hard] = True
+        number = np.zeros(len(self), np.int64)
+        number[self.hard] = np.arange(len(self.hard))
+        hard = np.flatnonzero(is_hard[order])
+        return Coefficients(
+            self.negative[order], hard, self.magnitudes[number[order[hard]]]
+        )  # fmt: skip
+
+    def part(self, first: int, last: int) -> Coefficients:
+        """Those from `first` to before `last`."""
+        begin, end = np.searchsorted(self.hard, [first, last])
+        return Coefficients(
+            self.negative[first:last], self.hard[begin:end] - first, self.magnitudes[begin:end]
+        )
+
+    @staticmethod
+    def joined(parts: list[Coefficients]) -> Coefficients:
+        """One after the other."""
+        starts = np.cumsum([0, *map(len, parts)])
+        return Coefficients(
+            np.concatenate([part.negative for part in parts]),
+            np.concatenate([part.hard + start for part, start in zip(parts, starts)]),
+            np.concatenate([part.magnitudes for part in parts]),
+        )
+
+
+def _is(words: NDArray[Any], value: int) -> NDArray[np.bool_]:
+    found = np.ones(len(words), np.bool_)
+    for place in range(words.shape[1]):
+        found &= words[:, place] == np.uint64(value >> 64 * place & (1 << 64) - 1)
+    return found
+
+
+def _smaller(modulus: Modulus, words: NDArray[Any]) -> tuple[Words, NDArray[np.bool_]]:
+    """The smaller of v and r - v, and whether it is the latter."""
+    opposite = np.empty_like(words)
+    borrow = np.zeros(len(words), np.uint64)
+    for place in range(words.shape[1]):
+        own = np.uint64(modulus.value >> 64 * place & (1 << 64) - 1)
+        less = words[:, place] + borrow
+        overflowed = less < borrow
+        opposite[:, place] = own - less
+        borrow = ((less > own) | overflowed).astype(np.uint64)
+    negative = np.zeros(len(words), np.bool_)
+    equal = np.ones(len(words), np.bool_)
+    for place in reversed(range(words.shape[1])):
+        negative |= equal & (opposite[:, place] < words[:, place])
+        equal &= opposite[:, place] == words[:, place]
+    found = np.where(negative[:, None], opposite, words)
+    return np.ascontiguousarray(found).view(np.uint32), negative
+
+
+@kernel
+def combine_windows(
+    k: Builder,
+    count: U32,
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    windows: Pointer[U32],
+    sums: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+    window_bits: int,
+) -> None:
+    """out[i] = the sum of 2**(window_bits * windows[j]) * sums[j], an extended point.
+
+    j goes from starts[i] over lengths[i] affine points, whose windows rise.
+    """
+    curve, i = PointArithmetic(k, group), k.global_id()
+    with k.if_(i < count):
+        start, length = starts[i], lengths[i]
+        with k.range(0, length, carry=curve.carried(curve.infinity())) as loop:
+            place = start + (length - 1 - loop.index)
+            total = curve.carried(curve.add_affine(loop.carried, curve.load_affine(sums, place)))
+            before = windows[k.maximum(place, 1) - 1]
+            lower = k.select(place == start, 0, before)
+            with k.range(0, (windows[place] - lower) * window_bits, carry=total) as inner:
+                inner.next(curve.carried(curve.double(inner.carried)))
+            loop.next(inner.results)
+        curve.store_extended(out, i, loop.results)
+
+
+@kernel
+def sum_segments(
+    k: Builder,
+    count: U32,
+    starts: Pointer[U32],
+    lengths: Pointer[U32],
+    entries: Pointer[U32],
+    points: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    group: Group,
+) -> None:
+    """out[i] = the sum of the points that lengths[i] entries from starts[i] on are, extended."""
+    curve, i = PointArithmetic(k, group), k.global_id()
+    f = curve.field
+    with k.if_(i < count):
+        start = starts[i]
+        with k.range(0, lengths[i], carry=curve.carried(curve.infinity())) as loop:
+            entry = entries[start + loop.index]
+            point = curve.load_affine(points, entry & INDEX_MASK)
+            y = f.select((entry & SIGN_BIT) != 0, f.carried(-point.y), f.carried(point.y))
+            loop.next(curve.carried(curve.add_affine(loop.carried, replace(point, y=y))))
+        curve.store_extended(out, i, loop.results)
+
+
+def sparse_sums(
+    device: AnyDevice,
+    group: Group,
+    points: Words,
+    owners: Indices,
+    coefficients: Coefficients,
+    count: int,
+) -> Words:
+    """sums[j] = the sum of coefficients[i] * points[i] over all i with owners[i] = j.
+
+    `points` are affine, of shape (n, *group.shape), and `owners` integers below `count`; the sums
+    have shape (count, *group.shape).
+    """
+    points = np.require(points, requirements=("C", "A"))
+    numbers = np.arange(len(points), dtype=np.uint32)
+    signs = np.where(coefficients.negative, np.uint32(SIGN_BIT), np.uint32(0))
+    hard = coefficients.hard
+    if not len(hard):
+        order = _rising(owners)
+        return _by_owner(device, group, points, (numbers | signs)[order], owners[order], count)
+    unit = np.ones(len(points), np.bool_)
+    unit[hard] = False
+    digits = _digits(coefficients.magnitudes)
+    windows = len(digits)
+    window, term = np.nonzero(digits)
+    digit = digits[window, term]
+    size = np.abs(digit).astype(np.uint32)
+    source = np.concatenate([points, _multiples(device, group, points[hard])])
+    multiple = len(points) + (size - 2) * np.uint32(len(hard)) + term.astype(np.uint32)
+    own = np.where(size == 1, numbers[hard[term]], multiple)
+    own ^= signs[hard[term]] ^ np.where(digit < 0, np.uint32(SIGN_BIT), np.uint32(0))
+    entries = np.concatenate([(numbers | signs)[unit], own])
+    keys = np.concatenate(
+        [owners[unit].astype(np.int64), owners[hard[term]].astype(np.int64)]
+    ) * windows + np.concatenate([np.zeros(int(unit.sum()), np.int64), window])
+    order = np.argsort(keys, kind="stable")
+    keys, entries = keys[order], entries[order]
+    first = _firsts(keys)
+    lengths = np.diff(np.append(first, len(keys)))
+    sums = segment_sums(device, group, source, entries, first, lengths)
+    of, window = np.divmod(keys[first], windows)
+    return _combined(device, group, sums, of, window, count)
+
+
+def _rising(owners: Indices) -> Indices | slice:
+    """What puts owners in order, all of them if they are."""
+    if (owners[1:] >= owners[:-1]).all():
+        return slice(None)
+    return np.argsort(owners, kind="stable")
+
+
+def _firsts(keys: Indices) -> Indices:
+    """Where each run of equal keys begins."""
+    return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+
+
+def _by_owner(
+    device: AnyDevice, group: Group, points: Words, entries: Indices, owners: Indices, count: int
+) -> Words:
+    first = _firsts(owners)
+    lengths = np.diff(np.append(first, len(owners)))
+    sums = segment_sums(device, group, points, entries, first, lengths)
+    if len(first) == count:
+        return sums
+    out = np.zeros((count, *group.shape), np.uint32)
+    out[owners[first]] = sums
+    return out
+
+
+def _combined(
+    device: AnyDevice, group: Group, sums: Words, of: Indices, window: Indices, count: int
+) -> Words:
+    """The sum of each owner from its sums by window, which rise."""
+    out = np.zeros((count, *group.shape), np.uint32)
+    first = _firsts(of)
+    lengths = np.diff(np.append(first, len(of)))
+    simple = (lengths == 1) & (window[first] == 0)
+    out[of[first[simple]]] = sums[first[simple]]
+    starts, lengths = first[~simple], lengths[~simple]
+    # Lanes whose loops are about as long end together.
+    order = np.argsort(window[starts + lengths - 1], kind="stable")
+    starts, lengths = starts[order], lengths[order]
+    extended = unwritten(len(starts), 4 * group.field.words)
+    if len(starts):
+        compiled = device.compile(combine_windows, group=group, window_bits=_WINDOW_BITS)
+        device.launch(
+            compiled, -(-len(starts) // device.lanes), len(starts), _u32(starts), _u32(lengths),
+            _u32(window), sums, extended,
+        )  # fmt: skip
+        check_written(device, "sums of windows", extended)
+        out[of[starts]] = operations.normalise(device, group, extended)
+    return out
+
+
+def _u32(array: Indices) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(array, np.uint32)
+
+
+def _digits(magnitudes: Words) -> NDArray[np.int8]:
+    """Signed digits of magnitudes, the lowest window first: int8 of shape (windows, n)."""
+    words = np.ascontiguousarray(magnitudes).view("<u8")
+    count = words.shape[1] * 64 // _WINDOW_BITS
+    found = np.empty((count, len(words)), np.int8)
+    carry = np.zeros(len(words), np.int8)
+    mask = np.uint64((1 << _WINDOW_BITS) - 1)
+    for window in range(count):
+        place, shift = divmod(window * _WINDOW_BITS, 64)
+        raw = (words[:, place] >> np.uint64(shift) & mask).astype(np.int8) + carry
+        carry = (raw > _LARGEST_DIGIT).astype(np.int8)
+        found[window] = raw - (carry << _WINDOW_BITS)
+    return found
+
+
+def _multiples(device: AnyDevice, group: Group, points: Words) -> Words:
+    """2 * P of all points, then 3 * P, and so on."""
+    found = [operations.double(device, group, points)]
+    for _ in range(3, _LARGEST_DIGIT + 1):
+        found.append(operations.add(device, group, found[-1], points))
+    return np.concatenate(found)
+
+
+def segment_sums(
+    device: AnyDevice,
+    group: Group,
+    points: Words,
+    entries: Indices,
+    starts: Indices,
+    lengths: Indices,
+) -> Words:
+    """The sum of the points of each segment of entries, affine of shape (n, *group.shape).
+
+    An entry is the number of a point, with `SIGN_BIT` for its opposite.
+    """
+    out = np.zeros((len(starts), *group.shape), np.uint32)
+    single = lengths == 1
+    places = np.flatnonzero(single)
+    own = entries[starts[places]]
+    out[places] = points[own & np.uint32(INDEX_MASK)]
+    turned = places[(own & np.uint32(SIGN_BIT)) != 0]
+    if len(turned):
+        out[turned] = operations.negate(device, group, out[turned])
+    places = np.flatnonzero(lengths > 1)
+    if len(places):
+        add_up = _add_up_on_host if in_host_memory(device) else _add_up_on_device
+        out[places] = add_up(device, group, points, entries, starts[places], lengths[places])
+    return out
+
+
+def _add_up_on_host(
+    device: Any, group: Group, points: Words, entries: Indices, starts: Indices, lengths: Indices
+) -> Words:
+    sums = PointSums(device, group, len(starts), longest=_LONGEST, chunk_length=_PIECE)
+    flat = points.reshape(-1).view(np.uint64)
+    sums.add_up(flat, _u32(entries), _u32(starts), _u32(lengths))
+    found = np.zeros((len(starts), group.point_words), np.uint64)
+    there = sums.numbers != NO_POINT
+    found[there] = sums.points.reshape(-1, group.point_words)[sums.numbers[there]]
+    return found.view(np.uint32).reshape(-1, *group.shape)
+
+
+def _add_up_on_device(
+    device: AnyDevice,
+    group: Group,
+    points: Words,
+    entries: Indices,
+    starts: Indices,
+    lengths: Indices,
+) -> Words:
+    pieces = -(-lengths // _PIECE)
+    first = np.cumsum(pieces) - pieces
+    owner = np.repeat(np.arange(len(starts)), pieces)
+    inner = (np.arange(len(owner)) - first[owner]) * _PIECE
+    own_starts = starts[owner] + inner
+    own_lengths = np.minimum(lengths[owner] - inner, _PIECE)
+    extended = unwritten(len(owner), 4 * group.field.words)
+    compiled = device.compile(sum_segments, group=group)
+    device.launch(
+        compiled, -(-len(owner) // device.lanes), len(owner), _u32(own_starts), _u32(own_lengths),
+        _u32(entries), points, extended,
+    )  # fmt: skip
+    check_written(device, "sums of points", extended)
+    sums = operations.normalise(device, group, extended)
+    if len(owner) == len(starts):
+        return sums
+    numbers = np.arange(len(sums), dtype=np.uint32)
+    return segment_sums(device, group, sums, numbers, first, pieces)

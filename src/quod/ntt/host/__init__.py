@@ -1,0 +1,1 @@
+"""NTT passes on the CPU."""

@@ -1,0 +1,317 @@
+"""The kernel of one pass: transforms of 2**log_rows rows, over all columns of the data.
+
+A transform of 2**m points is a few passes; each does log_rows of its m levels, in place, and reads
+and writes the data once. The lanes of a workgroup do as many columns side by side; their rows stay
+in scratch memory of the workgroup, as bare limbs that are reduced only where they run out of room,
+while steps of eight rows at a time do the levels.
+
+Column q of a pass whose rows are S = 2**s apart begins at element
+``(q % S) + (q // S) * S * 2**log_rows``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from quod.field.element import Element
+from quod.field.moduli import Modulus
+from quod.field.strategy import prime_field
+from quod.frozen import frozen
+from quod.kernel import U64, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+from quod.ntt.rows import (
+    RowForm,
+    canonical_form,
+    common_form,
+    entry_offset,
+    load_limbs,
+    reduced_rows,
+    store_limbs,
+)
+from quod.ntt.steps import STEP_LEVELS, Direction, butterflies, steps_of, twiddles_of_step
+
+Lanes = Literal["adjacent", "apart", "any"]
+"""How the columns of the lanes lie: neighbours in memory (S is at least the number of lanes), one
+contiguous transform each (S = 1), or that with too few transforms (S = 1 as well), where lanes
+without a column repeat the last one."""
+
+MOST_LOG_ROWS = 12
+"""Levels that a pass may have."""
+
+_LINE_BYTES = 64
+"""Bytes of a cache line."""
+
+
+@frozen
+class PassShape:
+    """What is fixed in a compiled pass.
+
+    `log_rows` is None where it is told at launch. Neighbouring columns take twiddles from a column
+    table, others from a row table. `trivial`: the twiddle of position 0 is 1 at every level, as it
+    is without a coset. `scaled`: each element is multiplied by the first of `factors` in the end.
+    """
+
+    direction: Direction
+    lanes: Lanes
+    trivial: bool
+    scaled: bool
+    log_rows: int | None = None
+
+
+@kernel
+def transform_pass(
+    k: Builder,
+    data: Pointer[U64],
+    twiddles: Pointer[U64],
+    factors: Pointer[U64],
+    scratch: Pointer[U64],
+    columns: U64,
+    log_rows: U64,
+    log_stride: U64,
+    *,
+    modulus: Modulus,
+    shape: PassShape,
+) -> None:
+    """One pass of number-theoretic transforms: log_rows levels over every column of the data.
+
+    `data` holds elements in Montgomery form, `twiddles` a table of `quod.ntt.twiddles`, `factors` a
+    scale, 1, and the powers of the roots of order 4 and 8 up to half their order; rows are
+    2**log_stride apart. Each workgroup takes blocks of columns until none is left, with
+    2**log_rows rows of `scratch`.
+    """
+    trace = _Pass(k, modulus, shape, log_rows)
+    trace.data, trace.twiddles, trace.factors, trace.scratch = data, twiddles, factors, scratch
+    trace.columns, trace.log_stride = columns, log_stride
+    trace.run()
+
+
+class _Pass:
+    """One kernel while it is traced."""
+
+    data: Value
+    twiddles: Value
+    factors: Value
+    scratch: Value
+    columns: Value
+    log_stride: Value
+
+    def __init__(self, k: Builder, modulus: Modulus, shape: PassShape, log_rows: Value) -> None:
+        self.k = k
+        self.f = prime_field(k, modulus)
+        self.shape = shape
+        self.neighbours = shape.lanes == "adjacent"
+        known = shape.log_rows
+        self.log_rows = log_rows if known is None else self._number(known)
+        # What a step starts from must leave room for what it adds up before its first product.
+        room = 1 if shape.direction == "ascending" else STEP_LEVELS
+        self.limit = max(self.f.p, (1 << self.f.native_exponent) >> room)
+        self.form = canonical_form(self.f, self.f.memory_exponent)
+
+    def _number(self, value: int) -> Value:
+        return self.k.constant(value, types.u64)
+
+    # --- columns
+
+    def run(self) -> None:
+        k, lanes = self.k, self.k.workgroup_size
+        lane = k.local_id().cast(types.u64)
+        group = k.workgroup_id().cast(types.u64)
+        rows_limbs = self._number(self._record_limbs) << self.log_rows
+        self.scratch_start = group * rows_limbs + lane
+        if self.shape.scaled:
+            self.scale = self.f.load(self.factors, 0)
+        if self.neighbours:
+            self.roots = {place: self.f.load(self.factors, place) for place in (3, 5, 6, 7)}
+        blocks = (self.columns + (lanes - 1)) // lanes
+        with k.range(group, blocks, k.num_workgroups().cast(types.u64)) as loop:
+            self._place_columns(loop.index * lanes, lane)
+            if self.shape.log_rows is None:
+                self._steps_of_any_size()
+            else:
+                self._steps(self.shape.log_rows)
+
+    def _place_columns(self, first: Value, lane: Value) -> None:
+        """Where the columns of a block begin; `first` is the one of lane 0."""
+        if not self.neighbours:
+            column = first + lane
+            if self.shape.lanes == "any":
+                column = self.k.minimum(column, self.columns - 1)
+            self.start = column << self.log_rows
+            return
+        within = first & ((self._number(1) << self.log_stride) - 1)
+        above = (first >> self.log_stride) << (self.log_stride + self.log_rows)
+        self.first_element = above + within
+        self.start = self.first_element + lane
+        records = self._records_before(self.log_rows)
+        block = within // self.k.workgroup_size
+        self.twiddle_start = block * records * self._record_limbs + lane
+
+    # --- memory
+
+    def _element(self, row: Value) -> Value:
+        return self.start + (row << self.log_stride if self.neighbours else row)
+
+    def _read(self, row: Value) -> Element:
+        return self.f.load(self.data, self._element(row), linear=True)
+
+    def _write(self, row: Value, element: Element) -> None:
+        if self.shape.scaled:
+            element = element * self.scale
+        if element.bound > 4 * self.f.p:
+            element = self.f.reduce(element)
+        self.f.store(self.data, self._element(row), element)
+
+    def _prefetch(self, row: Value) -> None:
+        """Asks for the row of all lanes, if they are neighbours."""
+        if not self.neighbours:
+            return
+        row = self.k.minimum(row, (self._number(1) << self.log_rows) - 1)
+        first = self.first_element + (row << self.log_stride)
+        data, step = self.data.cast(self.f.word_type), _LINE_BYTES // self.f.word_type.bytes
+        for word in range(0, self.f.word_count * self.k.workgroup_size, step):
+            self.k.prefetch(data, first * self.f.word_count + word)
+
+    @property
+    def _record_limbs(self) -> int:
+        """Limbs of one element of every lane."""
+        return self.k.workgroup_size * self.f.limb_count
+
+    def _scratch_offset(self, row: Value) -> Value:
+        return self.scratch_start + row * self._record_limbs
+
+    def _read_scratch(self, row: Value) -> Element:
+        return load_limbs(self.k, self.f, self.scratch, self._scratch_offset(row), self.form)
+
+    def _write_scratch(self, row: Value, element: Element) -> None:
+        store_limbs(self.k, self.scratch, self._scratch_offset(row), element)
+
+    # --- twiddles
+
+    def _records_before(self, level: Value) -> Value:
+        """`steps.records_before` of a level known at launch: a sum of powers of 8."""
+        starts = (level + (STEP_LEVELS - 1)) // STEP_LEVELS * STEP_LEVELS
+        return ((self._number(1) << starts) - 1) // ((1 << STEP_LEVELS) - 1)
+
+    def _twiddles_of_step(
+        self, start: Value, levels: int, row: Value, *, trivial: bool
+    ) -> dict[tuple[int, int], Element]:
+        """The twiddles by level and position within the step; those that are 1 are left out."""
+        if self.neighbours:
+            return self._column_twiddles(start, levels, row)
+        half = self._number(1) << start
+        return {
+            (level, place): self._row_twiddle((half << level) + half * place + row)
+            for level, place in twiddles_of_step(levels)
+            if place > 0 or not trivial
+        }
+
+    def _row_twiddle(self, entry: Value) -> Element:
+        form = canonical_form(self.f, self.f.native_exponent)
+        offset = entry_offset(self.k, self.f, entry)
+        return load_limbs(self.k, self.f, self.twiddles, offset, form)
+
+    def _column_twiddles(
+        self, start: Value, levels: int, row: Value
+    ) -> dict[tuple[int, int], Element]:
+        """All twiddles of a step from the first of its highest level."""
+        form = canonical_form(self.f, self.f.native_exponent)
+        offset = self.twiddle_start + (self._records_before(start) + row) * self._record_limbs
+        first = load_limbs(self.k, self.f, self.twiddles, offset, form)
+        result = {}
+        for level in reversed(range(levels)):
+            result[level, 0] = first
+            places = range(1, 1 << level)
+            products = self.f.multiply_many(
+                [(first, self.roots[1 << level | place]) for place in places]
+            )
+            result |= {(level, place): product for place, product in zip(places, products)}
+            if level:
+                first = self.f.square(first)
+        return result
+
+    # --- steps
+
+    def _steps(self, log_rows: int) -> None:
+        """The steps of a known number of levels; the first reads the data, the last writes it."""
+        steps = steps_of(log_rows)
+        if self.shape.direction == "descending":
+            steps.reverse()
+        for number, (start, levels) in enumerate(steps):
+            self._step(
+                self._number(start), levels, lowest=start == 0, from_data=number == 0,
+                to_data=number + 1 == len(steps),
+            )  # fmt: skip
+
+    def _steps_of_any_size(self) -> None:
+        """The steps of a number of levels that is told at launch; all of them in scratch memory."""
+        k = self.k
+        rows = self._number(1) << self.log_rows
+        with k.range(self._number(0), rows) as loop:
+            self._write_scratch(loop.index, self._read(loop.index))
+        if self.shape.direction == "ascending":
+            self._full_steps()
+            self._short_step()
+        else:
+            self._short_step()
+            self._full_steps()
+        with k.range(self._number(0), rows) as loop:
+            self._write(loop.index, self._read_scratch(loop.index))
+
+    def _full_steps(self) -> None:
+        starts = list(range(0, MOST_LOG_ROWS - STEP_LEVELS + 1, STEP_LEVELS))
+        if self.shape.direction == "descending":
+            starts.reverse()
+        for start in starts:
+            with self.k.if_(self.log_rows >= start + STEP_LEVELS):
+                self._step_in_scratch(self._number(start), STEP_LEVELS, lowest=start == 0)
+
+    def _short_step(self) -> None:
+        """The levels above a multiple of those of a full step."""
+        start = (self.log_rows // STEP_LEVELS) * STEP_LEVELS
+        for levels in range(1, STEP_LEVELS):
+            with self.k.if_(self.log_rows - start == levels):
+                self._step_in_scratch(start, levels, lowest=False)
+
+    def _step_in_scratch(self, start: Value, levels: int, *, lowest: bool) -> None:
+        before = self.form
+        self._step(start, levels, lowest=lowest, from_data=False, to_data=False)
+        # A step that is left out leaves the rows as they were.
+        self.form = _either(before, self.form)
+
+    def _step(
+        self, start: Value, levels: int, *, lowest: bool, from_data: bool, to_data: bool
+    ) -> None:
+        """Levels `start` to `start + levels` of all rows; `lowest` says that start is 0."""
+        k, zero = self.k, self._number(0)
+        half = self._number(1) << start
+        span = self._number(1) << (start + levels)
+        last_block = (self._number(1) << self.log_rows) - span
+        trivial = lowest and self.shape.trivial
+        with k.range(zero, half) as positions:
+            row = positions.index
+            twiddles = self._twiddles_of_step(start, levels, row, trivial=trivial)
+            with k.range(zero, last_block + 1, span) as blocks:
+                block = blocks.index
+                places = [block + row + half * i for i in range(1 << levels)]
+                if from_data or to_data:
+                    # What comes next is in another page, where no hardware looks ahead.
+                    ahead = k.select(block < last_block, span, self._number(1))
+                    for place in places:
+                        self._prefetch(place + ahead)
+                read = self._read if from_data else self._read_scratch
+                rows = butterflies(
+                    self.f, self.shape.direction, [read(place) for place in places],
+                    lambda level, place: twiddles.get((level, place)), levels,
+                )  # fmt: skip
+                if not to_data:
+                    rows = reduced_rows(self.f, rows, self.limit)
+                write = self._write if to_data else self._write_scratch
+                for place, element in zip(places, rows, strict=True):
+                    write(place, element)
+        self.form = common_form(rows)
+
+
+def _either(a: RowForm, b: RowForm) -> RowForm:
+    maxima = tuple(max(pair) for pair in zip(a.maxima, b.maxima, strict=True))
+    return RowForm(max(a.bound, b.bound), maxima, a.exponent)

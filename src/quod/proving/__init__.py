@@ -1,1 +1,0 @@
-"""What provers have in common, whatever they prove: nothing here knows a proof system."""

@@ -1,0 +1,92 @@
+"""Circuits of Quod's own that other processes have traced, in the user's cache.
+
+An entry is found by the digest of all of Quod's sources, lies beside compiled kernels, and is
+trusted as these are (`quod.device.cache.cache`). Nobody can tell what a function outside Quod
+depends on: such a circuit is traced in each process, and its program alone is kept
+(`quod.r1cs.witness_program.cached`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from quod.device.cache import sources
+from quod.device.cache.cache import CompileCache, key_of
+from quod.errors import InputError
+from quod.formats.curves import curve_named
+from quod.frozen import fields_of
+from quod.r1cs.circuit import Circuit, trace
+from quod.r1cs.packed import kept, pack, unpack
+from quod.r1cs.shape import Counts, Shape, Side
+from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.witness_program.cached import program_from, program_parts
+from quod.r1cs.witness_program.instructions import Program
+from quod.r1cs.witness_program.steps import Input
+from quod.r1cs.witnesses import WitnessProgram
+
+
+def own_circuit(module: str, name: str, curve: str) -> Circuit:
+    """The circuit of a function in one of Quod's modules, without hints, prepared.
+
+    From the cache it comes without the module: names and lines of constraints, which messages and
+    profiles want, are traced when they are asked for.
+    """
+    if module.partition(".")[0] != "quod":
+        raise InputError(f"{module} is no module of Quod; trace its circuits")
+    curve = curve_named(curve).name
+    cache = CompileCache()
+    key = key_of("circuit", sources.digest(), module, name, curve)
+    found = kept(cache, key, lambda data: _read(data, module, name, curve))
+    if found is not None:
+        return found
+    circuit = _traced(module, name, curve)
+    circuit.prepare()
+    cache.put(key, _written(circuit))
+    return circuit
+
+
+def _traced(module: str, name: str, curve: str) -> Circuit:
+    return trace(getattr(import_module(module), name), curve)
+
+
+def _written(circuit: Circuit) -> bytes:
+    program, arrays = program_parts(circuit.program.runner.program, circuit.system)
+    counts = circuit.counts
+    inputs = [
+        [own.name, own.wires, own.bits, own.single, own.public] for own in circuit.inputs.values()
+    ]
+    shape = circuit.shape
+    for side in shape.sides:
+        arrays += [side.row_ptr, side.column, side.number]
+    facts = {"counts": list(fields_of(counts).values()), "inputs": inputs, "program": program}
+    return pack(facts, [*arrays, shape.coefficients])
+
+
+def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
+    facts, arrays = unpack(data)
+    *arrays, coefficients = arrays
+    a, b, c = (Side(*arrays[at : at + 3]) for at in (4, 7, 10))
+    program = program_from(facts["program"], arrays[:4], (), curve_named(curve).fr)
+    inputs = {
+        own: Input(own, wires, bits=bits, single=single, public=public)
+        for own, wires, bits, single, public in facts["inputs"]
+    }
+    shape = Shape(coefficients, (a, b, c))
+    counts = Counts(*facts["counts"])
+    return _KeptCircuit(
+        lambda: _traced(module, name, curve).system, curve, counts, inputs, shape, program
+    )
+
+
+class _KeptCircuit(Circuit):
+    """A circuit that is not traced until somebody asks for names or lines."""
+
+    def __init__(
+        self, source: Callable[[], ConstraintSystem], curve: str, counts: Counts,
+        inputs: Mapping[str, Input], shape: Shape, program: Program,
+    ) -> None:  # fmt: skip
+        self._source = source
+        self._describe(curve, counts, inputs)
+        self.shape = shape
+        self.program = WitnessProgram(self, program)

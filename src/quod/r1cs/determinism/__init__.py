@@ -1,0 +1,1 @@
+"""Searches for circuits that accept more than one witness."""

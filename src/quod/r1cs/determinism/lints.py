@@ -1,0 +1,80 @@
+"""What in a circuit is likely to be a mistake, told from its shape alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quod.frozen import frozen
+from quod.r1cs.names import path_name, wire_name
+from quod.r1cs.signal import ONE, place
+from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero
+
+UNCONSTRAINED = "unconstrained wire"
+HINT_ONLY = "wire in hints only"
+UNUSED_PUBLIC = "unused public input"
+DUPLICATE_ROW = "duplicate constraint"
+CONSTANT_ROW = "constant constraint"
+
+
+@frozen
+class Lint:
+    """A finding: its `kind`, one of those of this module, and what and where it is."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+def lints_of(system: ConstraintSystem) -> list[Lint]:
+    """All findings: wires that no constraint has, of which some occur in hints; public inputs that
+    none has; constraints that are there twice, or that have no wire."""
+    return [*_wires(system), *_rows(system)]
+
+
+def _wires(system: ConstraintSystem) -> Iterator[Lint]:
+    used = _used(system)
+    hinted = set[int]()
+    for step in system.steps:
+        if isinstance(step, Hint):
+            for argument in step.arguments:
+                hinted.update(argument.wires)
+        elif isinstance(step, (Bit, InverseOrZero)):
+            hinted.update(step.signal.wires)
+    for number in range(1, len(system.public_names) + 1):
+        if -number not in used:
+            yield Lint(UNUSED_PUBLIC, wire_name(system, -number))
+    for wire in range(1, len(system.wire_paths) + 1):
+        if wire not in used and wire not in system.free_wires:
+            kind = HINT_ONLY if wire in hinted else UNCONSTRAINED
+            yield Lint(kind, wire_name(system, wire))
+
+
+def _used(system: ConstraintSystem) -> set[int]:
+    """The wires that constraints have, but for those that are multiplied by no wire at all."""
+    used = set(system.columns[2])
+    for row in range(len(system.row_paths)):
+        left, right = (system.row(side, row)[0] for side in (0, 1))
+        if left and right:
+            used.update(left, right)
+    return used
+
+
+def _rows(system: ConstraintSystem) -> Iterator[Lint]:
+    seen: dict[tuple[object, ...], int] = {}
+    for row in range(len(system.row_paths)):
+        sides = [
+            frozenset((wire, k % system.prime) for wire, k in zip(*system.row(side, row)))
+            for side in range(3)
+        ]
+        inside = path_name(system, system.row_paths[row])
+        where = place(system.row_codes[row], system.row_instructions[row])
+        named = f"constraint {row}" + (f" `{inside}`" if inside else "") + f" ({where})"
+        if not any(wire != ONE for side in sides for wire, _ in side):
+            yield Lint(CONSTANT_ROW, named)
+        # A and B may be the other way round.
+        key = (frozenset(sides[:2]), sides[2])
+        if (first := seen.setdefault(key, row)) != row:
+            yield Lint(DUPLICATE_ROW, f"{named} says what constraint {first} says")

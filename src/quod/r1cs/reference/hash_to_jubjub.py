@@ -1,0 +1,51 @@
+"""Sapling's hash into Jubjub, and the generators that come from it.
+
+Zcash protocol specification, 5.4.9.5 (GroupHash) and 5.4.9.6; a generator is the first hit of
+FindGroupHash, which appends a byte to the tag.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import blake2s
+
+from quod.curve.edwards.affine import EdwardsPair, edwards_group
+from quod.curve.edwards.encoding import decode_edwards
+from quod.curve.named.jubjub import JUBJUB
+from quod.errors import InputError
+from quod.validation import exact_bytes
+
+UNIFORM_RANDOM_STRING = b"096b36a5804bfacef1691e173c366a47ff5ba84a44f26ddd7e8d9f79d5b42df0"
+"""64 characters, hashed as they are: the hash of a block of Bitcoin, chosen in advance."""
+
+
+def group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair | None:
+    """A point of the subgroup of prime order of Jubjub; None for a tag that has none.
+
+    `personalisation` is 8 bytes.
+    """
+    personalisation = exact_bytes("the personalisation", personalisation, 8)
+    tag = exact_bytes("the tag", tag)
+    digest = blake2s(UNIFORM_RANDOM_STRING + tag, person=personalisation).digest()
+    try:
+        point = decode_edwards(JUBJUB, digest, check_subgroup=False)
+    except InputError:
+        return None
+    point = edwards_group(JUBJUB).multiply(JUBJUB.cofactor, point)
+    return None if point == (0, 1) else point
+
+
+def find_group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair:
+    """The group hash of the tag and the first byte from 0 on that gives one."""
+    return _found(
+        exact_bytes("the personalisation", personalisation, 8), exact_bytes("the tag", tag)
+    )
+
+
+@cache
+def _found(personalisation: bytes, tag: bytes) -> EdwardsPair:
+    for counter in range(256):
+        point = group_hash(personalisation, tag + bytes([counter]))
+        if point is not None:
+            return point
+    raise InputError("no byte behind this tag gives a point")

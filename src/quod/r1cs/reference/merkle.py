@@ -1,0 +1,80 @@
+"""Paths in Merkle trees of field elements: roots, and the paths of leaves.
+
+The hash of two nodes to one gets the level, from 0 at the leaves, as Sapling's does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.curve.named.jubjub import JUBJUB
+from quod.errors import InputError
+from quod.r1cs.reference.mimc import mimc_sponge
+from quod.r1cs.reference.numbers import element
+from quod.r1cs.reference.poseidon import poseidon_hash
+from quod.r1cs.reference.sapling_pedersen import merkle_personalisation, sapling_pedersen_point
+from quod.validation import check_function, in_order, whole_number
+
+Compress = Callable[[int, int, int], int]
+"""The node of (level, left, right)."""
+
+
+def poseidon_node(level: int, left: int, right: int) -> int:
+    """The Poseidon hash of two nodes, the same at each level."""
+    return poseidon_hash([left, right])
+
+
+def mimc_sponge_node(level: int, left: int, right: int) -> int:
+    """The MiMCSponge hash of two nodes, the same at each level."""
+    return mimc_sponge([left, right])[0]
+
+
+def sapling_node(level: int, left: int, right: int) -> int:
+    """Sapling's MerkleCRH: u of the Pedersen hash of 255 bits of each node, level by level."""
+    fr = JUBJUB.fq
+    bits = [
+        element(name, value, fr) >> at & 1
+        for name, value in (("the left node", left), ("the right node", right))
+        for at in range(fr.bits)
+    ]
+    return sapling_pedersen_point(merkle_personalisation(level), bits)[0]
+
+
+def merkle_root(
+    leaf: int, siblings: Sequence[int], position: int, compress: Compress = poseidon_node
+) -> int:
+    """The root above a leaf; `siblings` begin at the leaf, whose place is `position`."""
+    check_function("the hash of a tree", compress)
+    path = list(in_order("the siblings", siblings))
+    position = whole_number("the position", position, 0, (1 << len(path)) - 1)
+    node = leaf
+    for level, sibling in enumerate(path):
+        left, right = (sibling, node) if position >> level & 1 else (node, sibling)
+        node = compress(level, left, right)
+    return node
+
+
+def merkle_path(
+    leaves: Sequence[int], position: int, depth: int, *, empty: int = 0,
+    compress: Compress = poseidon_node,
+) -> tuple[int, list[int]]:  # fmt: skip
+    """The root of a tree of 2**depth leaves, those behind the given ones `empty`, and the siblings
+    above one of them, the leaf's first."""
+    check_function("the hash of a tree", compress)
+    depth = whole_number("the depth", depth, 0, 64)
+    nodes = list(in_order("the leaves", leaves))
+    if len(nodes) > 1 << depth:
+        raise InputError(f"a tree of depth {depth} has not {len(nodes)} leaves")
+    position = whole_number("the position", position, 0, (1 << depth) - 1)
+    siblings, filling = [], empty
+    for level in range(depth):
+        beside = position >> level ^ 1
+        siblings.append(nodes[beside] if beside < len(nodes) else filling)
+        if len(nodes) % 2:
+            nodes.append(filling)
+        nodes = [
+            compress(level, left, right)
+            for left, right in zip(nodes[::2], nodes[1::2], strict=True)
+        ]
+        filling = compress(level, filling, filling)
+    return (nodes[0] if nodes else filling), siblings

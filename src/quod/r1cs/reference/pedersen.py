@@ -1,0 +1,70 @@
+"""circomlib's Pedersen hash of bits on Baby Jubjub: windows of four bits, 50 to a generator.
+
+The fourth bit of a window is the sign of 1 to 8, which the others give. A window is worth 32 times
+the one before, and the next 50 go to the next generator. Generators are found by BLAKE-256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from quod.curve.edwards.affine import EdwardsPair, edwards_group
+from quod.curve.edwards.encoding import decode_edwards, encode_edwards
+from quod.curve.named.baby_jubjub import BABY_JUBJUB
+from quod.errors import InputError
+from quod.r1cs.reference.blake import blake_256
+from quod.r1cs.reference.numbers import bits_of, bytes_to_bits
+from quod.validation import whole_number
+
+WINDOW = 4
+WINDOWS = 50
+"""Windows to a generator."""
+
+SEGMENT = WINDOW * WINDOWS
+SHIFT = WINDOW + 1
+"""A window is worth 2**SHIFT times the one before."""
+
+
+def pedersen_point(bits: Sequence[int]) -> EdwardsPair:
+    """The point that is the hash of bits."""
+    message = bits_of("the message", bits)
+    group, parts = edwards_group(BABY_JUBJUB), []
+    for segment, start in enumerate(range(0, len(message), SEGMENT)):
+        scalar = segment_scalar(message[start : start + SEGMENT]) % BABY_JUBJUB.fr.value
+        parts.append(group.multiply_fixed(scalar, pedersen_generator(segment)))
+    return group.sum(parts)
+
+
+def pedersen_bytes(data: bytes) -> bytes:
+    """The hash of bytes, of each the lowest bit first, as circomlibjs encodes it."""
+    return encode_edwards(BABY_JUBJUB, pedersen_point(bytes_to_bits(data)), sign="circomlib")
+
+
+def segment_scalar(bits: Sequence[int]) -> int:
+    """By what the generator of at most 200 bits is multiplied; missing bits are 0."""
+    total = 0
+    for at in range(0, len(bits), WINDOW):
+        window = [*bits[at : at + WINDOW], 0, 0, 0][:WINDOW]
+        digit = 1 + sum(bit << place for place, bit in enumerate(window[:-1]))
+        total += (-digit if window[-1] else digit) << SHIFT * (at // WINDOW)
+    return total
+
+
+@cache
+def pedersen_generator(number: int) -> EdwardsPair:
+    """The generator of the segment of that number, from 0 on: in the subgroup of prime order."""
+    number = whole_number("the number of a generator", number, 0, 1 << 32)
+    group, tried = edwards_group(BABY_JUBJUB), 0
+    while True:
+        digest = bytearray(blake_256(f"PedersenGenerator_{number:032d}_{tried:032d}".encode()))
+        # 254 bits of y, and the sign.
+        digest[31] &= 0xBF
+        tried += 1
+        try:
+            point = decode_edwards(
+                BABY_JUBJUB, bytes(digest), sign="circomlib", check_subgroup=False
+            )
+        except InputError:
+            continue
+        return group.multiply(BABY_JUBJUB.cofactor, point)

@@ -1,0 +1,73 @@
+"""Sapling's Pedersen hash on Jubjub: windows of three bits, 63 to a generator.
+
+Zcash protocol specification, 5.4.1.7 and 5.4.8.2. The third bit of a window is the sign of 1 to 4,
+which the others give; a window is worth 16 times the one before. Six bits before the message say
+what is hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from quod.curve.edwards.affine import EdwardsPair, edwards_group
+from quod.curve.named.jubjub import JUBJUB
+from quod.errors import InputError
+from quod.r1cs.reference.hash_to_jubjub import find_group_hash
+from quod.r1cs.reference.numbers import bits_of
+from quod.validation import whole_number
+
+WINDOW = 3
+WINDOWS = 63
+"""Windows to a generator."""
+
+NOTE_COMMITMENT = (1, 1, 1, 1, 1, 1)
+MERKLE_DEPTH = 32
+_PERSONALISATION = b"Zcash_PH"
+
+
+def sapling_pedersen_point(personalisation: Sequence[int], bits: Sequence[int]) -> EdwardsPair:
+    """The point that is the hash of bits behind the six of a personalisation."""
+    before = bits_of("the personalisation", personalisation)
+    if len(before) != 6:
+        raise InputError(f"a personalisation is 6 bits, not {len(before)}")
+    message = [*before, *bits_of("the message", bits)]
+    message += [0] * (-len(message) % WINDOW)
+    group = edwards_group(JUBJUB)
+    windows = [tuple(message[at : at + WINDOW]) for at in range(0, len(message), WINDOW)]
+    return group.sum(
+        point if not sign else group.negate(point)
+        for at, (low, high, sign) in enumerate(windows)
+        for point in [_multiples(at // WINDOWS)[at % WINDOWS][low + 2 * high]]
+    )
+
+
+def pedersen_segment_generator(number: int) -> EdwardsPair:
+    """The generator of the segment of that number, from 0 on."""
+    number = whole_number("the number of a generator", number, 0, (1 << 32) - 1)
+    return find_group_hash(_PERSONALISATION, number.to_bytes(4, "little"))
+
+
+def note_commitment_randomness_generator() -> EdwardsPair:
+    """What rcm multiplies."""
+    return find_group_hash(_PERSONALISATION, b"r")
+
+
+def merkle_personalisation(level: int) -> tuple[int, ...]:
+    """The six bits of a level of Sapling's tree of notes, from 0 at the leaves to 31."""
+    level = whole_number("the level", level, 0, MERKLE_DEPTH - 1)
+    return tuple(level >> at & 1 for at in range(6))
+
+
+@cache
+def _multiples(segment: int) -> list[list[EdwardsPair]]:
+    """Row i has 1, 2, 3 and 4 times 16**i times the generator of a segment."""
+    group, rows = edwards_group(JUBJUB), []
+    point = pedersen_segment_generator(segment)
+    for _ in range(WINDOWS):
+        row = [point]
+        while len(row) < 4:
+            row.append(group.add(row[-1], point))
+        rows.append(row)
+        point = group.double(group.double(row[-1]))
+    return rows

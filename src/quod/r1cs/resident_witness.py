@@ -1,0 +1,117 @@
+"""Witnesses that are made in the memory of a device, and stay there for its prover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.sentinel import check_written, unwritten
+from quod.field.array import Words
+from quod.field.moduli import Modulus
+from quod.formats import Witness
+from quod.r1cs.executor import ProgramRunner, RowChecker
+from quod.r1cs.inputs import InputNumbers
+from quod.r1cs.shape import Shape
+from quod.r1cs.witness_program.instructions import Program
+from quod.validation import whole_number
+
+OF_A_CIRCUIT = "the witness of a circuit"
+"""What messages call one that comes from no file."""
+
+
+class ResidentWitness(Witness):
+    """A witness in the memory of a device; a proving key of that device does not copy it from the
+    host.
+
+    `memory` has what `values` are, one after the other. `values` are copied to the host when they
+    are asked for first.
+    """
+
+    device: AnyDevice
+    memory: Buffer
+    _modulus: Modulus
+
+    def __init__(self, curve: str, device: AnyDevice, memory: Buffer, modulus: Modulus) -> None:
+        # A record's attributes are set here alone.
+        self.__dict__.update(
+            path=OF_A_CIRCUIT, curve=curve, size=memory.nbytes, device=device,
+            memory=memory, _modulus=modulus,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return self.memory.nbytes // self._modulus.bytes
+
+    def __repr__(self) -> str:
+        return (
+            f"<ResidentWitness over {self.curve}: {len(self)} values in the memory of "
+            f"{self.memory.space.name}>"
+        )
+
+    def __copy__(self) -> Self:
+        # It does not change.
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has no such memory: it gets the values."""
+        return Witness, (self.path, self.curve, self.values, self.size)
+
+    @cached_property
+    def values(self) -> Words:
+        found = self.first(len(self))
+        # What is written here would not reach the memory.
+        found.flags.writeable = False
+        return found
+
+    def first(self, count: int) -> Words:
+        """The first values, copied to the host; InputError if there are not so many."""
+        count = whole_number("the count of values", count, 0, len(self))
+        found = unwritten(count, self._modulus.words)
+        self.device.download(self.memory.slice(0, found.nbytes), found)
+        check_written(self.device, "a copy of a witness", found)
+        return found
+
+
+class ResidentWitnesses:
+    """Makes them by a circuit's program."""
+
+    def __init__(
+        self, device: AnyDevice, curve: str, modulus: Modulus, program: Program, shape: Shape
+    ) -> None:
+        self._device, self._curve, self._modulus = device, curve, modulus
+        self._runner = ProgramRunner(program, modulus, device)
+        self._shape = shape
+
+    @cached_property
+    def _checker(self) -> RowChecker:
+        return RowChecker(self._shape, self._modulus, self._device)
+
+    def make(
+        self, inputs: Sequence[InputNumbers]
+    ) -> tuple[list[ResidentWitness], list[Buffer], list[int]]:
+        """The witnesses of some inputs, the memory of all of them in order, and the places of
+        inputs that divide by 0, whose values are not to be used."""
+        memories, divide = self._runner.run_resident(inputs)
+        row = sum(memory.nbytes for memory in memories) // len(inputs)
+        found = [
+            ResidentWitness(
+                self._curve, self._device, memory.slice(at, at + row), self._modulus
+            )
+            for memory in memories for at in range(0, memory.nbytes, row)
+        ]  # fmt: skip
+        return found, memories, np.flatnonzero(divide).tolist()
+
+    def failing(self, memories: Sequence[Buffer], wires: int) -> NDArray[np.bool_]:
+        """Which rows each of the witnesses in those memories does not satisfy."""
+        row = wires * self._modulus.bytes
+        return np.concatenate(
+            [self._checker.failing_of(own, own.nbytes // row, wires) for own in memories]
+        )

@@ -1,0 +1,1 @@
+"""The program that computes a circuit's witness, as data."""

@@ -1,0 +1,106 @@
+"""Witness programs that other processes have made, in the user's cache beside compiled kernels.
+
+They are trusted as these are (`quod.device.cache.cache`). A program is found by a digest of all
+that it follows from: Quod's sources, and the rows, steps and inputs that tracing gave. Hints are
+functions of the circuit that asks, never of the entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.cache import sources
+from quod.device.cache.cache import CompileCache, key_of
+from quod.field.array import integers_to_words, words_to_integers
+from quod.field.moduli import Modulus
+from quod.r1cs.packed import kept, pack, unpack
+from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.witness_program.instructions import Call, Program
+from quod.r1cs.witness_program.lowering import lowered
+from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step
+
+# Of marshal's formats the last that writes equal values as equal bytes, whoever else has them.
+_MARSHAL = 2
+
+
+def program_of(system: ConstraintSystem) -> Program:
+    """The program of a system's steps, kept for other processes."""
+    cache, key = CompileCache(), _key(system)
+    found = _found(cache, key, system)
+    if found is None:
+        found = lowered(system)
+        cache.put(key, pack(*program_parts(found, system)))
+    return found
+
+
+def kept_program(system: ConstraintSystem) -> Program | None:
+    """The same if it need not be made."""
+    return _found(CompileCache(), _key(system), system)
+
+
+def _found(cache: CompileCache, key: str, system: ConstraintSystem) -> Program | None:
+    hints = [step for step in system.steps if type(step) is Hint]
+    return kept(cache, key, lambda data: program_from(*unpack(data), hints, system.field))
+
+
+def _key(system: ConstraintSystem) -> str:
+    """Stands for all that lowering reads."""
+    told = (
+        system.prime, len(system.wire_paths), len(system.public_names),
+        [(own.bits, own.wires) for own in system.inputs.values()],
+        [_described(step) for step in system.steps],
+        list(system.columns), list(system.values), list(system.ends),
+    )  # fmt: skip
+    return key_of("witness program", sources.digest(), _digest(told))
+
+
+def _digest(told: Any) -> bytes:
+    return hashlib.sha256(marshal.dumps(told, _MARSHAL)).digest()
+
+
+def _described(step: Step) -> tuple[object, ...]:
+    if type(step) is Solve:
+        return "solve", step.wire, step.row, step.side
+    if type(step) is Bit:
+        return "bit", step.wire, step.position, step.signal.wires, step.signal.coefficients
+    if type(step) is InverseOrZero:
+        return "inverse", step.wire, step.signal.wires, step.signal.coefficients
+    assert type(step) is Hint
+    return "hint", step.wires, [(own.wires, own.coefficients) for own in step.arguments]
+
+
+def program_parts(
+    program: Program, system: ConstraintSystem
+) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """A program as facts and arrays; a hint is its number among the system's."""
+    numbers = {id(step): at for at, step in enumerate(s for s in system.steps if type(s) is Hint)}
+    facts = {
+        "registers": program.registers, "element_wires": program.element_wires,
+        "bit_wires": program.bit_wires, "elements": program.elements,
+        "stretches": program.stretches,
+        "calls": [[numbers[id(c.hint)], c.arguments, c.results] for c in program.calls],
+    }  # fmt: skip
+    coefficients = integers_to_words(system.field, program.coefficients)
+    return facts, [program.instructions, program.terms, program.outputs, coefficients]
+
+
+def program_from(
+    facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]], hints: Sequence[Hint], field: Modulus
+) -> Program:
+    """What `program_parts` was given; raises what `unpack` does."""
+    instructions, terms, outputs, coefficients = arrays
+    calls = [
+        Call(hints[number], tuple(arguments), tuple(results))
+        for number, arguments, results in facts["calls"]
+    ]
+    return Program(
+        np.asarray(instructions), np.asarray(terms), words_to_integers(field, coefficients),
+        facts["registers"], np.asarray(outputs), tuple(facts["element_wires"]),
+        tuple(facts["bit_wires"]), facts["elements"], tuple(facts["stretches"]), tuple(calls),
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""The witness program on plain integers, step by step: what the compiled one is compared with.
+
+Values lie in one list under the numbers of their wires: the public ones, which are negative, from
+its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from quod.errors import InputError, QuodError
+from quod.r1cs.signal import Signal
+from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
+from quod.validation import whole_number
+
+
+def replayed(
+    system: ConstraintSystem,
+    inputs: Iterable[tuple[int, int]],
+    overrides: Mapping[int, int] | None = None,
+) -> list[int]:
+    """The values of all wires, in the order of the list above.
+
+    `overrides` are wires that get other values than their steps give them. InputError for a hint
+    that gives what is no value.
+    """
+    values = [1] + [0] * (len(system.wire_paths) + len(system.public_names))
+    for wire, value in inputs:
+        values[wire] = value
+    if not overrides:
+        for step in system.steps:
+            run(system, step, values)
+        return values
+    for step in system.steps:
+        run(system, step, values)
+        for wire in wires_of(step):
+            if wire in overrides:
+                values[wire] = overrides[wire]
+    return values
+
+
+def in_order(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
+    """Values as `replayed` gives them, in the order of a witness."""
+    inner = len(system.wire_paths)
+    return [values[0], *reversed(values[inner + 1 :]), *values[1 : inner + 1]]
+
+
+def by_wire(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
+    """The values of a witness as `replayed` gives them."""
+    public = len(system.public_names) + 1
+    return [values[0], *values[public:], *reversed(values[1:public])]
+
+
+def run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
+    """Gives the wires of a step their values; raises what `hinted` does."""
+    if type(step) is Solve:
+        values[step.wire] = _solved(system, step, values)
+    elif type(step) is Bit:
+        values[step.wire] = _value(system, step.signal, values) >> step.position & 1
+    elif type(step) is InverseOrZero:
+        value = _value(system, step.signal, values)
+        values[step.wire] = pow(value, -1, system.prime) if value else 0
+    elif type(step) is Hint:
+        for wire, value in zip(
+            step.wires,
+            hinted(step, [_value(system, own, values) for own in step.arguments], system.prime),
+            strict=True,
+        ):
+            values[wire] = value
+
+
+def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
+    """What a hint's function gives, below the prime; InputError for anything else, and if it
+    raises what is no `QuodError`."""
+    name = getattr(hint.function, "__qualname__", "a function")
+    given: object
+    try:
+        given = hint.function(*arguments)
+    except QuodError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the hint {name} raised {type(error).__name__} for these inputs"
+        ) from error
+    results: Sequence[object] = given if isinstance(given, (list, tuple)) else [given]
+    if len(results) != len(hint.wires):
+        raise InputError(
+            f"the hint {name} gave {len(results)} values and has {len(hint.wires)} wires"
+        )
+    return [whole_number(f"what the hint {name} gave", result) % prime for result in results]
+
+
+def _value(system: ConstraintSystem, signal: Signal, values: list[int]) -> int:
+    return _total(signal.wires, signal.coefficients, values) % system.prime
+
+
+def _total(wires: Sequence[int], coefficients: Sequence[int], values: list[int]) -> int:
+    return sum([values[wire] * k for wire, k in zip(wires, coefficients, strict=True)])
+
+
+def _solved(system: ConstraintSystem, step: Solve, values: list[int]) -> int:
+    """The wire's value; 0 where a divisor is 0, which its constraint shows unless all is 0."""
+    prime = system.prime
+    totals: list[int] = []
+    own = 1
+    for side in range(3):
+        wires, coefficients = system.row(side, step.row)
+        total = 0
+        for wire, k in zip(wires, coefficients, strict=True):
+            if wire == step.wire and side == step.side:
+                own = k
+            else:
+                total += values[wire] * k
+        totals.append(total % prime)
+    a, b, c = totals
+    if step.side == 2:
+        above, below = a * b - c, own
+    else:
+        rest, other = (a, b) if step.side == 0 else (b, a)
+        above, below = c - rest * other, other * own
+    below %= prime
+    if below == 1 or not below:
+        return above % prime * below
+    return above * pow(below, -1, prime) % prime

@@ -1,0 +1,308 @@
+"""Payloads as files. They are witnesses, and so secrets: nobody else may read the folder.
+
+A file has its name once it is whole and on disk; the folder is synced before the job that names it
+is committed. It is deleted when the job ends. Nothing here puts a payload into a message.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import re
+import secrets
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+from typing import BinaryIO
+
+from quod.errors import InputError, OutputError
+from quod.service.errors import NotFoundError, StorageFullError
+from quod.service.queue.validation import payload_pieces
+from quod.validation import file_path, shown_kind
+
+_log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[0-9a-f]{32}")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+RETRY_SECONDS_OF_A_FULL_DISK = 30.0
+
+# Of Linux; since 5.8 it tells what could not be written.
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+class SpoolWriter:
+    """A payload that comes in pieces."""
+
+    def __init__(self, name: str, descriptor: int) -> None:
+        self.name = name
+        """What a `Submission` calls the payload, once the `with` block is left."""
+        self.bytes = 0
+        self._descriptor = descriptor
+
+    def write(self, piece: object) -> None:
+        """Adds bytes, or what holds such."""
+        if not isinstance(piece, (bytes, bytearray, memoryview)):
+            raise InputError(f"a payload is written as bytes, not as {shown_kind(piece)}")
+        rest = memoryview(piece).cast("B")
+        self.bytes += len(rest)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+
+class Spool:
+    """The folder of payloads, of mode 0700; its files have mode 0600.
+
+    Raises `InputError` for a folder that others may look into, `OutputError` where it cannot be.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        own = self.path = os.path.abspath(file_path(folder))
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(own, 0o700)
+            self._descriptor = os.open(own, flags)
+        except OSError as error:
+            raise _told(error) from None
+        found = os.fstat(self._descriptor)
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            os.close(self._descriptor)
+            raise InputError(
+                "is not a folder for this user alone; give it mode 0700 and this owner", path=own
+            )
+        self._lock = threading.Lock()
+        self._unsynced = False
+        self._writing: set[str] = set()
+        self._written: dict[str, int] = {}
+        self._offered: set[str] = set()
+        self._seen: dict[tuple[str, int], float] = {}
+        self._discarded: SimpleQueue[Sequence[str] | threading.Event | None] = SimpleQueue()
+        self._discarding: threading.Thread | None = None
+
+    def write(self, payload: bytes | Iterable[bytes]) -> str:
+        """Puts a payload on disk, whole or in pieces; its name.
+
+        `StorageFullError` on a full disk. Whoever does not submit it deletes it with `discard`.
+        """
+        with self.writing() as writer:
+            for piece in payload_pieces(payload):
+                writer.write(piece)
+        return writer.name
+
+    def write_many(self, payloads: Sequence[bytes | Iterable[bytes]]) -> list[str]:
+        """Puts payloads on disk with one sync of its file system; their names, all or none.
+
+        Where the system cannot sync a whole file system each file is synced by itself.
+        """
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        sizes = {secrets.token_hex(16): 0 for _ in payloads}
+        own = {*sizes, *(f".{name}" for name in sizes)}
+        with self._lock:
+            self._writing |= own
+        try:
+            for name, payload in zip(sizes, payloads, strict=True):
+                descriptor = os.open(f".{name}", flags, 0o600, dir_fd=self._descriptor)
+                try:
+                    writer = SpoolWriter(name, descriptor)
+                    for piece in payload_pieces(payload):
+                        writer.write(piece)
+                    sizes[name] = writer.bytes
+                    if _syncfs is None:
+                        os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+            if _syncfs is not None and _syncfs(self._descriptor):
+                raise OSError(ctypes.get_errno(), "syncfs")
+            for name in sizes:
+                folder = self._descriptor
+                os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
+            with self._lock:
+                self._unsynced = True
+                self._written |= sizes
+        except BaseException as error:
+            for name in own:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=self._descriptor)
+            if isinstance(error, OSError):
+                raise _told(error) from None
+            raise
+        finally:
+            with self._lock:
+                self._writing -= own
+        return list(sizes)
+
+    @contextmanager
+    def writing(self) -> Iterator[SpoolWriter]:
+        """A payload in pieces; nothing is left of it if the block ends with an error."""
+        name = secrets.token_hex(16)
+        temporary = f".{name}"
+        with self._lock:
+            self._writing |= {name, temporary}
+        try:
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+            descriptor = os.open(temporary, flags, 0o600, dir_fd=self._descriptor)
+            try:
+                writer = SpoolWriter(name, descriptor)
+                yield writer
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            with self._lock:
+                self._unsynced = True
+                self._written[name] = writer.bytes
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=self._descriptor)
+            if isinstance(error, OSError):
+                raise _told(error) from None
+            raise
+        finally:
+            with self._lock:
+                self._writing -= {name, temporary}
+
+    def offer(self, name: str) -> int:
+        """The bytes of a payload, which becomes that of a submission: of one only.
+
+        `InputError` unless it was written here and neither submitted nor discarded;
+        `NotFoundError` if it lay about for so long that another process took it for an orphan.
+        """
+        with self._lock:
+            known = name in self._written
+        if known and self._bytes(name) < 0:
+            raise NotFoundError("the payload is not in the spool any more; send it again")
+        with self._lock:
+            if name not in self._written or name in self._offered:
+                raise InputError(
+                    "the payload is not one that this spool has written for this job; write it "
+                    "with spool.write, and once more for each submission"
+                )
+            self._offered.add(name)
+            return self._written[name]
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """What was offered is not submitted after all."""
+        with self._lock:
+            self._offered.difference_update(names)
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Payloads are jobs' now, at whose end they are deleted with `discard`."""
+        with self._lock:
+            for name in names:
+                self._written.pop(name, None)
+                self._offered.discard(name)
+
+    def sync(self) -> None:
+        """Puts the names on disk of what was written; the queue does before a job is committed."""
+        with self._lock:
+            pending, self._unsynced = self._unsynced, False
+        if pending:
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                self._unsynced = True
+                raise _told(error) from None
+
+    def open(self, name: str) -> BinaryIO:
+        """A payload, to be read; it can be until it is closed, even if the job ends meanwhile.
+
+        `NotFoundError` if there is none: its job has ended.
+        """
+        if not _is_name(name):
+            raise InputError("a payload is read by the name that a lease has")
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            return open(os.open(name, flags, dir_fd=self._descriptor), "rb")
+        except OSError:
+            raise NotFoundError("the payload is not in the spool; its job has ended") from None
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Deletes payloads: of jobs that have ended, or that were not submitted after all."""
+        for name in names:
+            if _is_name(name):
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=self._descriptor)
+                self.settle([name])
+
+    def discard_soon(self, names: Sequence[str]) -> None:
+        """The same by a thread of its own: on a busy disk deleting takes as long as a commit."""
+        if names:
+            self._discarded.put(names)
+            with self._lock:
+                if self._discarding is None:
+                    self._discarding = threading.Thread(
+                        target=self._discard_all, name="quod-spool", daemon=True
+                    )
+                    self._discarding.start()
+
+    def drain(self) -> None:
+        """Waits until all that was to be discarded soon is."""
+        if self._discarding is not None:
+            done = threading.Event()
+            self._discarded.put(done)
+            done.wait()
+
+    def _discard_all(self) -> None:
+        while (found := self._discarded.get()) is not None:
+            if isinstance(found, threading.Event):
+                found.set()
+                continue
+            try:
+                self.discard(found)
+            except OSError:
+                # A later start or sweep finds them.
+                _log.exception("payloads of ended jobs could not be deleted")
+
+    def orphans(self, now: float, patience: float) -> list[str]:
+        """Files that this process does not write, unchanged for `patience` seconds at `now`.
+
+        Those of jobs are among them: the queue tells. Others may be of a process that is writing
+        them, which is why they must have been seen before.
+        """
+        with self._lock:
+            own = self._writing | self._written.keys()
+        found = [(name, self._bytes(name)) for name in os.listdir(self._descriptor)]
+        self._seen = {one: self._seen.get(one, now) for one in found if one[0] not in own}
+        return [name for (name, _), since in self._seen.items() if now - since >= patience]
+
+    def _bytes(self, name: str) -> int:
+        try:
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
+        except OSError:
+            return -1
+
+    def delete_orphans(self, names: Iterable[str]) -> int:
+        """Deletes what `orphans` found and no job refers to; how many."""
+        count = 0
+        for name in names:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self._descriptor)
+                count += 1
+        return count
+
+    def close(self) -> None:
+        """Payloads of jobs stay; nothing can be read or written any more."""
+        if self._discarding is not None:
+            self._discarded.put(None)
+            self._discarding.join()
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def _told(error: OSError) -> Exception:
+    """An error of the disk, without what was written or where."""
+    if error.errno in _FULL:
+        return StorageFullError(
+            "the disk of the spool is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
+        )
+    why = os.strerror(error.errno or 0)
+    return OutputError(f"the spool could not be written ({why}); look at its disk")

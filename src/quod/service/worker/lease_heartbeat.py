@@ -1,0 +1,72 @@
+"""Keeps the leases of a worker while it gets on, and hears of what is not wanted any more.
+
+A lease is renewed when its work comes to another stage, and now and then within one, for as long as
+a stage may take. Work that hangs is renewed no more, and that of a process that stands still
+neither: another worker has it then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from quod.errors import QuodError
+from quod.service.worker.jobs import Jobs
+from quod.service.worker.pools.pool import Stage
+from quod.service.worker.work import Work
+
+# Of quick stages not each is told: proofs of milliseconds would wait for the disk.
+_LEAST_SECONDS = 0.05
+# Of a lease, so that two renewals may be late.
+_SHARE = 1 / 4
+
+_log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Renews the leases of what `in_hand` gives; `hung` is called for work that hangs."""
+
+    def __init__(
+        self, jobs: Jobs, in_hand: Callable[[], Sequence[Work]], patience: float,
+        hung: Callable[[Work], None],
+    ) -> None:  # fmt: skip
+        self._jobs, self._in_hand, self._patience, self._hung = jobs, in_hand, patience, hung
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="quod-leases", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        interval = min(self._jobs.lease_seconds * _SHARE / 4, _LEAST_SECONDS)
+        while not self._closed.wait(interval):
+            try:
+                self.renew(time.monotonic())
+            except QuodError as error:
+                # The next time; what is lost meanwhile is told then.
+                _log.warning("leases could not be renewed: %s", error)
+
+    def renew(self, now: float) -> None:
+        """Renews what has moved on, or must not wait longer."""
+        due: dict[Stage, list[Work]] = {}
+        for work in self._in_hand():
+            if work.gone or work.ended:
+                continue
+            if now - work.entered > self._patience:
+                work.give_up()
+                self._hung(work)
+                continue
+            stage, since = work.stage, now - work.renewed
+            moved = stage is not work.told and since >= _LEAST_SECONDS
+            if moved or since >= self._jobs.lease_seconds * _SHARE:
+                due.setdefault(stage, []).append(work)
+        for stage, works in due.items():
+            outcomes = self._jobs.renew([work.lease for work in works], stage.value)
+            for work, outcome in zip(works, outcomes, strict=True):
+                work.renewed, work.told = now, stage
+                if outcome is not None:
+                    work.give_up()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()

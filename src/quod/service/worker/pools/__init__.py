@@ -1,0 +1,1 @@
+"""Pools of workers, and which worker takes which key."""

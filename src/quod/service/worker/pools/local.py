@@ -1,0 +1,44 @@
+"""Workers in the process of the queue: for one processor, and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.service.keys import KeyRepository, RegisteredCalculators
+from quod.service.queue import JobQueue
+from quod.service.worker.jobs import OwnJobs
+from quod.service.worker.opening import opener
+from quod.service.worker.pools.members import Members
+from quod.service.worker.settings import WorkerSettings, sharing
+from quod.service.worker.worker import Worker
+
+
+class LocalPool(Members[Worker]):
+    """See `WorkerPool`: a worker for each of the settings, as threads of this process."""
+
+    def __init__(
+        self, queue: JobQueue, repository: KeyRepository,
+        workers: Sequence[WorkerSettings] = (WorkerSettings(),),
+    ) -> None:  # fmt: skip
+        workers = sharing(workers)
+        warm = [key for one in workers for key in one.warm]
+        calculate = RegisteredCalculators(repository, warm=warm)
+        super().__init__(
+            queue, repository, workers,
+            lambda name, settings: Worker(
+                name, OwnJobs(queue, name, self._placement), opener(repository, settings),
+                settings, calculate, self._tell,
+            ),
+        )  # fmt: skip
+
+    def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
+        for one in self._chosen(worker):
+            one.preload(key, timeout)
+
+    def evict(self, key: str, *, worker: str | None = None) -> None:
+        for one in self._chosen(worker):
+            one.evict(key)
+
+    def resume(self, worker: str) -> None:
+        for one in self._named(worker):
+            one.resume()

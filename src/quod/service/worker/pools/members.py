@@ -1,0 +1,109 @@
+"""What pools have in common: workers by name, asked one after the other or all at once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from quod.frozen import replace
+from quod.service.errors import NotFoundError
+from quod.service.keys import KeyRepository
+from quod.service.queue import JobQueue
+from quod.service.queue.validation import checked_name
+from quod.service.worker.pools.placement import Placement
+from quod.service.worker.pools.pool import StageRecord, WorkerStatus
+from quod.service.worker.settings import WorkerSettings, worker_names
+from quod.validation import instance
+
+_log = logging.getLogger(__name__)
+
+Watcher = Callable[[StageRecord], None]
+
+
+class Member(Protocol):
+    """A worker as a pool sees it."""
+
+    @property
+    def ready(self) -> bool: ...
+    def start(self) -> None: ...
+    def status(self) -> WorkerStatus: ...
+    def drain(self, timeout: float | None = None) -> bool: ...
+    def close(self) -> None: ...
+
+
+M = TypeVar("M", bound=Member)
+
+
+class Members(Generic[M]):
+    """The part of `WorkerPool` that is the same wherever workers are; `make` makes one."""
+
+    def __init__(
+        self, queue: JobQueue, repository: KeyRepository, workers: Sequence[WorkerSettings],
+        make: Callable[[str, WorkerSettings], M],
+    ) -> None:  # fmt: skip
+        instance("the queue", queue, JobQueue, "open_queue opens one")
+        instance("the repository", repository, KeyRepository, "KeyRepository(folder) opens one")
+        names = worker_names(workers)
+        self._watchers: tuple[Watcher, ...] = ()
+        self._placement = Placement(self._told) if len(names) > 1 else None
+        self._workers = {name: make(name, one) for name, one in zip(names, workers, strict=True)}
+
+    @property
+    def ready(self) -> bool:
+        return all(worker.ready for worker in self._workers.values())
+
+    def start(self) -> None:
+        for worker in self._workers.values():
+            worker.start()
+
+    def status(self) -> list[WorkerStatus]:
+        placement = self._placement
+        return [
+            one if placement is None
+            else replace(one, replications=placement.replications(one.name))
+            for one in self._told()
+        ]  # fmt: skip
+
+    def _told(self) -> list[WorkerStatus]:
+        return [worker.status() for worker in self._workers.values()]
+
+    def watch(self, callback: Watcher) -> None:
+        self._watchers += (callback,)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        limit = None if timeout is None else time.monotonic() + timeout
+        for worker in self._workers.values():
+            # All of them stop claiming before any is waited for.
+            worker.drain(0)
+        drained = [
+            worker.drain(None if limit is None else max(0.0, limit - time.monotonic()))
+            for worker in self._workers.values()
+        ]
+        return all(drained)
+
+    def close(self) -> None:
+        closing = [threading.Thread(target=worker.close) for worker in self._workers.values()]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+
+    def _chosen(self, worker: str | None) -> list[M]:
+        """The worker of a name, or all of them."""
+        return list(self._workers.values()) if worker is None else self._named(worker)
+
+    def _named(self, worker: str) -> list[M]:
+        if checked_name("the worker", worker) not in self._workers:
+            names = ", ".join(self._workers)
+            raise NotFoundError(f"there is no worker {worker!r}; the workers are {names}")
+        return [self._workers[worker]]
+
+    def _tell(self, record: StageRecord) -> None:
+        for watcher in self._watchers:
+            try:
+                watcher(record)
+            except Exception:
+                _log.exception("a watcher of the workers has failed")

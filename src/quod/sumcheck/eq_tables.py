@@ -1,0 +1,110 @@
+"""The polynomial eq, which is 1 where two points of the cube are equal, in two short tables.
+
+eq(w, x) is the product over all variables of w*x + (1 - w)*(1 - x). While a variable is bound, its
+factor is linear and stands beside the round's polynomial (Gruen, "Some improvements for the PIOP
+for ZeroCheck", eprint 2024/108); of the variables behind it the product is taken from two tables,
+of the lower and of the upper ones. Each is a *pyramid*: entry 2**l + x is eq at x of its last l
+variables, so that one table serves all rounds. Nothing of the size of the cube exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.field.extension import field_arithmetic
+from quod.field.spec import FieldSpec
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel.ir.value import Value
+
+
+def pyramid_entries(log_size: Any, log_low: Any) -> Any:
+    """Entries of both pyramids of a point of log_size coordinates: int, or values of a kernel."""
+    one = log_low * 0 + 1
+    return (one << (log_low + 1)) + (one << (log_size - log_low))
+
+
+@kernel
+def invert_points(
+    k: Builder, n: U32, points: Pointer[U32], equality: Pointer[U32], *, field: FieldSpec
+) -> None:
+    """equality[2*i] = points[i] and equality[2*i + 1] = 1/points[i], or 0, for n coordinates."""
+    f, i = field_arithmetic(k, field), k.global_id()
+    with k.if_(i < n):
+        w = f.load(points, i)
+        f.store(equality, 2 * i, w)
+        f.store(equality, 2 * i + 1, f.inverse(w))
+
+
+@kernel(instances="n")
+def equality_pyramids(
+    k: Builder,
+    n: U32,
+    log_size: U32,
+    log_low: U32,
+    first: U32,
+    points: Pointer[U32],
+    equality: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """Both pyramids of each of several points, `n` entries in all, from `equality[first]` on.
+
+    The lower one is of the last log_low coordinates, the upper one of those before them but the
+    first.
+    """
+    f, i = field_arithmetic(k, field), k.global_id()
+    with k.if_(i < n):
+        one = k.constant(1, u32)
+        low, high = one << (log_low + 1), one << (log_size - log_low)
+        point, place = i // (low + high), i % (low + high)
+        is_low = place < low
+        entry = k.select(is_low, place, place - low)
+        last = k.select(is_low, log_size, log_size - log_low)
+        start = f.carried(f.one())
+        with k.while_((entry, last, start)) as loop:
+            rest, coordinate, product = loop.carried
+            loop.check(rest > 1)
+            w = f.load(points, point * log_size + coordinate - 1)
+            factor = f.select((rest & 1) != 0, f.carried(w), f.carried(1 - w))
+            loop.next((rest >> 1, coordinate - 1, f.carried(product * factor)))
+        f.store(equality, first + i, loop.results[2])
+
+
+class Equality:
+    """The tables of one sumcheck inside a kernel."""
+
+    def __init__(
+        self, f: Any, memory: Value, batch: Value, number: Value, log_size: Value, log_low: Value
+    ) -> None:
+        """Of sumcheck `number` of a batch."""
+        self._f, self._memory = f, memory
+        one = f.k.constant(1, log_low.type)
+        low, high = one << (log_low + 1), one << (log_size - log_low)
+        self._log_low = log_low
+        self._low = 2 * batch * log_size + number * (low + high)
+        self._high = self._low + low
+
+    def low(self, rest: Value, index: Value) -> Any:
+        """The lower factor at `index` of the last `rest` variables."""
+        k = self._f.k
+        entry = k.constant(1, rest.type) << k.minimum(rest, self._log_low)
+        return self._f.load(self._memory, self._low + entry + (index & (entry - 1)))
+
+    def high(self, rest: Value, index: Value) -> Any:
+        """The upper factor there, 1 where there are no upper variables."""
+        k = self._f.k
+        levels = k.select(rest > self._log_low, rest - self._log_low, 0)
+        entry = k.constant(1, rest.type) << levels
+        upper = index >> k.minimum(rest, self._log_low)
+        return self._f.load(self._memory, self._high + entry + upper)
+
+
+def at_corners(f: Any, start: Any, point: Sequence[Any]) -> list[Any]:
+    """eq of a point at all corners times `start`, inside kernels; the first coordinate's bit is the
+    highest."""
+    corners = [start]
+    for coordinate in point:
+        pairs = [(corner, f.carried(corner * coordinate)) for corner in corners]
+        corners = [part for corner, high in pairs for part in (f.carried(corner - high), high)]
+    return corners

@@ -1,0 +1,62 @@
+"""What the kernels of the last rounds have in common, a workgroup for each sumcheck."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir.value import Value
+from quod.sumcheck.accumulators import running_sum
+from quod.sumcheck.eq_tables import Equality
+from quod.sumcheck.finish import RoundEnd
+from quod.sumcheck.memory import Progress, Proof, Scales, Weights
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.words import Words
+
+
+class LastRounds:
+    """A workgroup's tables in shared memory, of 2**log_capacity entries, and the other memory, as
+    in `quod.sumcheck.memory`; made at the top of a kernel."""
+
+    def __init__(
+        self, k: Builder, shape: Shape, log_capacity: int, sizes: tuple[Value, Value, Value],
+        equality: Value, progress: Value, proof: Value,
+    ) -> None:  # fmt: skip
+        """`sizes` are the batch, all variables and those of the lower pyramid."""
+        batch, log_size, _ = sizes
+        self.mixed = MixedField(k, shape.field)
+        self.f, self.running = self.mixed.extended, running_sum(self.mixed)
+        self.sums, self.end = WorkgroupSums(k, self.f, shape.degree), RoundEnd(k, self.f, shape)
+        self._shape, self._capacity = shape, 1 << log_capacity
+        entries = shape.tables * self._capacity
+        self.shared = k.shared(self.f.word_type, entries * self.f.word_count)
+        self.sumcheck, self.local, self.lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
+        self.one = k.constant(1, log_size.type)
+        self.own = Progress(self.f, progress, batch, self.sumcheck, log_size)
+        self.sent = Proof(self.f, proof, batch, self.sumcheck, log_size, shape.degree)
+        self.weights = Weights(self.f, equality, self.sumcheck, log_size)
+        self.eq = Equality(self.f, equality, batch, self.sumcheck, *sizes[1:])
+        self.scales = Scales.of_terms(self.f, shape, equality, batch, self.sumcheck, *sizes[1:])
+
+    def load(self, table: int, index: Value) -> Any:
+        """An entry in shared memory."""
+        return self.f.load(self.shared, self.place(table, index))
+
+    def store(self, table: int, index: Value, element: Any) -> None:
+        """Makes it an entry there."""
+        self.f.store(self.shared, self.place(table, index), element)
+
+    def place(self, table: int, index: Value) -> Value:
+        """Where an entry is in it."""
+        return index + table * self._capacity
+
+    def finish(self, state: Words, claim: Any) -> None:
+        """Leaves where the last round ended, and sends the tables' values."""
+        k = self.f.k
+        with k.if_(self.local == 0):
+            self.own.set_state(self.end.chain, state)
+            self.own.set_claim(claim)
+            for table in range(self._shape.tables):
+                self.sent.set_value(table, self.load(table, k.constant(0, self.one.type)))

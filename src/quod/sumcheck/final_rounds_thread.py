@@ -1,0 +1,168 @@
+"""The last rounds of a sumcheck, or all of them, by one core of a processor.
+
+A core has the tables in its cache, and no other one to wait for. It folds entries and evaluates
+what it has folded while that is in registers, as the passes over large tables do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.ir.value import Value
+from quod.sumcheck.final_rounds import LastRounds
+from quod.sumcheck.final_rounds_workgroup import Entry
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import Summand, evaluated, summands
+from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
+from quod.transcript.words import Words
+
+
+@kernel
+def finish_alone(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    log_low: U32,
+    log_folded: U32,
+    rounds_before: U32,
+    base: Pointer[U32],
+    extended: Pointer[U32],
+    folded: Pointer[U32],
+    equality: Pointer[U32],
+    progress: Pointer[U32],
+    proof: Pointer[U32],
+    *,
+    shape: Shape,
+    log_capacity: int,
+    from_inputs: bool,
+    folds: int,
+) -> None:
+    """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
+
+    The tables are the inputs or `folded`, and the challenges of the `folds` rounds before are still
+    to fold them. Without such challenges no round was before, and the first one folds them. So they
+    are folded once where they are, and then have at most 2**log_capacity entries. The other memory
+    as in `quod.sumcheck.memory`.
+    """
+    last = LastRounds(
+        k, shape, log_capacity, (batch, log_size, log_low), equality, progress, proof
+    )  # fmt: skip
+    mixed, f, running, weights = last.mixed, last.f, last.running, last.weights
+    end, local, lanes, own, one = last.end, last.local, last.lanes, last.own, last.one
+    tables = (
+        Inputs(mixed, shape, base, extended, batch, last.sumcheck, log_size)
+        if from_inputs
+        else Folded(mixed, folded, batch, last.sumcheck, log_folded)
+    )
+    before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
+    size = one << (log_size - rounds_before)
+
+    def given(table: int, index: Value) -> Any:
+        """An entry where they are, folded by all challenges but the last."""
+        rest = before[:-1]
+        # What is left to fold by the last one are twice as many.
+        own_size = size << min(folds, 1)
+        pieces = [tables.load(table, index + own_size * part) for part in range(1 << len(rest))]
+        return fold_all(mixed, pieces, rest)
+
+    def added(
+        totals: Sequence[Any], corners: list[list[Any]], number: Value, rest: Value, index: Value
+    ) -> tuple[Any, ...]:
+        """Sums for a round and what entries at one index add to them."""
+        weight, at_one = None, None
+        if shape.has_point:
+            weight, at_one = last.eq.low(rest, index), f.is_zero(weights.coordinate(number))
+        items = [Summand(corners, weight)]
+        parts = summands(mixed, shape.polynomial, items, 1, last.scales, running, at_one)
+        return tuple(map(running.added, totals, parts))
+
+    def values(results: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(
+            map(f.carried, last.sums.totals([running.element(total) for total in results]))
+        )
+
+    def over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
+        """The sums of what `add` adds for all indices below a count.
+
+        Full vectors need no masks, which take a third of the time where elements are words.
+        """
+        full, sums = k.constant(0, count.type), nothing
+        if lanes > 1 and shape.field.degree == 1 and shape.field.modulus.bits <= 64:
+            full = count // lanes * lanes
+            with k.range(0, full, lanes, carry=nothing) as loop:
+                loop.next(add(loop.carried, loop.index + local))
+            sums = tuple(loop.results)
+        with k.range(full + local, count, lanes, carry=sums) as loop:
+            loop.next(add(loop.carried, loop.index))
+        return list(loop.results)
+
+    nothing = tuple(running.begun() for _ in evaluated(shape.degree, 1))
+
+    def evaluate(number: Value, entry: Entry) -> tuple[Any, ...]:
+        """A round's values, of entries that stay as they are."""
+        rest = log_size - 1 - number
+        half = one << rest
+
+        def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
+            corners = [
+                [entry(table, index + half * side) for side in range(2)]
+                for table in range(shape.tables)
+            ]
+            return added(totals, corners, number, rest, index)
+
+        return values(over(half, add))
+
+    def fold_and_evaluate(
+        number: Value, entry: Entry, count: Value, challenge: Any
+    ) -> tuple[Any, ...]:
+        """Folds twice `count` entries into shared memory; the values of round `number` of these."""
+
+        def folded_at(table: int, index: Value) -> Any:
+            low, high = (entry(table, index + count * side) for side in range(2))
+            return f.carried(fold(mixed, low, high, challenge))
+
+        half, rest = count >> 1, log_size - 1 - number
+
+        def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
+            places = [index, index + half]
+            corners = [[folded_at(table, at) for at in places] for table in range(shape.tables)]
+            for table, pair in enumerate(corners):
+                for at, element in zip(places, pair, strict=True):
+                    last.store(table, at, element)
+            return added(totals, corners, number, rest, index)
+
+        results = over(half, add)
+        with k.if_((count == 1) & (local == 0)):
+            for table in range(shape.tables):
+                last.store(table, local, folded_at(table, local))
+        k.barrier()
+        return values(results)
+
+    def ended(number: Value, state: Words, claim: Any, totals: Sequence[Any]) -> tuple[Any, ...]:
+        """The state of the transcript after a round, the claim and the challenge."""
+        coefficients = end.coefficients(totals, claim, weights, number)
+        message = end.message(coefficients)
+        state, challenge = end.absorbed(state, message)
+        with k.if_(local == 0):
+            last.sent.set_message(number, message)
+            own.set_challenge(number, challenge)
+        return state, f.carried(end.at(coefficients, challenge)), challenge
+
+    state, claim, first, count = own.state(end.chain), own.claim(), rounds_before, size
+    if folds:
+        challenge = before[-1]
+    else:
+        state, claim, challenge = ended(first, state, claim, evaluate(first, given))
+        first, count = first + 1, size >> 1
+    totals = fold_and_evaluate(first, given, count, challenge)
+    with k.range(first, log_size, carry=(state, claim, totals)) as rounds:
+        state, claim, totals = rounds.carried
+        state, claim, challenge = ended(rounds.index, state, claim, totals)
+        count = one << (log_size - 1 - rounds.index)
+        rounds.next(
+            (state, claim, fold_and_evaluate(rounds.index + 1, last.load, count, challenge))
+        )
+    state, claim, _ = rounds.results
+    last.finish(state, claim)

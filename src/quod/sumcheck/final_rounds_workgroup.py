@@ -1,0 +1,118 @@
+"""The last rounds of a sumcheck in one workgroup, its tables in shared memory.
+
+Each round waits for the hash of the one before, and not for the host or another launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.ir.value import Value
+from quod.sumcheck.final_rounds import LastRounds
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import Summand, evaluated, summands
+from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
+from quod.transcript.words import Words
+
+Source = Literal["inputs", "folded"]
+
+Entry = Callable[[int, Value], Any]
+"""An entry of a table by its index."""
+
+
+@kernel
+def finish_sumcheck(
+    k: Builder,
+    batch: U32,
+    log_size: U32,
+    log_low: U32,
+    log_folded: U32,
+    rounds_before: U32,
+    base: Pointer[U32],
+    extended: Pointer[U32],
+    folded: Pointer[U32],
+    equality: Pointer[U32],
+    progress: Pointer[U32],
+    proof: Pointer[U32],
+    *,
+    shape: Shape,
+    log_capacity: int,
+    source: Source,
+    folds: int,
+    in_place: bool,
+) -> None:
+    """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
+
+    At least one round is left, on at most 2**log_capacity entries; with `in_place` on twice as
+    many, which the first round reads where they are, and again to fold them into shared memory.
+    The tables are the inputs or `folded`, and the challenges of the `folds` rounds before are still
+    to fold them. The other memory as in `quod.sumcheck.memory`.
+    """
+    last = LastRounds(
+        k, shape, log_capacity, (batch, log_size, log_low), equality, progress, proof
+    )  # fmt: skip
+    mixed, f, running, end, local = last.mixed, last.f, last.running, last.end, last.local
+    sumcheck, lanes, one, own = last.sumcheck, last.lanes, last.one, last.own
+
+    size = one << (log_size - rounds_before)
+    tables = (
+        Inputs(mixed, shape, base, extended, batch, sumcheck, log_size)
+        if source == "inputs"
+        else Folded(mixed, folded, batch, sumcheck, log_folded)
+    )
+    before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
+
+    def given(table: int, index: Value) -> Any:
+        pieces = [tables.load(table, index + size * part) for part in range(1 << folds)]
+        return fold_all(mixed, pieces, before)
+
+    def round_of(number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
+        """A round on such entries, which leaves half as many in shared memory."""
+        rest = log_size - 1 - number
+        half = one << rest
+        at_one = f.is_zero(last.weights.coordinate(number)) if shape.has_point else None
+        start = tuple(running.begun() for _ in evaluated(shape.degree, 1))
+        with k.range(local, half, lanes, carry=start) as loop:
+            corners = [
+                [entry(table, loop.index + half * side) for side in range(2)]
+                for table in range(shape.tables)
+            ]
+            weight = last.eq.low(rest, loop.index) if shape.has_point else None
+            items = [Summand(corners, weight)]
+            parts = summands(
+                mixed, shape.polynomial, items, 1, last.scales, running, at_one
+            )  # fmt: skip
+            loop.next(tuple(map(running.added, loop.carried, parts)))
+        totals = last.sums.totals([running.element(total) for total in loop.results])
+        # Every instance computes all of it, and one stores.
+        coefficients = end.coefficients(totals, claim, last.weights, number)
+        message = end.message(coefficients)
+        state, challenge = end.absorbed(state, message)
+        claim = f.carried(end.at(coefficients, challenge))
+        with k.if_(local == 0):
+            last.sent.set_message(number, message)
+            own.set_challenge(number, challenge)
+        with k.range(local, half, lanes) as loop:
+            for table in range(shape.tables):
+                low, high = (entry(table, loop.index + half * side) for side in range(2))
+                place = last.place(table, loop.index)
+                f.store(last.shared, place, fold(mixed, low, high, challenge))
+        k.barrier()
+        return state, claim
+
+    state, claim, first = own.state(end.chain), own.claim(), rounds_before
+    if in_place:
+        state, claim = round_of(rounds_before, state, claim, given)
+        first = rounds_before + 1
+    else:
+        with k.range(local, size, lanes) as loop:
+            for table in range(shape.tables):
+                place = last.place(table, loop.index)
+                f.store(last.shared, place, mixed.embedded(given(table, loop.index)))
+        k.barrier()
+    with k.range(first, log_size, carry=(state, claim)) as rounds:
+        state, claim = rounds.carried
+        rounds.next(round_of(rounds.index, state, claim, last.load))
+    last.finish(*rounds.results)

@@ -1,0 +1,102 @@
+"""Activation functions of tensors and their gradients, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.tensor.arrays import Given, check_apart, like, result, results, tensor
+from quod.tensor.elementwise.activation_kernels import ACTIVATIONS
+from quod.tensor.elementwise.launch import launch_flat
+from quod.validation import shown
+
+Approximate = Literal["none", "tanh"]
+
+
+def silu(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
+    """x * sigmoid(x) of each element; gives `out`, or what is made for it.
+
+    Tensors are of f32, f16 or bf16, contiguous in C order and of any shape with an axis; `out` is
+    like `x`, and may be the same memory. InputError, with the name of the argument, for what does
+    not fit; DeviceError for memory that the device does not reach.
+    """
+    return _one(device, "silu", {"x": x}, out)
+
+
+def silu_backward(
+    device: DeviceChoice, gradient: Given, x: Given, *, out: Given | None = None
+) -> Any:
+    """The gradient of `x`, where that of silu(x) is `gradient`; as `silu` takes and gives it."""
+    return _one(device, "silu_backward", {"gradient": gradient, "x": x}, out)
+
+
+def gelu(
+    device: DeviceChoice, x: Given, *, approximate: Approximate = "none", out: Given | None = None
+) -> Any:
+    """x * Phi(x) of each element, Phi the normal distribution, as `silu` takes and gives it.
+
+    With `approximate` "tanh" it is x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2.
+    """
+    return _one(device, _gelu(approximate), {"x": x}, out)
+
+
+def gelu_backward(
+    device: DeviceChoice, gradient: Given, x: Given, *, approximate: Approximate = "none",
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """The gradient of `x`, where that of gelu(x) is `gradient`; as `silu` takes and gives it."""
+    name = f"{_gelu(approximate)}_backward"
+    return _one(device, name, {"gradient": gradient, "x": x}, out)
+
+
+def swiglu(device: DeviceChoice, gate: Given, up: Given, *, out: Given | None = None) -> Any:
+    """silu(gate) * up of each element, as `silu` takes and gives it; `out` may be either."""
+    return _one(device, "swiglu", {"gate": gate, "up": up}, out)
+
+
+def swiglu_backward(
+    device: DeviceChoice, gradient: Given, gate: Given, up: Given, *,
+    out: tuple[Given, Given] | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The gradients of `gate` and `up`, where that of swiglu(gate, up) is `gradient`.
+
+    `out` takes the two, and may be two of what is given.
+    """
+    results("gate and up", 2, out)
+    given = {"gradient": gradient, "gate": gate, "up": up}
+    names = ("out[0]", "out[1]")
+    first, second = _run(resolve_device(device), "swiglu_backward", given, names, out)
+    return first, second
+
+
+def _gelu(approximate: object) -> str:
+    if not isinstance(approximate, str) or approximate not in ("none", "tanh"):
+        raise InputError(f'approximate must be "none" or "tanh", not {shown(approximate)}')
+    return "gelu" if approximate == "none" else "gelu_tanh"
+
+
+def _one(device: DeviceChoice, name: str, given: Mapping[str, Given], out: Given | None) -> Any:
+    outs = None if out is None else [out]
+    return _run(resolve_device(device), name, given, ("out",), outs)[0]
+
+
+def _run(
+    device: AnyDevice, name: str, given: Mapping[str, Given], names: Sequence[str],
+    outs: Sequence[Given] | None,
+) -> Sequence[Any]:  # fmt: skip
+    model_name, model_value = list(given.items())[-1]
+    model = tensor(device, model_name, model_value)
+    read = [
+        model if each == model_name else like(device, each, value, model)
+        for each, value in given.items()
+    ]
+    targets = [result(device, model_value, model) for _ in names] if outs is None else list(outs)
+    made = [like(device, *pair, model) for pair in zip(names, targets, strict=True)]
+    for each in made:
+        check_apart(each, *read, same=True)
+    check_apart(*made)
+    launch_flat(device, ACTIVATIONS[name][model.element], [], [*read, *made])
+    return targets

@@ -1,0 +1,107 @@
+"""Kernels whose elements are all alike: a function of f32 over tensors of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)  # fmt: skip
+from quod.kernel.ir.types import PointerType, Type
+from quod.kernel.ir.value import ParameterType
+from quod.tensor.accesses import Accesses
+from quod.tensor.rows.plan import FlatPlan
+
+TYPES = (f32, f16, bf16)
+"""The types of elements; arithmetic is that of f32."""
+
+Function: TypeAlias = Callable[..., Sequence[Value]]
+"""Of the builder, the kernel's numbers and an element of each tensor that is read: what is stored,
+in the order of the tensors."""
+
+
+def flat_kernel(
+    name: str, function: Function, numbers: str, read: Mapping[str, Type],
+    stored: Mapping[str, Type], *, held: Mapping[str, int] | None = None,
+) -> KernelDefinition:  # fmt: skip
+    """The kernel that stores a function of each element; `read` and `stored` give the types of
+    tensors by their names, and a tensor may be in both. Numbers that are `held` are in memory,
+    vectors of so many f32."""
+    memory, lengths = {**read, **stored}, [*(held or {}).values()]
+
+    def body(k: Builder, count: Value, *rest: Value, plan: FlatPlan) -> None:
+        given = len(numbers.split())
+        begin = given + len(lengths)
+        scalars = [*rest[:given]]
+        for vector, length in zip(rest[given:begin], lengths, strict=True):
+            scalars += [vector[at] for at in range(length)]
+        pointers = dict(zip(memory, rest[begin:], strict=True))
+        size = plan.lanes * plan.batch
+        base = k.workgroup_id() * (size * plan.steps)
+        tensors = {each: _Tensor(k, pointers[each], plan.vector, base) for each in memory}
+
+        def step(first: Value, *, full: bool) -> None:
+            for number in range(plan.batch):
+                at = first + (number * plan.lanes + k.local_id())
+                place = at if full else k.minimum(base + at, count - 1) - base
+                values = [tensors[each].load(place) for each in read]
+                made = [function(k, *scalars, *each) for each in zip(*values, strict=True)]
+                if full:
+                    _store(tensors, stored, at, made)
+                    continue
+                with k.if_(base + at < count):
+                    _store(tensors, stored, at, made)
+
+        if plan.steps == 1:
+            step(k.constant(0, u32), full=False)
+            return
+        steps = k.minimum((count - base) // size, plan.steps)
+        with k.range(0, steps) as loop:
+            step(loop.index * size, full=True)
+        with k.if_(steps < plan.steps):
+            step(steps * size, full=False)
+
+    parameters: dict[str, ParameterType] = {"count": u32}
+    for each in numbers.split():
+        parameters[each] = f32
+    for each in held or {}:
+        parameters[each] = pointer(f32)
+    for each, element in memory.items():
+        parameters[each] = pointer(element)
+    location = Location(function.__code__.co_filename, function.__code__.co_firstlineno)
+    body.__doc__ = function.__doc__
+    return KernelDefinition(name, body, parameters, location)
+
+
+class _Tensor:
+    """A workgroup's share of a tensor, counted from its first access on."""
+
+    def __init__(self, k: Builder, memory: Value, vector: int, base: Value) -> None:
+        kind: Any = memory.type
+        assert isinstance(kind, PointerType)
+        self._accesses = Accesses(k, kind.element, vector)
+        self._pointer = self._accesses.of(memory, base.cast(u64))
+
+    def load(self, at: Value) -> Sequence[Value]:
+        return self._accesses.load(self._pointer, at)
+
+    def store(self, at: Value, values: Sequence[Value]) -> None:
+        self._accesses.store(self._pointer, at, values)
+
+
+def _store(
+    tensors: Mapping[str, _Tensor], stored: Mapping[str, Type], at: Value,
+    made: Sequence[Sequence[Value]],
+) -> None:  # fmt: skip
+    for each, values in zip(stored, zip(*made, strict=True), strict=True):
+        tensors[each].store(at, values)

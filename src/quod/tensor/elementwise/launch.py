@@ -1,0 +1,40 @@
+"""Launches of kernels whose elements are all alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import KernelDefinition
+from quod.tensor.arrays import Tensor
+from quod.tensor.rows.plan import plan_elements
+
+_MOST = (1 << 31) - 1
+
+
+def launch_flat(
+    device: AnyDevice, kernel: KernelDefinition, numbers: Sequence[Any],
+    tensors: Sequence[Tensor],
+) -> None:  # fmt: skip
+    """Runs a kernel over tensors of one shape, with numbers and the memory of those that are held;
+    InputError for more than 2^31 accesses."""
+    elements = math.prod(tensors[0].shape)
+    if not elements:
+        return
+    widest = max((each.element for each in tensors), key=lambda element: element.bytes)
+    plan = plan_elements(device, widest, elements, len(tensors))
+    count = check_count(tensors[0].name, elements, plan.vector)
+    compiled = device.compile(kernel, lanes=plan.lanes, plan=plan)
+    memory = [each.memory for each in tensors]
+    device.launch(compiled, plan.groups(elements), count, *numbers, *memory)
+
+
+def check_count(name: str, elements: int, vector: int) -> int:
+    """The accesses of a tensor; InputError for more than a launch goes through."""
+    count = elements // vector
+    if count > _MOST:
+        raise InputError(f"{name} has {elements} elements, which are too many at once")
+    return count

@@ -1,0 +1,156 @@
+"""Embeddings: rows of a table that indices pick, and the table's gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel.ir.types import Type, f32
+from quod.tensor.arrays import Given, Tensor, check_apart, indices, of_shape, shaped, tensor
+from quod.tensor.embeddings.kernels import EMBEDDING, EMBEDDING_SUMS
+from quod.tensor.rows.column_sums import SLAB, plan_columns
+from quod.tensor.rows.plan import plan_groups, widest
+from quod.validation import flag, whole_number
+
+_MOST = (1 << 31) - 1
+
+
+def embedding(
+    device: DeviceChoice, table: Given, indices: Given, *, check: bool = True,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """The rows of a table that indices pick; gives `out`, or what is made for it.
+
+    `table` is (rows, size), as `softmax` takes tensors, and `indices`, of int32 or uint32, are of
+    any shape with an axis; the result has an axis of `size` more, and the bits of the table. An
+    index that is no row is an InputError that names the first, before anything is stored; for that
+    the host reads the indices. Without `check` it does not, and such an index picks the last row.
+    InputError, with the name of the argument, for what does not fit; DeviceError for memory that
+    the device does not reach.
+    """
+    device = resolve_device(device)
+    check = flag("check", check)
+    source = tensor(device, "table", table)
+    if len(source.shape) != 2:
+        raise InputError(f"table must have the axes rows and size, not {source.text}")
+    picked = _indices(device, indices)
+    if check:
+        _checked(device, picked, source.rows)
+    shape = (*picked.shape, source.columns)
+    target = shaped(device, table, source, shape) if out is None else out
+    made = of_shape(device, "out", target, source, shape)
+    check_apart(made, source, picked)
+    if not math.prod(shape):
+        return target
+    if not source.rows:
+        raise InputError(f"table is {source.text}; there is no row to pick")
+    plan = plan_groups(device, widest(source.element, source.columns), source.columns)
+    compiled = device.compile(
+        EMBEDDING[source.element], lanes=plan.lanes, element=source.element, plan=plan
+    )
+    rows, width = math.prod(picked.shape), source.columns // plan.vector
+    last = device.upload(np.array([source.rows - 1], np.uint32))
+    device.launch(
+        compiled, plan.groups(rows), rows, width, source.memory, made.memory, picked.memory, last
+    )
+    return target
+
+
+def embedding_backward(
+    device: DeviceChoice, gradient: Given, indices: Given, rows: int, *, out: Given | None = None
+) -> Any:
+    """The gradient of a table of so many rows, where that of embedding(table, indices) is
+    `gradient`; rows that no index picks are 0.
+
+    Gradients of a row are added in the order of their indices, 64 of them at a time, and then sums
+    of these: the order follows from the indices alone. The host sorts them. As `embedding` does.
+    """
+    device = resolve_device(device)
+    slopes = tensor(device, "gradient", gradient)
+    picked = _indices(device, indices)
+    rows = whole_number("rows", rows, 0, _MOST)
+    if slopes.shape[:-1] != picked.shape:
+        raise InputError(
+            f"indices must be of shape {slopes.shape[:-1]}, as the rows of gradient are, not "
+            f"{picked.shape}"
+        )
+    places = _checked(device, picked, rows).reshape(-1)
+    shape = (rows, slopes.columns)
+    target = shaped(device, gradient, slopes, shape) if out is None else out
+    made = of_shape(device, "out", target, slopes, shape)
+    check_apart(made, slopes, picked)
+    if math.prod(shape):
+        _add_up(device, slopes, places, rows, made)
+    return target
+
+
+def _add_up(device: AnyDevice, slopes: Tensor, places: Array, rows: int, made: Tensor) -> None:
+    order = np.argsort(places, kind="stable")
+    counts = np.bincount(places, minlength=rows)
+    firsts = np.cumsum(counts) - counts
+    many = np.flatnonzero(counts > SLAB)
+    few = np.flatnonzero(counts <= SLAB)
+    source, kind = slopes.memory, slopes.element
+    if few.size:
+        spans = firsts[few], firsts[few] + counts[few]
+        # Where nothing is picked, nothing is read: the list of what is has an element all the same.
+        _launch(device, made, source, kind, order if order.size else [0], spans, few, made.memory)
+    firsts, counts = firsts[many], counts[many]
+    while many.size:
+        if counts.max() <= SLAB:
+            spans = firsts, firsts + counts
+            _launch(device, made, source, kind, order, spans, many, made.memory)
+            return
+        slabs = -(-counts // SLAB)
+        ends = np.cumsum(slabs)
+        number = np.arange(ends[-1])
+        within = number - np.repeat(ends - slabs, slabs)
+        begin = np.repeat(firsts, slabs) + within * SLAB
+        spans = begin, np.minimum(begin + SLAB, np.repeat(firsts + counts, slabs))
+        sums = device.allocate(number.size * made.columns * 4, zero=False)
+        _launch(device, made, source, kind, order, spans, number, sums, f32)
+        source, kind, order, firsts, counts = sums, f32, number, ends - slabs, slabs
+
+
+def _launch(
+    device: AnyDevice, made: Tensor, source: Any, kind: Type, order: Any,
+    spans: tuple[Array, Array], targets: Array, memory: Any, stored: Type | None = None,
+) -> None:  # fmt: skip
+    stored = stored or made.element
+    plan = plan_columns(device, f32, made.columns)
+    compiled = device.compile(
+        EMBEDDING_SUMS[kind, stored], lanes=plan.lanes, element=kind, stored=stored, plan=plan
+    )
+    lists = [device.upload(np.asarray(each, np.uint32)) for each in (order, *spans, targets)]
+    groups, width = plan.blocks(made.columns) * len(targets), made.columns // plan.vector
+    device.launch(compiled, groups, len(targets), width, source, memory, *lists)
+
+
+def _indices(device: AnyDevice, given: Given) -> Tensor:
+    found = indices(device, "indices", given)
+    if math.prod(found.shape) > _MOST:
+        raise InputError(f"indices has the shape {found.shape}; at most {_MOST} indices go")
+    return found
+
+
+def _checked(device: AnyDevice, picked: Tensor, rows: int) -> Array:
+    """The indices on the host; InputError if one is no row."""
+    given = picked.memory
+    if isinstance(given, Buffer):
+        given = np.empty(picked.shape, picked.dtype)
+        device.download(picked.memory, given)
+    found = np.array(given, np.int64)
+    wrong = np.argwhere((found < 0) | (found >= rows))
+    if len(wrong):
+        place = tuple(map(int, wrong[0]))
+        raise InputError(
+            f"indices[{', '.join(map(str, place))}] is {found[place]}, and the {rows} rows are "
+            f"counted from 0; {len(wrong)} such"
+        )
+    return found

@@ -1,0 +1,77 @@
+"""The kernels of embeddings: rows that indices pick, and sums of gradients by index."""
+
+from __future__ import annotations
+
+from quod.kernel import Builder, KernelDefinition, Value, bf16, f32, u16, u32, u64
+from quod.kernel.ir.types import Type
+from quod.kernel.registry import register
+from quod.tensor.elementwise.kernel import TYPES
+from quod.tensor.rows.column_sums import ColumnPlan, Columns
+from quod.tensor.rows.groups import own_accesses, own_rows
+from quod.tensor.rows.kernels import row_kernel
+from quod.tensor.rows.plan import GroupPlan
+
+
+def _embedding(
+    k: Builder, rows: Value, width: Value, table: Value, y: Value, indices: Value, last: Value, *,
+    element: Type, plan: GroupPlan,
+) -> None:  # fmt: skip
+    """y[r] = table[indices[r]], bit for bit; indices beyond last[0] pick that row."""
+    size = element.bytes * plan.vector
+    unit = u32 if size % 4 == 0 else u16
+    words = size // unit.bytes
+    (most,) = k.load(last, 0)
+    with own_rows(k, plan, rows) as loop:
+        (index,) = k.load(indices, loop.index)
+        index, step = k.minimum(index, most), (width * words).cast(u64)
+        source = k.pointer_add(table.cast(unit), index.cast(u64) * step)
+        target = k.pointer_add(y.cast(unit), loop.index.cast(u64) * step)
+        with own_accesses(k, plan, width) as items:
+            at = items.index * words
+            k.store(target, at, *k.load(source, at, words))
+
+
+def _embedding_sums(
+    k: Builder, rows: Value, width: Value, x: Value, y: Value, order: Value, firsts: Value,
+    lasts: Value, targets: Value, *, element: Type, stored: Type, plan: ColumnPlan,
+) -> None:  # fmt: skip
+    """y[targets[r]] is the sum of x[order[i]], i from firsts[r] on and below lasts[r]."""
+    columns = Columns(k, plan, width)
+    (first,), (last,), (target,) = (k.load(each, columns.slab) for each in (firsts, lasts, targets))
+
+    def terms(place: Value) -> list[tuple[Value, ...]]:
+        return [columns.load(x, element, k.load(order, place)[0])]
+
+    (found,) = columns.sums(first, last - first, terms, 1)
+    columns.store(y, stored, target, found)
+
+
+EMBEDDING = {
+    element: row_kernel(
+        _embedding, element, [], "table y", {"indices": u32, "last": u32}
+    )
+    for element in TYPES
+}  # fmt: skip
+"""The kernel by the type of elements."""
+
+
+def _sums(source: Type, stored: Type) -> KernelDefinition:
+    beside = {"y": stored} | dict.fromkeys(("order", "firsts", "lasts", "targets"), u32)
+    return row_kernel(_embedding_sums, source, [], "x", beside)
+
+
+EMBEDDING_SUMS = {
+    pair: _sums(*pair)
+    for element in TYPES
+    for pair in ((element, element), (element, f32), (f32, element))
+}
+"""The kernel by the types of what is read and stored."""
+
+register(
+    "tensor.embedding_bf16", EMBEDDING[bf16], element=bf16,
+    plan=GroupPlan(lanes=8, threads=8, vector=8, rows=1),
+)  # fmt: skip
+register(
+    "tensor.embedding_sums_bf16", EMBEDDING_SUMS[bf16, f32], element=bf16, stored=f32,
+    plan=ColumnPlan(lanes=8, vector=4, batch=1),
+)  # fmt: skip

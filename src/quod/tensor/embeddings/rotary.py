@@ -1,0 +1,129 @@
+"""Rotary positions: pairs of elements, turned by angles that grow with a token's position."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Array
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel.ir.types import f32
+from quod.tensor.arrays import Given, Tensor, check_apart, like, result, tensor
+from quod.tensor.embeddings.rotary_kernel import ROPE
+from quod.tensor.rows.plan import plan_groups
+from quod.tensor.scalars import positive
+from quod.validation import choice, plain_array, whole_number
+
+Pairs = Literal["halves", "interleaved"]
+_MOST = 1 << 31
+_FURTHEST = 1 << 53
+"""Positions below it are exact as f64."""
+
+
+def rope_table(positions: int | range | Array, size: int, *, base: float = 10000.0) -> Array:
+    """The table of `rope`: cosines of the angles of each position, and behind them their sines.
+
+    `positions` are an array of whole numbers, a range, or how many to count from 0; `size` is how
+    many elements of a row are turned, which is even. Angle i of a position p is p * base**(-2 * i /
+    size) (Su et al., RoFormer, 2021), of float64, and so are the functions of it. The result is of
+    f32, and has the shape of `positions` and an axis of `size`. InputError for what does not fit.
+    """
+    size = whole_number("size", size, 2, 1 << 20)
+    half = size // 2
+    if size % 2:
+        raise InputError(f"size must be even, not {size}: elements are turned in pairs")
+    by = positive("base", base)
+    given = positions
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        given = range(whole_number("positions", given, 0, _MOST))
+    if isinstance(given, range) and given[_MOST:]:
+        raise InputError("positions must be a range of 2^31 at most")
+    places = plain_array("positions", np.asarray(given) if isinstance(given, range) else given)
+    if places.size and (places.dtype.kind not in "iu" or not places.ndim):
+        raise InputError(f"positions must be whole numbers in an array, not {places.dtype}")
+    if places.size and not -_FURTHEST <= int(places.min()) <= int(places.max()) <= _FURTHEST:
+        raise InputError("positions must be at most 2^53, so that angles are known")
+    angles = places[..., None].astype(np.float64) * by ** (-np.arange(half) / half)
+    return np.concatenate([np.cos(angles), np.sin(angles)], -1).astype(np.float32)
+
+
+def rope(
+    device: DeviceChoice, x: Given, table: Given, *, pairs: Pairs = "halves", axis: int = -2,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """Turns pairs of elements of each row by the angles of its token; gives `out`, or what is made.
+
+    `x` is as `softmax` takes it, with the tokens along `axis`: -2 for (..., heads, tokens, size),
+    -3 for (..., tokens, heads, size). `table` is of f32, as `rope_table` makes it, of shape
+    (tokens, turned), or for positions of their own with all the axes of `x` up to the tokens'
+    before the last. Elements from `turned` on stay as they are; both sizes are even. A pair (a, b)
+    becomes (a cos - b sin, b cos + a sin): elements i and turned / 2 + i with "halves", as GPT-NeoX
+    has it, 2 i and 2 i + 1 with "interleaved", as GPT-J and GGUF's llama do. `out` is like `x`, and
+    may be the same memory. InputError, with the name of the argument, for what does not fit;
+    DeviceError for memory that the device does not reach.
+    """
+    return _run(resolve_device(device), "x", x, table, pairs, axis, out, 1.0)
+
+
+def rope_backward(
+    device: DeviceChoice, gradient: Given, table: Given, *, pairs: Pairs = "halves",
+    axis: int = -2, out: Given | None = None,
+) -> Any:  # fmt: skip
+    """The gradient of x, where that of rope(x) is `gradient`: the inverse turn, as `rope` does."""
+    return _run(resolve_device(device), "gradient", gradient, table, pairs, axis, out, -1.0)
+
+
+def _run(
+    device: AnyDevice, name: str, x: Given, table: Given, pairs: Pairs, axis: int,
+    out: Given | None, sign: float,
+) -> Any:  # fmt: skip
+    choice("pairs", pairs, ("halves", "interleaved"))
+    source, angles = tensor(device, name, x), tensor(device, "table", table)
+    if len(source.shape) < 2:
+        raise InputError(f"{name} must have the axes tokens and size at least, not {source.text}")
+    along = len(source.shape) + whole_number("axis", axis, -len(source.shape), -2)
+    _check_table(source, angles, along)
+    target = result(device, x, source) if out is None else out
+    made = like(device, "out", target, source)
+    check_apart(made, source, same=True)
+    check_apart(made, angles)
+    if not math.prod(source.shape):
+        return target
+    interleaved = pairs == "interleaved"
+    vector = _vector(source, angles.columns, interleaved)
+    plan = plan_groups(device, vector, source.columns // 2)
+    compiled = device.compile(
+        ROPE[source.element], lanes=plan.lanes, element=source.element, plan=plan,
+        interleaved=interleaved,
+    )  # fmt: skip
+    numbers = [each // 2 // plan.vector for each in (source.columns, angles.columns)]
+    inner = math.prod(source.shape[along + 1 : -1])
+    device.launch(
+        compiled, plan.groups(source.rows), source.rows, *numbers, inner, angles.rows, sign,
+        source.memory, angles.memory, made.memory,
+    )  # fmt: skip
+    return target
+
+
+def _check_table(x: Tensor, table: Tensor, along: int) -> None:
+    if x.columns % 2:
+        raise InputError(f"{x.name} must have rows of even length, not {x.text}")
+    leading = (x.shape[along : along + 1], x.shape[: along + 1])
+    fits = table.element is f32 and table.shape[:-1] in leading
+    if not fits or table.columns % 2 or not 0 < table.columns <= max(2, x.columns):
+        raise InputError(
+            f"table must be f32 of shape ({x.shape[along]}, turned), turned even and from 2 to "
+            f"{x.columns}, to go with {x.name}, not {table.text}"
+        )
+
+
+def _vector(x: Tensor, turned: int, interleaved: bool) -> int:
+    """Pairs of an access."""
+    vector = 2 if interleaved and x.element is f32 else 4
+    while turned // 2 % vector or (x.columns - turned) // 2 % vector:
+        vector //= 2
+    return vector

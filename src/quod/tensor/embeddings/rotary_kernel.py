@@ -1,0 +1,82 @@
+"""The kernel of rotary positions."""
+
+from __future__ import annotations
+
+from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f32, pointer, u32, u64
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.registry import register
+from quod.tensor.accesses import Accesses
+from quod.tensor.elementwise.kernel import TYPES
+from quod.tensor.rows.groups import own_accesses, own_rows
+from quod.tensor.rows.plan import GroupPlan
+
+
+def _rope(
+    k: Builder, rows: Value, width: Value, turned: Value, inner: Value, tokens: Value, sign: Value,
+    x: Value, table: Value, y: Value, *, element: Type, plan: GroupPlan, interleaved: bool,
+) -> None:  # fmt: skip
+    """Turns the pairs of each row by the angles of its token, whose cosines and sines are a row of
+    the table (Su et al., RoFormer, 2021).
+
+    A row has `width` accesses of pairs, of which `turned` are turned and the others copied; a token
+    has `inner` rows. `sign` is 1, or -1 for the inverse.
+    """
+    each = 2 * plan.vector if interleaved else plan.vector
+    accesses, numbers = Accesses(k, element, each), Accesses(k, f32, plan.vector)
+    size = width if interleaved else width * 2
+    with own_rows(k, plan, rows) as loop:
+        begin = loop.index.cast(u64) * size.cast(u64)
+        source, target = accesses.of(x, begin), accesses.of(y, begin)
+        token = loop.index // inner % tokens
+        angles = numbers.of(table, token.cast(u64) * (turned * 2).cast(u64))
+        with own_accesses(k, plan, width) as items:
+            at = items.index
+            is_turned = at < turned
+            place = k.minimum(at, turned - 1)
+            cosines, sines = numbers.load(angles, place), numbers.load(angles, place + turned)
+            if interleaved:
+                both = accesses.load(source, at)
+                pairs = list(zip(both[::2], both[1::2], strict=True))
+            else:
+                low, high = (
+                    k.select(is_turned, at, at * 2),
+                    k.select(is_turned, at + turned, at * 2 + 1),
+                )
+                pairs = list(
+                    zip(accesses.load(source, low), accesses.load(source, high), strict=True)
+                )
+            made = []
+            for (a, b), cosine, sine in zip(pairs, cosines, sines, strict=True):
+                sine = sine * sign
+                made.append(
+                    (
+                        k.select(is_turned, a * cosine - b * sine, a),
+                        k.select(is_turned, b * cosine + a * sine, b),
+                    )
+                )
+            if interleaved:
+                accesses.store(target, at, [value for pair in made for value in pair])
+            else:
+                accesses.store(target, low, [pair[0] for pair in made])
+                accesses.store(target, high, [pair[1] for pair in made])
+
+
+def _kernel(element: Type) -> KernelDefinition:
+    counts = ("rows", "width", "turned", "inner", "tokens")
+    parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
+    parameters |= {"sign": f32, "x": pointer(element), "table": pointer(f32)}
+    parameters["y"] = pointer(element)
+    location = Location(_rope.__code__.co_filename, _rope.__code__.co_firstlineno)
+    return KernelDefinition(f"rope_{element}", _rope, parameters, location)
+
+
+ROPE = {element: _kernel(element) for element in TYPES}
+"""The kernel by the type of elements."""
+
+for _element, _interleaved in ((f32, False), (bf16, True)):
+    _form = "interleaved" if _interleaved else "halves"
+    register(
+        f"tensor.rope_{_form}_{_element}", ROPE[_element], element=_element,
+        plan=GroupPlan(lanes=8, threads=8, vector=4, rows=1), interleaved=_interleaved,
+    )  # fmt: skip

@@ -1,0 +1,284 @@
+"""The kernels of attention's gradients: of queries, of keys with their values.
+
+Weights are computed again from the logarithms of sums that the forward pass stored
+(FlashAttention-2, Dao, 2023). Each sum is taken by one workgroup, in a fixed order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f32, pointer, u32, u64
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.machine import Capability
+from quod.kernel.registry import register
+from quod.tensor.accesses import Values
+from quod.tensor.elementwise.kernel import TYPES
+from quod.tensor.flash_attention.backward.recompute import (
+    Operands,
+    corrected_keys,
+    corrected_queries,
+)
+from quod.tensor.flash_attention.backward.tensor_cores import of_keys, of_queries
+from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, part_of
+from quod.tensor.flash_attention.plan import CoreTilePlan, TilePlan
+from quod.tensor.flash_attention.recompute import PlainSums, flat, in_blocks
+from quod.tensor.flash_attention.tensor_cores import Copied, store
+from quod.tensor.flash_attention.tiles import Grid, Lines, Mask, Tile
+from quod.tensor.rows.kernels import row_kernel
+from quod.tensor.rows.plan import RowPlan
+from quod.tensor.rows.row import LOG2_E, Access, Row, counted, summed
+
+_NONE = -1e38
+"""A logarithm of no keys that may be multiplied: nothing is weighed by it."""
+
+
+def _attention_rows(
+    k: Builder, rows: Value, width: Value, gradient: Value, y: Value, log_sums: Value,
+    numbers: Value, *, element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """Two numbers of each query: the logarithm of its sum to base 2, and after those of all
+    queries sum(dy * y), which is that of weights times their gradients."""
+    row = Row(k, element, plan, rows, width)
+    own, zero = row.of(y), k.constant(0.0, f32)
+
+    def step(accesses: list[Access], carried: Values) -> Values:
+        terms = counted(k, accesses, lambda a, b: a * b, lambda access: row.load(own, access.place))
+        return (summed(terms, carried[0]),)
+
+    total = row.total(row.fold(row.of(gradient), (zero,), step)[0])
+    row.put(numbers, k.maximum(row.own(log_sums), _NONE) * LOG2_E)
+    row.put(k.pointer_add(numbers, rows), total)
+
+
+class NumbersOfRows:
+    """The numbers of the queries of a head."""
+
+    def __init__(self, k: Builder, numbers: Value, head: Value, counts: tuple[Value, Value]):
+        word = u64 if k.machine.has(Capability.U64) else u32
+        rows, queries = counts
+        self._logs = k.pointer_add(numbers, head.cast(word) * queries.cast(word))
+        self._products = k.pointer_add(self._logs, rows)
+
+    def of(self, query: Value) -> tuple[Value, Value]:
+        """The logarithm and the sum of products of a query."""
+        return self._logs[query], self._products[query]
+
+
+def _attention_backward_queries(
+    k: Builder, queries: Value, keys: Value, size: Value, heads: Value, shared_by: Value,
+    rows: Value, factor: Value, scale: Value, gradient: Value, q: Value, keys_: Value,
+    values: Value, numbers: Value, *memory: Value, element: Type, plan: TilePlan | CoreTilePlan,
+    form: AttentionForm,
+) -> None:  # fmt: skip
+    """dq = scale * ds k, where ds = p * (dy v^T - sum(dy * y)), and p are the weights."""
+    *lengths, dq = memory
+    own, _ = plan.tile
+    tiles = (queries + (own - 1)) // own
+    # The tiles that see most keys come first; below, those that most queries see.
+    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
+    sequence = Sequence(k, form, (queries, keys), lengths[0] if lengths else None, head // heads)
+    of_rows = NumbersOfRows(k, numbers, head, (rows, queries))
+    stop = sequence.seen(k.minimum(first + (own - 1), queries - 1))
+    if isinstance(plan, CoreTilePlan):
+        size = k.constant(plan.size, u32) if plan.exact else size
+        rows_ = [Copied(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)]
+        lines = [
+            Copied(part_of(k, x, head // shared_by, keys, size), size, stop)
+            for x in (keys_, values)
+        ]
+        row, dq_sums = of_queries(
+            k, element, plan, rows_, lines, first, sequence.seen, of_rows.of, factor
+        )
+        if form.causal:
+            operands = Operands([each.pointer for each in (*rows_, *lines)], of_rows.of, factor)
+            plain = PlainSums(k, element, size, k.lane_id())
+            dq_sums = in_blocks(corrected_queries(k, plain, flat(dq_sums), row, sequence, operands))
+        made = Copied(part_of(k, dq, head, queries, size), size, queries)
+        store(k, element, plan, made, row, dq_sums, [scale] * 2)
+        return
+    tile = Tile(k, element, plan, size)
+    rooms, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
+    sums.clear()
+    turned_q, turned_gradient = (
+        tile.turned(Lines(part_of(k, one, head, queries, size), queries), first, room)
+        for one, room in zip((q, gradient), rooms, strict=True)
+    )
+    of_keys, of_values = (
+        Lines(part_of(k, one, head // shared_by, keys, size), sequence.keys)
+        for one in (keys_, values)
+    )
+    places = [k.minimum(first + tile.row(each), queries - 1) for each in range(plan.rows)]
+    logs, products = zip(*map(of_rows.of, places), strict=True)
+    seen = [sequence.seen(place) for place in places]
+    with k.range(k.constant(0, u32), stop, tile.columns, carry=sums) as loop:
+        there = tile.there(loop.index, seen)
+        logits = tile.products(turned_q, of_keys, loop.index)
+        slopes = tile.products(turned_gradient, of_values, loop.index)
+        weights = _weights(k, logits, there, factor, [[log] * plan.columns for log in logs])
+        tile.weigh(
+            [
+                [weight * (slope - product) for weight, slope in zip(*row, strict=True)]
+                for *row, product in zip(weights, slopes, products, strict=True)
+            ]
+        )
+        mask = sequence.mask(tile, loop.index, first, seen)
+        loop.next(tile.add(loop.carried, of_keys, loop.index, mask=mask))
+    target = Lines(part_of(k, dq, head, queries, size), queries)
+    tile.store(target, first, loop.results, [scale] * plan.rows)
+
+
+def _attention_backward_keys(
+    k: Builder, queries: Value, keys: Value, size: Value, heads: Value, shared_by: Value,
+    rows: Value, factor: Value, scale: Value, gradient: Value, q: Value, keys_: Value,
+    values: Value, numbers: Value, *memory: Value, element: Type, plan: TilePlan | CoreTilePlan,
+    form: AttentionForm,
+) -> None:  # fmt: skip
+    """dv = p^T dy, and dk = scale * ds^T q, over all heads of queries that share the keys."""
+    *lengths, dk, dv = memory
+    own, _ = plan.tile
+    tiles = (keys + (own - 1)) // own
+    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * own
+    sequence = Sequence(
+        k, form, (queries, keys), lengths[0] if lengths else None, head // (heads // shared_by)
+    )
+    # What is beyond a sequence is not looked at.
+    there = k.select(first < sequence.keys, sequence.keys, keys)
+    begin = sequence.first_that_sees(first)
+    if isinstance(plan, CoreTilePlan):
+        size = k.constant(plan.size, u32) if plan.exact else size
+        rows_ = [Copied(part_of(k, x, head, keys, size), size, there) for x in (keys_, values)]
+        lines_ = shared_by * queries
+        lines = [Copied(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
+        of_lines = NumbersOfRows(k, numbers, head, (rows, lines_)).of
+        row, *found = of_keys(
+            k, element, plan, rows_, lines, first, sequence.seen, of_lines, factor,
+            (begin, queries),
+        )  # fmt: skip
+        if form.causal or form.lengths:
+            operands = Operands([each.pointer for each in (*lines, *rows_)], of_lines, factor)
+            plain = PlainSums(k, element, size, k.lane_id())
+            found = [
+                in_blocks(each)
+                for each in corrected_keys(
+                    k, plain, (flat(found[0]), flat(found[1])), (row, keys), shared_by, sequence,
+                    operands,
+                )
+            ]  # fmt: skip
+        for target, sums_, by in zip((dk, dv), found, (scale, k.constant(1.0, f32)), strict=True):
+            made = Copied(part_of(k, target, head, keys, size), size, keys)
+            store(k, element, plan, made, row, sums_, [by] * 2)
+        return
+    tile = Tile(k, element, plan, size)
+    rooms, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
+    for each in sums:
+        each.clear()
+    turned_keys, turned_values = (
+        tile.turned(Lines(part_of(k, one, head, keys, size), there), first, room)
+        for one, room in zip((keys_, values), rooms, strict=True)
+    )
+    places = [first + tile.row(each) for each in range(plan.rows)]
+    with k.range(k.constant(0, u32), shared_by, carry=sums) as group:
+        of_head = head * shared_by + group.index
+        of_q, of_gradient = (
+            Lines(part_of(k, one, of_head, queries, size), queries) for one in (q, gradient)
+        )
+        of_rows = NumbersOfRows(k, numbers, of_head, (rows, queries))
+        with k.range(begin, queries, tile.columns, carry=group.carried) as loop:
+            key_sums, value_sums = loop.carried
+            at = [loop.index + tile.column(each) for each in range(plan.columns)]
+            pairs = [of_rows.of(k.minimum(query, queries - 1)) for query in at]
+            counts = [k.select(query < queries, sequence.seen(query), 0) for query in at]
+            seen = [[place < count for count in counts] for place in places]
+            logits = tile.products(turned_keys, of_q, loop.index)
+            slopes = tile.products(turned_values, of_gradient, loop.index)
+            logs, products = zip(*pairs, strict=True)
+            weights = _weights(k, logits, seen, factor, [logs] * plan.rows)
+            tile.weigh(weights)
+            mask = None
+            if form.causal or form.lengths:
+                begin_of_tile = loop.index
+                all_rows = first + tile.rows <= sequence.seen(begin_of_tile)
+                all_lines = begin_of_tile + tile.columns <= queries
+
+                def inside(row: int, line: Value, begin: Value = begin_of_tile) -> Value:
+                    return places[row] < sequence.seen(begin + line)
+
+                mask = Mask(~(all_rows & all_lines), inside)
+            value_sums = tile.add(value_sums, of_gradient, loop.index, mask=mask)
+            k.barrier()
+            tile.weigh(
+                [
+                    [
+                        weight * (slope - product)
+                        for weight, slope, product in zip(*row, products, strict=True)
+                    ]
+                    for row in zip(weights, slopes, strict=True)
+                ]
+            )
+            loop.next((tile.add(key_sums, of_q, loop.index, mask=mask), value_sums))
+        group.next(loop.results)
+    one = k.constant(1.0, f32)
+    for target, found, by in zip((dk, dv), group.results, (scale, one), strict=True):
+        goal = Lines(part_of(k, target, head, keys, size), keys)
+        tile.store(goal, first, found, [by] * plan.rows)
+
+
+def _weights(k: Builder, logits: Grid, seen: Any, factor: Value, logs: Any) -> Grid:
+    """Those of the own rows and lines, 0 where a key is not seen."""
+    return [
+        [
+            k.select(inside, k.exp2(k.fma(x, factor, -log)), 0.0)
+            for x, inside, log in zip(*row, strict=True)
+        ]
+        for row in zip(logits, seen, logs, strict=True)
+    ]
+
+
+def _kernel(body: Any, element: Type, results: str, *, lengths: bool) -> KernelDefinition:
+    counts = ("queries", "keys", "size", "heads", "shared_by", "rows")
+    parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
+    parameters |= {"factor": f32, "scale": f32}
+    parameters |= dict.fromkeys(("gradient", "q", "keys_", "values"), pointer(element))
+    parameters["numbers"] = pointer(f32)
+    if lengths:
+        parameters["lengths"] = pointer(u32)
+    parameters |= dict.fromkeys(results.split(), pointer(element))
+    location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
+    return KernelDefinition(f"{body.__name__[1:]}_{element}", body, parameters, location)
+
+
+def _kernels(body: Any, results: str) -> dict[tuple[Type, bool], KernelDefinition]:
+    return {
+        (element, lengths): _kernel(body, element, results, lengths=lengths)
+        for element in TYPES
+        for lengths in (False, True)
+    }
+
+
+ATTENTION_ROWS = {
+    element: row_kernel(
+        _attention_rows, element, [], "gradient y", {"log_sums": f32, "numbers": f32}
+    )
+    for element in TYPES
+}
+"""By the type of elements."""
+
+ATTENTION_BACKWARD_QUERIES = _kernels(_attention_backward_queries, "dq")
+ATTENTION_BACKWARD_KEYS = _kernels(_attention_backward_keys, "dk dv")
+"""By the type of elements, and by whether lengths are given."""
+
+_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True)
+register("tensor.attention_rows_f32", ATTENTION_ROWS[f32], element=f32, plan=_plan)
+for _name, _family in (
+    ("queries", ATTENTION_BACKWARD_QUERIES), ("keys", ATTENTION_BACKWARD_KEYS)
+):  # fmt: skip
+    for _element, _form in (
+        (f32, AttentionForm(causal=True, lengths=True)),
+        (bf16, AttentionForm()),
+    ):
+        register(
+            f"tensor.attention_backward_{_name}_{_element}", _family[_element, _form.lengths],
+            element=_element, plan=TilePlan(64, 8, 2, 2, 64, 32, 32, 4, held=True), form=_form,
+        )  # fmt: skip

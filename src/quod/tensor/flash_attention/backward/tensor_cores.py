@@ -1,0 +1,198 @@
+"""Gradients of attention on tensor cores: own rows, and lines that pass by in a ring of tiles.
+
+Of the gradient of queries the rows are queries, and keys pass by; of those of keys and values it is
+the other way round. Products of rows and lines become the first factors of the next products in
+registers, as in `attention_cores`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.kernel import Builder, Value, f16, f32, u32
+from quod.kernel.ir.types import Type
+from quod.tensor.flash_attention.plan import CoreTilePlan
+from quod.tensor.flash_attention.tensor_cores import MATRIX, Copied, Tiles, Values
+
+Blocks = list[Values]
+"""Of 16 rows, by eight lines or elements."""
+Numbers = Callable[[Value], tuple[Value, Value]]
+"""The logarithm of a query's sum, to base 2, and its sum of products."""
+
+
+class _Gradients:
+    """Two operands of own rows, 16 of each subgroup, and two of lines that pass by."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: CoreTilePlan, own: Sequence[Copied],
+        passing: Sequence[Copied], first: Value, factor: Value,
+    ) -> None:  # fmt: skip
+        self._k, self._element, self._plan = k, element, plan
+        self._first, self._factor = first, factor
+        self._down = k.subgroup_id() * MATRIX
+        rows, self._lines = plan.tile
+        self._own = [Tiles(k, each, plan, rows, 1) for each in own]
+        self._passing = [Tiles(k, each, plan, self._lines, plan.stages) for each in passing]
+        self._of_rows = self._own[0].left(self._down)
+        self._of_lines = self._passing[0].right()
+        self._of_turned = self._passing[0].left(k.constant(0, u32))
+        self._depth = plan.size // MATRIX
+
+    @property
+    def row(self) -> Value:
+        """The first of the two rows that this instance has; the other is 8 further."""
+        return self._first + self._down + (self._k.lane_id() >> 2)
+
+    @property
+    def zeros(self) -> Blocks:
+        """Sums over lines, of which there are none yet."""
+        return [(self._k.constant(0.0, f32),) * 4] * (2 * self._depth)
+
+    def begin(self, line: Callable[[Value], Value]) -> None:
+        """Begins to copy the own rows and tiles of lines; `line` is where that of a step begins."""
+        self._k.resident_workgroups(self._plan.resident)
+        for tiles in self._own:
+            tiles.copy(self._first, 0)
+        for step in range(self._plan.stages - 1):
+            self._copy(line, self._k.constant(step, u32))
+
+    def _copy(self, line: Callable[[Value], Value], step: Value) -> None:
+        stage = step & (self._plan.stages - 1)
+        for tiles in self._passing:
+            tiles.copy(line(step), stage)
+        self._k.copy_async_commit()
+
+    def arrive(self, line: Callable[[Value], Value], step: Value) -> Value:
+        """The stage of a tile of lines, which is there for all; the next one is begun."""
+        self._k.copy_async_wait(self._plan.stages - 2)
+        self._k.barrier()
+        self._copy(line, step + (self._plan.stages - 1))
+        return step & (self._plan.stages - 1)
+
+    def products(self, which: int, stage: Value) -> Blocks:
+        """Of the own rows of an operand with the lines of the other."""
+        found: Blocks = [(self._k.constant(0.0, f32),) * 4] * (self._lines // 8)
+        for at in range(self._depth):
+            left = self._own[which].matrices(self._of_rows, 0, at, 0)
+            for number in range(self._lines // MATRIX):
+                right = self._passing[which].matrices(self._of_lines, stage, at, number)
+                self._multiply(left, right, found, 2 * number)
+        return found
+
+    def add(self, weights: Blocks, which: int, stage: Value, sums: Blocks) -> Blocks:
+        """Sums with the lines of an operand added, times weights."""
+        pack = self._k.pack_f16 if self._element is f16 else self._k.pack_bf16
+        found = list(sums)
+        for number in range(self._lines // MATRIX):
+            words: Values = tuple(
+                pack(*weights[2 * number + word // 2][word % 2 * 2 :][:2]) for word in range(4)
+            )
+            for at in range(self._depth):
+                tiles = self._passing[which]
+                right = tiles.matrices(self._of_turned, stage, at, number, turned=True)
+                self._multiply(words, right, found, 2 * at)
+        return found
+
+    def _multiply(self, left: Values, right: Values, sums: Blocks, place: int) -> None:
+        for half in range(2):
+            own = right[2 * half :][:2]
+            sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
+
+    def line(self, block: int, number: int) -> Value:
+        """The line of a number of a block, counted from the tile's first."""
+        return (self._k.lane_id() & 3) * 2 + (block * 8 + number % 2)
+
+    def weight(self, logit: Value, log: Value) -> Value:
+        """What a logit comes to."""
+        return self._k.exp2(self._k.fma(logit, self._factor, -log), normal=True)
+
+
+def of_queries(
+    k: Builder, element: Type, plan: CoreTilePlan, own: Sequence[Copied],
+    passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
+    factor: Value,
+) -> tuple[Value, Blocks]:  # fmt: skip
+    """The instance's first row, and sums of ds k: own are q and dy, and keys and values pass by,
+    as many as the last query sees."""
+    work = _Gradients(k, element, plan, own, passing, first, factor)
+    zero, start = k.constant(0.0, f32), k.constant(0, u32)
+    last = own[0].count - 1
+    work.begin(lambda step: step * plan.keys)
+    of_rows = [numbers(k.minimum(work.row + below, last)) for below in (0, 8)]
+
+    def step(number: Value, sums: Blocks, *, masked: bool) -> Blocks:
+        stage = work.arrive(lambda step: step * plan.keys, number)
+        logits, slopes = work.products(0, stage), work.products(1, stage)
+        counts = [seen(work.row + below) for below in (0, 8)] if masked else []
+        changes: Blocks = []
+        for block, pair in enumerate(zip(logits, slopes, strict=True)):
+            made = []
+            for at, (logit, slope) in enumerate(zip(*pair, strict=True)):
+                log, product = of_rows[at // 2]
+                change = work.weight(logit, log) * (slope - product)
+                if masked:
+                    inside = number * plan.keys + work.line(block, at) < counts[at // 2]
+                    change = k.select(inside, change, zero)
+                made.append(change)
+            changes.append(tuple(made))
+        return work.add(changes, 0, stage, sums)
+
+    def loop(begin: Value, end: Value, sums: Blocks, *, masked: bool) -> Blocks:
+        with k.range(begin, end, carry=sums) as steps:
+            steps.next(step(steps.index, steps.carried, masked=masked))
+        return list(steps.results)
+
+    whole = seen(first) // plan.keys
+    sums = loop(start, whole, work.zeros, masked=False)
+    steps = (passing[0].count + (plan.keys - 1)) // plan.keys
+    return work.row, loop(whole, steps, sums, masked=True)
+
+
+def of_keys(
+    k: Builder, element: Type, plan: CoreTilePlan, own: Sequence[Copied],
+    passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
+    factor: Value, span: tuple[Value, Value],
+) -> tuple[Value, Blocks, Blocks]:  # fmt: skip
+    """The instance's first row, and sums of ds^T q and p^T dy: own are keys and values, and q and
+    dy pass by, those of heads that share the keys after each other.
+
+    `span` are the first query of a head that sees any of the keys, and how many it has."""
+    work = _Gradients(k, element, plan, own, passing, first, factor)
+    begin, queries = span
+    zero, count = k.constant(0.0, f32), passing[0].count
+    tiles = (queries - begin + (plan.keys - 1)) // plan.keys
+    divisor = k.maximum(tiles, 1)
+    heads = count // k.maximum(queries, 1)
+
+    def query(step: Value) -> Value:
+        return begin + step % divisor * plan.keys
+
+    def line(step: Value) -> Value:
+        return step // divisor * queries + query(step)
+
+    work.begin(line)
+    rows = [work.row + below for below in (0, 8)]
+    with k.range(k.constant(0, u32), tiles * heads, carry=(work.zeros, work.zeros)) as steps:
+        stage = work.arrive(line, steps.index)
+        logits, slopes = work.products(0, stage), work.products(1, stage)
+        weights: Blocks = []
+        changes: Blocks = []
+        for block, pair in enumerate(zip(logits, slopes, strict=True)):
+            places = [work.line(block, at) for at in range(2)]
+            asked = [query(steps.index) + place for place in places]
+            sees = [k.select(each < queries, seen(each), 0) for each in asked]
+            of_lines = [
+                numbers(k.minimum(line(steps.index) + place, count - 1)) for place in places
+            ]
+            made, changed = [], []
+            for at, (logit, slope) in enumerate(zip(*pair, strict=True)):
+                log, product = of_lines[at % 2]
+                inside = rows[at // 2] < sees[at % 2]
+                made.append(k.select(inside, work.weight(logit, log), zero))
+                changed.append(made[-1] * (slope - product))
+            weights.append(tuple(made))
+            changes.append(tuple(changed))
+        of_k, of_v = steps.carried
+        steps.next((work.add(changes, 0, stage, of_k), work.add(weights, 1, stage, of_v)))
+    of_k, of_v = steps.results
+    return rows[0], of_k, of_v

@@ -1,0 +1,148 @@
+"""The kernels of attention's gradients by warpgroups, of floats of 16 bits and whole sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.device.memory.tensor_map import MAP_BYTES
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.builder.tiles import TiledArray
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.tensor.flash_attention.backward.kernels import NumbersOfRows
+from quod.tensor.flash_attention.backward.recompute import (
+    Operands,
+    corrected_keys,
+    corrected_queries,
+)
+from quod.tensor.flash_attention.backward.warpgroups import Pair, Span, of_keys, of_queries
+from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, part_of
+from quod.tensor.flash_attention.plan import WarpgroupGradientPlan
+from quod.tensor.flash_attention.recompute import PlainSums
+from quod.tensor.flash_attention.warpgroups import HeadOf, store_rows
+from quod.tensor.matmul.mma_fragments import lane_of
+
+
+def _heads(
+    k: Builder, maps: Value, size: Value, given: tuple[Value, Value, Value, Value],
+    lines: tuple[Value, Value], counts: tuple[Value, Value], which: tuple[Value, Value],
+) -> tuple[Pair, Pair]:  # fmt: skip
+    """Queries with what their results' gradient is, and keys with values: of `lines` lines, so many
+    heads, and which one of them."""
+    found = [
+        HeadOf(
+            TiledArray(
+                memory, k.pointer_add(maps, MAP_BYTES // 8 * at), size, lines[at // 2],
+                counts[at // 2],
+            ),
+            which[at // 2],
+        )
+        for at, memory in enumerate(given)
+    ]  # fmt: skip
+    return (found[0], found[1]), (found[2], found[3])
+
+
+def _attention_backward_queries_tiles(
+    k: Builder, queries: Value, keys: Value, heads: Value, shared_by: Value, factor: Value,
+    scale: Value, maps: Value, gradient: Value, q: Value, keys_: Value, values: Value,
+    numbers: Value, dq: Value, *, element: Type, plan: WarpgroupGradientPlan, form: AttentionForm,
+) -> None:  # fmt: skip
+    """dq = scale * ds k, as `attention_backward_kernels` has it, with the tensor maps of q, the
+    gradient, keys and values; `heads` are all heads of queries."""
+    own, _ = plan.tile
+    tiles = (queries + (own - 1)) >> (own.bit_length() - 1)
+    # The tiles that see most keys come first.
+    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
+    sequence = Sequence(k, form, (queries, keys), None, head)
+    of_q, of_kv = _heads(
+        k, maps, k.constant(plan.size, u32), (q, gradient, keys_, values), (queries, keys),
+        (heads, heads // shared_by), (head, head // shared_by),
+    )  # fmt: skip
+    of_rows = NumbersOfRows(k, numbers, head, (heads * queries, queries))
+    row, sums = of_queries(
+        k, element, plan, of_q, of_kv, first, queries, sequence.seen, of_rows.of, factor
+    )  # fmt: skip
+    size = k.constant(plan.size, u32)
+    if form.causal:
+        heads_of_q = [part_of(k, memory, head, queries, size) for memory in (q, gradient)]
+        heads_of_keys = [
+            part_of(k, memory, head // shared_by, keys, size) for memory in (keys_, values)
+        ]
+        operands = Operands([*heads_of_q, *heads_of_keys], of_rows.of, factor)
+        plain = PlainSums(k, element, size, lane_of(k))
+        sums = tuple(corrected_queries(k, plain, sums, row, sequence, operands))
+    target = part_of(k, dq, head, queries, size)
+    store_rows(k, element, target, (row, queries), sums, [scale] * 2)
+
+
+def _attention_backward_keys_tiles(
+    k: Builder, queries: Value, keys: Value, heads: Value, shared_by: Value, factor: Value,
+    scale: Value, maps: Value, gradient: Value, q: Value, keys_: Value, values: Value,
+    numbers: Value, dk: Value, dv: Value, *, element: Type, plan: WarpgroupGradientPlan,
+    form: AttentionForm,
+) -> None:  # fmt: skip
+    """dk = scale * ds^T q and dv = p^T dy, of all queries that share the keys."""
+    own, _ = plan.tile
+    tiles = (keys + (own - 1)) >> (own.bit_length() - 1)
+    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * own
+    sequence = Sequence(k, form, (queries, keys), None, head)
+    size, shared = k.constant(plan.size, u32), head * shared_by
+    of_q, of_kv = _heads(
+        k, maps, size, (q, gradient, keys_, values), (queries, keys), (heads, heads // shared_by),
+        (shared, head),
+    )  # fmt: skip
+
+    def of_row(of_head: Value, query: Value) -> tuple[Value, Value]:
+        return NumbersOfRows(k, numbers, of_head, (heads * queries, queries)).of(query)
+
+    span = Span(shared, shared_by, sequence.first_that_sees(first), queries, keys)
+    row, *found = of_keys(
+        k, element, plan, of_kv, of_q, first, span, sequence.seen if form.causal else None, of_row,
+        factor,
+    )  # fmt: skip
+    # Lines beyond the queries are zeros, and 0 times an infinity of a key is NaN.
+    operands = Operands(
+        [
+            *(part_of(k, memory, shared, queries, size) for memory in (q, gradient)),
+            *(part_of(k, memory, head, keys, size) for memory in (keys_, values)),
+        ],
+        NumbersOfRows(k, numbers, shared, (heads * queries, queries)).of, factor,
+    )  # fmt: skip
+    plain = PlainSums(k, element, size, lane_of(k))
+    pairs = found[0], found[1]
+    corrected = corrected_keys(k, plain, pairs, (row, keys), shared_by, sequence, operands)
+    for memory, sums, by in zip((dk, dv), corrected, (scale, k.constant(1.0, f32)), strict=True):
+        target = part_of(k, memory, head, keys, size)
+        store_rows(k, element, target, (row, keys), sums, [by] * 2)
+
+
+def _kernel(body: Any, element: Type, results: str) -> KernelDefinition:
+    parameters: dict[str, ParameterType] = dict.fromkeys(
+        ("queries", "keys", "heads", "shared_by"), u32
+    )
+    parameters |= {"factor": f32, "scale": f32, "maps": pointer(u64)}
+    parameters |= dict.fromkeys(("gradient", "q", "keys_", "values"), pointer(element))
+    parameters["numbers"] = pointer(f32)
+    parameters |= dict.fromkeys(results.split(), pointer(element))
+    location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
+    return KernelDefinition(f"{body.__name__[1:]}_{element}", body, parameters, location)
+
+
+ATTENTION_BACKWARD_QUERIES_TILES, ATTENTION_BACKWARD_KEYS_TILES = (
+    {element: _kernel(body, element, results) for element in (f16, bf16)}
+    for body, results in (
+        (_attention_backward_queries_tiles, "dq"), (_attention_backward_keys_tiles, "dk dv"),
+    )
+)  # fmt: skip
+"""By the type of elements."""

@@ -1,0 +1,271 @@
+"""Gradients of attention by warpgroups: own rows in shared memory, lines that pass by in a ring.
+
+Of the gradient of queries the rows are queries, and keys pass by; of those of keys and values it is
+the other way round, as in `attention_backward_cores`. What rows and lines give is multiplied again
+out of registers. Products of a tile are under way while weights are taken of the ones before, and
+sums of a tile while the products of the next one are begun (after FlashAttention-3, Shah et al.,
+2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f32, u32
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.tile import MATRIX_DEPTH, MATRIX_ROWS
+from quod.tensor.flash_attention.plan import WarpgroupGradientPlan
+from quod.tensor.flash_attention.warpgroups import HeadOf, HeadTiles, packing
+from quod.tensor.matmul.mma_fragments import QUAD, lane_of
+
+Values = tuple[Value, ...]
+Pair = tuple[HeadOf, HeadOf]
+
+_NEVER = 1e38
+"""A logarithm to base 2 beside which every weight is 0."""
+
+
+class _Gradients:
+    """Two operands of own rows, 64 of each four subgroups, and two of lines that pass by."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: WarpgroupGradientPlan, own: Pair, passing: Pair,
+        first: Value, factor: Value,
+    ) -> None:  # fmt: skip
+        self._k, self._element, self._plan = k, element, plan
+        self._first, self._factor = first, factor
+        rows, self._lines = plan.tile
+        for head in (*own, *passing):
+            k.tensor_map_acquire(head.array.tensor_map)
+        self._own = [HeadTiles(k, plan.size, each, rows, 1) for each in own]
+        self._passing = [
+            HeadTiles(k, plan.size, each, self._lines, plan.stages) for each in passing
+        ]
+        # Of its first instance, so that the assembler sees that a subgroup has one place.
+        self._down = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+        self.row = first + self._down + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
+        """The first of this instance's two rows; the other is eight further."""
+        self.beside = (lane_of(k) & (QUAD - 1)) * 2
+        """The first of the instance's lines, of which it has two of every eight."""
+
+    @property
+    def sums(self) -> Values:
+        """Sums over lines, of which there are none yet."""
+        return (self._k.constant(0.0, f32),) * (self._plan.size // 2)
+
+    def begin(self, place: Callable[[Value], tuple[Value, Value]], steps: Value) -> None:
+        """Begins to copy the own rows, and the first tiles of lines: `place` tells the head and the
+        line where that of a step begins."""
+        for tiles in self._own:
+            tiles.copy(self._first, 0)
+        for number in range(self._plan.stages - 1):
+            self.copy(place, self._k.constant(number, u32), steps)
+        self._k.barrier()
+        for tiles in self._own:
+            tiles.wait(0, 0)
+
+    def copy(
+        self, place: Callable[[Value], tuple[Value, Value]], step: Value, steps: Value
+    ) -> None:
+        """Begins to copy the tiles of a step, if there is one."""
+        stage = step & (self._plan.stages - 1)
+        with self._k.if_(step < steps):
+            head, line = place(step)
+            for tiles in self._passing:
+                tiles.copy(line, stage, head)
+
+    def products(self, which: int, step: Value) -> Values:
+        """Begins the products of the own rows of an operand with the lines of the other."""
+        k, plan = self._k, self._plan
+        tiles = self._passing[which]
+        stage = step & (plan.stages - 1)
+        tiles.wait(stage, step >> (plan.stages.bit_length() - 1))
+        k.mma_begin()
+        found: Values = (k.constant(0.0, f32),) * (self._lines // 2)
+        for at in range(plan.size // MATRIX_DEPTH):
+            left = self._own[which].rows(0, at, self._down)
+            found = k.mma_tiles(self._element, left, tiles.rows(stage, at), found)
+        k.mma_commit()
+        return found
+
+    def add(
+        self, weights: Sequence[Value], which: int, step: Value, sums: Sequence[Value]
+    ) -> Values:
+        """Begins to add the lines of an operand, times weights."""
+        k, pack = self._k, packing(self._k, self._element)
+        stage, made = step & (self._plan.stages - 1), tuple(sums)
+        words = [pack(*weights[at : at + 2]) for at in range(0, len(weights), 2)]
+        k.mma_begin()
+        for at in range(self._lines // MATRIX_DEPTH):
+            right = self._passing[which].columns(stage, at)
+            made = k.mma_rows(self._element, words[4 * at : 4 * at + 4], right, made)
+        k.mma_commit()
+        return made
+
+    def weights(self, logits: Sequence[Value], logs: Callable[[int], Value]) -> list[Value]:
+        """What logits come to; `logs` are the logarithms of their queries' sums."""
+        k = self._k
+        return [
+            k.exp2(k.fma(logit, self._factor, -logs(at)), normal=True)
+            for at, logit in enumerate(logits)
+        ]
+
+    def where(
+        self, some: Value, inside: Callable[[int], Value], weights: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Weights, and if not all of them count 0 in place of those that do not."""
+        k, zero = self._k, self._k.constant(0.0, f32)
+        with k.if_(some) as partly:
+            partly.give([k.select(inside(at), one, zero) for at, one in enumerate(weights)])
+        with partly.otherwise():
+            partly.give(list(weights))
+        found: Sequence[Value] = partly.results
+        return found
+
+
+def _row(at: int) -> int:
+    """Which of an instance's two rows a value is of."""
+    return at // 2 % 2
+
+
+def _line(at: int) -> int:
+    """The line of a value, from the instance's first on."""
+    return at // 4 * 8 + at % 2
+
+
+def of_queries(
+    k: Builder, element: Type, plan: WarpgroupGradientPlan, own: Pair, passing: Pair, first: Value,
+    count: Value, seen: Callable[[Value], Value], numbers: Callable[[Value], tuple[Value, Value]],
+    factor: Value,
+) -> tuple[Value, Values]:  # fmt: skip
+    """The instance's first row, and sums of ds k: own are q and dy, of `count` queries, and keys
+    and values pass by, as many as the last query sees; `numbers` are those of a query."""
+    work = _Gradients(k, element, plan, own, passing, first, factor)
+    lines, last = plan.lines, count - 1
+    stop = seen(k.minimum(first + (plan.tile[0] - 1), last))
+    steps = (stop + (lines - 1)) // lines
+
+    def place(step: Value) -> tuple[Value, Value]:
+        return passing[0].head, step * lines
+
+    work.begin(place, steps)
+    of_rows = [numbers(k.minimum(work.row + below, last)) for below in (0, 8)]
+    counts = [seen(work.row + below) for below in (0, 8)]
+    whole = seen(first)
+    with k.range(k.constant(0, u32), steps, carry=list(work.sums)) as loop:
+        step, sums = loop.index, tuple(loop.carried)
+        logits, slopes = work.products(0, step), work.products(1, step)
+        # With them the sums of the step before are done, of all: its tiles are free.
+        logits = k.mma_wait(1, logits)
+        k.barrier()
+        work.copy(place, step + (plan.stages - 1), steps)
+        weights = work.weights(logits, lambda at: of_rows[_row(at)][0])
+        at_line = step * lines + work.beside
+        weights_ = work.where(
+            (step + 1) * lines > whole, lambda at: at_line + _line(at) < counts[_row(at)], weights
+        )
+        slopes = k.mma_wait(0, slopes)
+        changes = [
+            weight * (slope - of_rows[_row(at)][1])
+            for at, (weight, slope) in enumerate(zip(weights_, slopes, strict=True))
+        ]
+        loop.next(list(work.add(changes, 0, step, sums)))
+    return work.row, k.mma_wait(0, loop.results)
+
+
+@frozen(eq=False)
+class Span:
+    """Queries that see keys: those of `heads` heads from `head` on, from `begin` to `queries`; of
+    a head there are `keys`."""
+
+    head: Value
+    heads: Value
+    begin: Value
+    queries: Value
+    keys: Value
+
+
+def of_keys(
+    k: Builder, element: Type, plan: WarpgroupGradientPlan, own: Pair, passing: Pair, first: Value,
+    span: Span, seen: Callable[[Value], Value] | None,
+    numbers: Callable[[Value, Value], tuple[Value, Value]], factor: Value,
+) -> tuple[Value, Values, Values]:  # fmt: skip
+    """The instance's first row, and sums of ds^T q and p^T dy: own are keys and values, and q and
+    dy pass by, those of heads that share the keys after each other.
+
+    `seen` tells how many keys a query sees; None if all of them. `numbers` are those of a query of
+    a head."""
+    work = _Gradients(k, element, plan, own, passing, first, factor)
+    rows, lines = plan.tile
+    tiles = (span.queries - span.begin + (lines - 1)) // lines
+    divisor = k.maximum(tiles, 1)
+    steps = tiles * span.heads
+
+    def place(step: Value) -> tuple[Value, Value]:
+        return span.head + step // divisor, span.begin + step % divisor * lines
+
+    # The numbers of the queries of a step, and of the next one: an instance brings one of them.
+    of_lines = k.shared(f32, 2 * 2 * lines)
+    own_line = k.local_id() & (lines - 1)
+
+    def fetched(step: Value) -> Value:
+        head, line = place(step)
+        query = line + own_line
+        log, product = numbers(head, k.minimum(query, span.queries - 1))
+        log = k.select(query < span.queries, log, k.constant(_NEVER, f32))
+        return k.select(k.local_id() < lines, log, product)
+
+    def put(step: Value, value: Value) -> None:
+        with k.if_(k.local_id() < 2 * lines):
+            of_lines[(step & 1) * (2 * lines) + k.local_id()] = value
+
+    work.begin(place, steps)
+    start = k.constant(0, u32)
+    with k.if_(steps > 0):
+        put(start, fetched(start))
+    with k.range(start, steps, carry=(list(work.sums), list(work.sums))) as loop:
+        step = loop.index
+        of_k, of_v = loop.carried
+        logits, slopes = work.products(0, step), work.products(1, step)
+        following = fetched(k.minimum(step + 1, steps - 1))
+        # With them the sums of the step before are done, of all: its tiles are free.
+        logits = k.mma_wait(1, logits)
+        k.barrier()
+        work.copy(place, step + (plan.stages - 1), steps)
+        own_numbers = (step & 1) * (2 * lines) + work.beside
+        logs = [k.load(of_lines, own_numbers + block * 8, 2) for block in range(lines // 8)]
+        weights: Sequence[Value] = work.weights(logits, lambda at: logs[at // 4][at % 2])
+        if seen is not None:
+            query = place(step)[1]
+            weights = work.where(
+                seen(query) < k.minimum(first + rows, span.keys),
+                _inside(work, seen, query),
+                weights,
+            )
+        of_v = work.add(weights, 1, step, of_v)
+        slopes = k.mma_wait(1, slopes)
+        products = [
+            k.load(of_lines, own_numbers + (lines + block * 8), 2) for block in range(lines // 8)
+        ]
+        changes = [
+            weight * (slope - products[at // 4][at % 2])
+            for at, (weight, slope) in enumerate(zip(weights, slopes, strict=True))
+        ]
+        of_k = work.add(changes, 0, step, of_k)
+        put(step + 1, following)
+        loop.next((list(of_k), list(of_v)))
+    of_k, of_v = loop.results
+    found = k.mma_wait(0, [*of_k, *of_v])
+    return work.row, found[: len(of_k)], found[len(of_k) :]
+
+
+def _inside(
+    work: _Gradients, seen: Callable[[Value], Value], query: Value
+) -> Callable[[int], Value]:
+    """Whether the query of a value sees the key of its row."""
+
+    def inside(at: int) -> Value:
+        return work.row + 8 * _row(at) < seen(query + work.beside + _line(at))
+
+    return inside

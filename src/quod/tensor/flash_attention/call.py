@@ -1,0 +1,86 @@
+"""Attention: what it takes, and its launch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.tensor_map import TiledMemory
+from quod.tensor.arrays import Given, Tensor, reached
+from quod.tensor.flash_attention.heads import Heads, heads_of, results_of
+from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
+from quod.tensor.flash_attention.plan import WarpgroupPlan, heads_together, plan_attention
+from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
+from quod.tensor.rows.row import LOG2_E
+
+
+def attention(
+    device: DeviceChoice, q: Given, k: Given, v: Given, *, scale: float | None = None,
+    causal: bool = False, lengths: Given | None = None, log_sums: Given | None = None,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """softmax(scale * q k^T) v of each head; gives `out`, or what is made.
+
+    `q` has the shape (..., heads, queries, size), `k` and `v` (..., kv_heads, keys, size), with
+    the same leading axes, of sequences; query heads that follow each other share a head of keys
+    where there are fewer of these. Sizes of heads go to 256. All are of one type, f32, f16 or bf16,
+    and contiguous in C order, as `softmax` takes them; sums are f32, and a result is rounded once.
+    `scale` is above zero, and 1 / sqrt(size) if none is given. With `causal` query i sees the keys
+    up to i + keys - queries: the last query sees all. `lengths`, of int32 or uint32 and of
+    the shape of the leading axes, or (1,) where there are none, says how many keys each sequence
+    has, of which the last query sees all; more than there are, or below zero, are all. A query that
+    sees no key has the result 0.
+
+    `log_sums` takes log(sum(exp(scale * q k^T))) of each query, for `attention_backward`: f32 of
+    shape (..., heads, queries), and -3.4028235e38 where there is no key. `out` is like `q`, and
+    no memory that is given. InputError, with the name of the argument, for what does not fit;
+    DeviceError for memory that the device does not reach.
+    """
+    device = resolve_device(device)
+    given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
+    target, made, sums = results_of(device, q, given.q, given.given, log_sums, out)
+    if not math.prod(given.q.shape):
+        return target
+    element, (queries, keys, head) = given.q.element, given.sizes
+    form = AttentionForm(given.causal, given.lengths is not None, sums is not None)
+    of_all = math.prod(given.q.shape[:-2])
+    plan = plan_attention(
+        device, element, queries, head, of_all, whole=keys > 0 and not form.lengths
+    )  # fmt: skip
+    if isinstance(plan, WarpgroupPlan):
+        _by_warpgroups(device, given, plan, form, made, sums)
+        return target
+    compiled = device.compile(
+        ATTENTION[element, form.lengths, form.sums], lanes=plan.lanes, element=element, plan=plan,
+        form=form,
+    )  # fmt: skip
+    memory = [*given.memory(), made.memory, *([] if sums is None else [sums.memory])]
+    groups = -(-queries // plan.tile[0]) * of_all
+    device.launch(
+        compiled, groups, queries, keys, head, given.heads, given.shared_by,
+        given.scale * LOG2_E, *memory,
+    )  # fmt: skip
+    return target
+
+
+def _by_warpgroups(
+    device: Any, given: Heads, plan: WarpgroupPlan, form: AttentionForm, made: Tensor,
+    sums: Tensor | None,
+) -> None:  # fmt: skip
+    element, (queries, keys, head) = given.q.element, given.sizes
+    of_all = math.prod(given.q.shape[:-2])
+    memory = [reached(device, one) for one in given.memory()]
+    rows, columns = plan.tile
+    maps = device.tensor_maps((
+        TiledMemory(memory[0].address, of_all, queries, head, rows),
+        *(TiledMemory(one.address, given.of_keys, keys, head, columns) for one in memory[1:]),
+    ))  # fmt: skip
+    compiled = device.compile(
+        ATTENTION_TILES[element, form.sums], lanes=plan.lanes, element=element, plan=plan, form=form
+    )
+    results = [made.memory, *([] if sums is None else [sums.memory])]
+    device.launch(
+        compiled, -(-queries // rows) * of_all, queries, keys, of_all, given.shared_by,
+        heads_together(keys, head, given.shared_by), given.scale * LOG2_E, maps, *memory, *results,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Attention of few queries with many keys."""

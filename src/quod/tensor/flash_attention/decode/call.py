@@ -1,0 +1,102 @@
+"""Attention of few queries with many keys, as where a model writes: what it takes, its launches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.frozen import frozen, replace
+from quod.tensor.arrays import Given, Tensor
+from quod.tensor.flash_attention.decode.kernel import decode_kernel
+from quod.tensor.flash_attention.decode.lines import DecodeForm
+from quod.tensor.flash_attention.decode.plan import MOST_PARTS, plan_decode, plan_parts
+from quod.tensor.flash_attention.heads import heads_of, results_of
+from quod.tensor.flash_attention.partial_results import ATTENTION_PARTS, TOGETHER
+from quod.tensor.rows.plan import plan_groups, widest
+from quod.tensor.rows.row import LOG2_E
+from quod.validation import whole_number
+
+
+def attention_decode(
+    device: DeviceChoice, q: Given, k: Given, v: Given, *, scale: float | None = None,
+    causal: bool = True, lengths: Given | None = None, log_sums: Given | None = None,
+    parts: int | None = None, out: Given | None = None,
+) -> Any:  # fmt: skip
+    """softmax(scale * q k^T) v of few queries a head, with many keys; gives `out`, or what is made.
+
+    Tensors are those of `attention`, and so is the result, but for rounding. With `causal`, here
+    the default, the last query sees all keys. All queries that share a head of keys are computed
+    together, eight at a time or 16, so that keys and values are read once; where there are many
+    more, `attention` is faster.
+
+    Keys are split into `parts`, from 1 to 512, which workgroups of their own have, and which are
+    combined in a fixed order (flash-decoding: Dao, Haziza, Massa and Sizov, 2023); the shapes and
+    the device decide how many if none are given. `lengths`, `log_sums` and `out` are as `attention`
+    has them, and so are errors.
+    """
+    device = resolve_device(device)
+    given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
+    target, made, sums = results_of(device, q, given.q, given.given, log_sums, out)
+    queries, keys, _ = given.sizes
+    form = DecodeForm(given.causal, given.lengths is not None, sums is not None)
+    call = Decoding(given.q, queries, keys, given.k.shape[-3], form, given.scale, given.memory())
+    call.launch(device, made, sums, parts_of(parts))
+    return target
+
+
+def parts_of(parts: int | None) -> int | None:
+    """What callers give; InputError for what is no number of parts."""
+    return None if parts is None else whole_number("parts", parts, 1, MOST_PARTS)
+
+
+@frozen(eq=False)
+class Decoding:
+    """One call: a tensor of queries, so many of each head, and heads of as many keys at most."""
+
+    q: Tensor
+    queries: int
+    keys: int
+    heads: int
+    form: DecodeForm
+    scale: float
+    memory: list[Any]
+    """Of q, keys, values, and where the form says so of lengths and the table."""
+    pages: int = 0
+
+    def launch(
+        self, device: AnyDevice, made: Tensor, sums: Tensor | None, parts: int | None
+    ) -> None:
+        """Runs the kernels; parts are chosen if none are given."""
+        if not math.prod(self.q.shape):
+            return
+        element, size, all_rows = self.q.element, self.q.columns, self.q.rows
+        rows = self.queries * self.q.shape[-3] // self.heads
+        plan = plan_decode(device, element, size, rows)
+        groups = all_rows // rows * -(-rows // plan.rows)
+        parts = parts or plan_parts(device, plan, groups, self.keys)
+        split = parts > 1
+        form = replace(
+            self.form, causal=self.form.causal and self.queries > 1, split=split,
+            sums=self.form.sums and not split,
+        )  # fmt: skip
+        compiled = device.compile(
+            decode_kernel(element, form), lanes=plan.lanes, element=element, plan=plan, form=form
+        )
+        results = [made.memory, *([] if sums is None else [sums.memory])]
+        found = results
+        if split:
+            found = [device.allocate(4 * parts * all_rows * (size + 2), zero=False)]
+        device.launch(
+            compiled, groups * parts, self.queries, self.keys, self.heads, size, rows, parts,
+            self.pages, all_rows, self.scale * LOG2_E, *self.memory, *found,
+        )  # fmt: skip
+        if not split:
+            return
+        of_rows = plan_groups(device, widest(element, size, TOGETHER), size)
+        combine = device.compile(
+            ATTENTION_PARTS[element, sums is not None], lanes=of_rows.lanes, element=element,
+            plan=of_rows,
+        )  # fmt: skip
+        device.launch(combine, of_rows.groups(all_rows), all_rows, size, parts, *found, *results)

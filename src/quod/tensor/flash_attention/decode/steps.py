@@ -1,0 +1,316 @@
+"""Products of few rows with a part of the keys, and sums of values that they weigh.
+
+Powers are of what was the greatest so far, as in `attention_kernel`. On a GPU each key is in the
+registers of a few instances, whose products are added up by shuffles; nothing goes through shared
+memory. On a processor, where a shuffle goes through memory, a lane then has a key of its own.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f32, u32
+from quod.tensor.flash_attention.decode.lines import Grid, Share, both
+from quod.tensor.flash_attention.decode.plan import DecodePlan
+from quod.tensor.flash_attention.decode.prefetch import Ahead, Wanted
+from quod.tensor.rows.exponentials import LEAST
+
+Found = tuple[list[Value], list[Value], Grid]
+"""Of an instance's rows: the greatest products, totals of weights, and sums of values."""
+
+
+@frozen(eq=False)
+class Span:
+    """The keys of a part: from `begin` on and below `end`, of which all rows see those below
+    `by_all`, and each of them so many; with None all."""
+
+    begin: Value
+    end: Value
+    by_all: Value
+    seen: list[Value] | None
+
+    def inside(self, k: Builder, key: Value, row: int) -> Value:
+        """Whether a row sees a key of the part."""
+        stop = self.end if self.seen is None else k.minimum(self.seen[row], self.end)
+        return key < stop
+
+
+@frozen(eq=False)
+class Held:
+    """Where the numbers that an instance has found belong.
+
+    `rows` of the tile, and the `places` of accesses in each of them; whether the instance is one
+    that stores sums, and one that stores a row's other numbers; and the distances to the instances
+    whose numbers are to be combined with its own before.
+    """
+
+    rows: list[Value]
+    places: list[Value]
+    stores: Value
+    stores_numbers: Value
+    distances: list[int]
+
+
+class Steps(ABC):
+    """Rows and keys of an instance, `step` keys of the workgroup at a time."""
+
+    _unmasked = True
+    """Whether a step without masks is faster than one with them."""
+
+    def __init__(
+        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        factor: Value,
+    ) -> None:  # fmt: skip
+        _, self._keys, self._values = tensors
+        self._k, self._plan, self._share, self._factor = k, plan, share, factor
+        self._least, self._zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        self.step = plan.step(k.workgroup_size)
+        """Keys that the workgroup takes together."""
+        self._ahead: Ahead | None = None
+
+    @property
+    @abstractmethod
+    def held(self) -> Held:
+        """Where what is found belongs."""
+
+    @abstractmethod
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+        """What is found with the keys of a step; with a span rows may not see all of them."""
+
+    def run(self, span: Span) -> Found:
+        """What the instance finds of its keys."""
+        if self._ahead is not None:
+            self._ahead.start(span.begin, span.end)
+        found = self._found(span)
+        if self._ahead is not None:
+            self._k.copy_async_wait()
+        return found
+
+    def _found(self, span: Span) -> Found:
+        held, size = self.held, self._plan.vector
+        rows = len(held.rows)
+        found: Found = (
+            [self._least] * rows, [self._zero] * rows,
+            [[self._zero] * (len(held.places) * size) for _ in range(rows)],
+        )  # fmt: skip
+        middle = span.begin
+        if self._unmasked:
+            # Keys that all rows see need no masks, up to a step that is not full.
+            whole = (self._k.maximum(span.by_all, middle) - middle) // self.step
+            middle = middle + whole * self.step
+            found = self._loop(span.begin, middle, found, None)
+        return self._loop(middle, span.end, found, span)
+
+    def _loop(self, begin: Value, end: Value, found: Found, span: Span | None) -> Found:
+        with self._k.range(begin, end, self.step, carry=found) as loop:
+            loop.next(self._taken(loop.index, loop.carried, span))
+        results: Found = loop.results
+        return results
+
+    def _all(self, value: Value, combine: Callable[[Value, Value], Value], count: int) -> Value:
+        """One number of those of so many instances, the same in each."""
+        distance = count // 2
+        while distance:
+            value = combine(value, self._k.shuffle(value, self._k.lane_id() ^ distance))
+            distance //= 2
+        return value
+
+    def _masked(self, logit: Value, inside: Value | None) -> Value:
+        return logit if inside is None else self._k.select(inside, logit, self._least)
+
+    def _power(self, logit: Value, inside: Value | None, top: Value) -> Value:
+        power = self._k.exp2(logit - top, normal=True)
+        return power if inside is None else self._k.select(inside, power, self._zero)
+
+
+class _StepsOfLines(Steps):
+    """Instances beside each other have a key together, each some elements of all rows."""
+
+    def __init__(
+        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        factor: Value,
+    ) -> None:  # fmt: skip
+        super().__init__(k, plan, share, tensors, factor)
+        self._queries = share.queries(tensors[0])
+
+    @property
+    def held(self) -> Held:
+        k, plan, own = self._k, self._plan, self._share.own
+        distances, distance = [], plan.across
+        while distance < min(k.subgroup_size, k.workgroup_size):
+            distances.append(distance)
+            distance *= 2
+        return Held(
+            [k.constant(row, u32) for row in range(plan.rows)],
+            [own + at * plan.across for at in range(plan.accesses)],
+            k.lane_id() < plan.across, k.lane_id() == 0, distances,
+        )  # fmt: skip
+
+    def _product(self, row: Sequence[Value], line: Sequence[Value]) -> Value:
+        total = row[0] * line[0]
+        for a, b in zip(row[1:], line[1:], strict=True):
+            total = self._k.fma(a, b, total)
+        return total
+
+
+class StepsOfSubgroups(_StepsOfLines):
+    """Of a GPU: an instance has `batch` keys at a time, and no other group has them."""
+
+    def __init__(
+        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        factor: Value,
+    ) -> None:  # fmt: skip
+        super().__init__(k, plan, share, tensors, factor)
+        if plan.ahead:
+            self._ahead = Ahead(
+                k, plan, share, 2 * plan.batch * plan.accesses, self.step, self._wanted
+            )
+
+    def _places(self, first: Value) -> list[Value]:
+        """The keys of an instance."""
+        share = self._share
+        return [first + (at * share.groups + share.group) for at in range(self._plan.batch)]
+
+    def _wanted(self, first: Value) -> list[Wanted]:
+        keys, places = self._places(first), self.held.places
+        return [Wanted(each, keys, places) for each in (self._keys, self._values)]
+
+    def _lines(self, first: Value, span: Span | None) -> tuple[list[Value | None], Grid, Grid]:
+        """Which keys are in pages that there are; the elements of keys, and of values."""
+        k, share, places = self._k, self._share, self._places(first)
+        if self._ahead is not None:
+            come = self._ahead.come(first)
+            there = [self._ahead.key(place)[1] for place in places]
+            found = [share.accesses.load(self._ahead.room, at) for at in come]
+            count = self._plan.accesses
+            lines = [
+                [value for access in found[at : at + count] for value in access]
+                for at in range(0, len(found), count)
+            ]
+            return there, lines[: len(places)], lines[len(places) :]
+        # What is beyond the last key may be no number.
+        known = places if span is None else [k.minimum(place, span.end - 1) for place in places]
+        at = [share.key(place) for place in known]
+        keys = [share.load(share.at(self._keys, line)) for line, _ in at]
+        values = [share.value(share.at(self._values, line), there) for line, there in at]
+        return [each for _, each in at], keys, values
+
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+        k, places = self._k, self._places(first)
+        there, keys, values = self._lines(first, span)
+        tops, totals, sums = [], [], []
+        for row, (query, top, total, own) in enumerate(zip(self._queries, *found, strict=True)):
+            logits, seen = [], []
+            for place, known, key in zip(places, there, keys, strict=True):
+                product = self._all(self._product(query, key), operator.add, self._plan.across)
+                inside = both(known, None if span is None else span.inside(k, place, row))
+                seen.append(inside)
+                logits.append(self._masked(product * self._factor, inside))
+            tops.append(reduce(k.maximum, logits, top))
+            scale = k.exp2(top - tops[-1], normal=True)
+            weights = [self._power(*each, tops[-1]) for each in zip(logits, seen, strict=True)]
+            totals.append(reduce(operator.add, weights, total * scale))
+            # Lines that came ahead are zeros beyond the last key; others are the last key again.
+            differ = span is not None and (span.seen is not None or self._ahead is None)
+            made = []
+            for number, sum_ in enumerate(own):
+                sum_ = sum_ * scale
+                for weight, value, inside in zip(weights, values, seen, strict=True):
+                    with_key = k.fma(weight, value[number], sum_)
+                    # A weight of 0 does not mask a value that is NaN or infinite.
+                    if differ and inside is not None:
+                        with_key = k.select(inside, with_key, sum_)
+                    sum_ = with_key
+                made.append(sum_)
+            sums.append(made)
+        return tops, totals, sums
+
+
+class StepsOfVectors(_StepsOfLines):
+    """Of a processor: a lane has elements of all keys, and the logits of one key at a time.
+
+    What lanes have of the products of a row goes to shared memory, by keys, and each lane adds up
+    that of its key. So there is one power for a vector of keys.
+    """
+
+    _unmasked = False
+
+    def __init__(
+        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        factor: Value,
+    ) -> None:  # fmt: skip
+        super().__init__(k, plan, share, tensors, factor)
+        self.step = self._lanes = k.workgroup_size
+        self._products = k.shared(f32, plan.rows * self._lanes * self._lanes)
+        self._weights = k.shared(f32, plan.rows * self._lanes)
+
+    def run(self, span: Span) -> Found:
+        tops, totals, sums = super().run(span)
+        return tops, [self._all(each, operator.add, self._lanes) for each in totals], sums
+
+    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+        k, share, lanes, zero = self._k, self._share, self._lanes, self._k.constant(0, u32)
+        assert span is not None
+        count = k.minimum(span.end - first, lanes)
+        k.barrier()
+        with k.range(zero, count) as loop:
+            line, _ = share.key(first + loop.index)
+            key = share.load(share.at(self._keys, line))
+            for row, query in enumerate(self._queries):
+                place = (loop.index + row * lanes) * lanes + k.local_id()
+                self._products[place] = self._product(query, key)
+        k.barrier()
+        # The last key instead of one that is not there.
+        own = k.minimum(k.local_id(), count - 1)
+        _, there = share.key(first + own, own=True)
+        tops, totals, scales = [], [], []
+        for row, (top, total) in enumerate(zip(*found[:2], strict=True)):
+            inside = both(there, span.inside(k, first + k.local_id(), row))
+            begin = (own + row * lanes) * lanes
+            product = reduce(operator.add, [self._products[begin + at] for at in range(lanes)])
+            logit = self._masked(product * self._factor, inside)
+            tops.append(k.maximum(top, self._all(logit, k.maximum, lanes)))
+            scales.append(k.exp2(top - tops[-1], normal=True))
+            weight = self._power(logit, inside, tops[-1])
+            totals.append(total * scales[-1] + weight)
+            self._weights[k.local_id() + row * lanes] = weight
+        k.barrier()
+        sums = [
+            [value * scale for value in row] for row, scale in zip(found[2], scales, strict=True)
+        ]
+        by_all = count
+        if span.seen is not None:
+            by_all = k.minimum(k.maximum(span.by_all, first) - first, count)
+        sums = self._added(first, (zero, by_all), sums, None)
+        if span.seen is not None:
+            sums = self._added(first, (by_all, count), sums, span)
+        return tops, totals, sums
+
+    def _added(
+        self, first: Value, keys: tuple[Value, Value], sums: Grid, span: Span | None
+    ) -> Grid:  # fmt: skip
+        """Sums with the weighted values of keys added; with a span a key does not change rows that
+        do not see it, even if its value is NaN."""
+        k, share = self._k, self._share
+        with k.range(*keys, carry=sums) as loop:
+            line, there = share.key(first + loop.index)
+            values = share.value(share.at(self._values, line), there)
+            made = []
+            for row, sums_ in enumerate(loop.carried):
+                weight = self._weights[loop.index + row * self._lanes]
+                added = [
+                    k.fma(weight, value, sum_) for value, sum_ in zip(values, sums_, strict=True)
+                ]
+                if span is not None:
+                    inside = span.inside(k, first + loop.index, row)
+                    added = [
+                        k.select(inside, new, old) for new, old in zip(added, sums_, strict=True)
+                    ]
+                made.append(added)
+            loop.next(made)
+        results: Grid = loop.results
+        return results

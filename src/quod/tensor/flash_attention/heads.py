@@ -1,0 +1,120 @@
+"""What attention and its gradient take: queries, keys and values of heads that fit together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    indices,
+    like,
+    of_numbers,
+    result,
+    tensor,
+)
+from quod.tensor.flash_attention.plan import LARGEST_HEAD
+from quod.tensor.scalars import positive
+from quod.validation import flag
+
+_MOST = 1 << 30
+"""Queries and keys: what two of them add up to is counted in a word of 32 bits."""
+
+
+@frozen(eq=False)
+class Heads:
+    """Tensors of one call, whose shapes fit."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    lengths: Tensor | None
+    causal: bool
+    scale: float
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Queries, keys, and elements of a head."""
+        return self.q.shape[-2], self.k.shape[-2], self.q.columns
+
+    @property
+    def heads(self) -> int:
+        """Heads of queries of a sequence."""
+        return self.q.shape[-3]
+
+    @property
+    def of_keys(self) -> int:
+        """Heads of keys of all sequences."""
+        return math.prod(self.k.shape[:-2])
+
+    @property
+    def shared_by(self) -> int:
+        """Heads of queries that share a head of keys."""
+        return self.heads // self.k.shape[-3]
+
+    @property
+    def given(self) -> list[Tensor | None]:
+        """All that kernels read."""
+        return [self.q, self.k, self.v, self.lengths]
+
+    def of_queries(self, device: AnyDevice, name: str, value: Given) -> Tensor:
+        """A number of each query."""
+        return of_numbers(device, name, value, self.q.shape[:-1])
+
+    def memory(self) -> list[Any]:
+        """Of q, k, v and the lengths; of what is empty, and not read, other memory."""
+        some = [self.q, self.k, self.v]
+        spare = next((one for one in some if math.prod(one.shape)), self.q)
+        found = [(one if math.prod(one.shape) else spare).memory for one in some]
+        return found if self.lengths is None else [*found, self.lengths.memory]
+
+
+def heads_of(
+    device: AnyDevice, q: Given, k: Given, v: Given, *, scale: float | None, causal: bool,
+    lengths: Given | None,
+) -> Heads:  # fmt: skip
+    """What callers give; InputError, with the name of the argument, for what does not fit."""
+    queries, keys = tensor(device, "q", q), tensor(device, "k", k)
+    if len(queries.shape) < 3:
+        raise InputError(f"q has the axes heads, queries and size at least, and is {queries.text}")
+    leading, (heads, count, size) = queries.shape[:-3], queries.shape[-3:]
+    fits = keys.element is queries.element and len(keys.shape) == len(queries.shape)
+    if not fits or keys.shape[:-3] != leading or keys.columns != size:
+        wanted = ", ".join(map(str, (*leading, "kv_heads", "keys", size)))
+        raise InputError(f"k must be {queries.element} of shape ({wanted}), not {keys.text}")
+    if not keys.shape[-3] or heads % keys.shape[-3]:
+        raise InputError(f"k has {keys.shape[-3]} heads, which do not divide the {heads} of q")
+    if not 0 < size <= LARGEST_HEAD:
+        raise InputError(f"q has heads of {size} elements; they go from 1 to {LARGEST_HEAD}")
+    if max(count, keys.shape[-2]) > _MOST:
+        raise InputError(f"q has {count} queries and k {keys.shape[-2]} keys; at most {_MOST} go")
+    values = like(device, "v", v, keys)
+    seen = None
+    if lengths is not None:
+        seen = indices(device, "lengths", lengths)
+        if seen.shape != (leading or (1,)):
+            raise InputError(f"lengths must have the shape {leading or (1,)}, not {seen.shape}")
+    by = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
+    return Heads(queries, keys, values, seen, flag("causal", causal), by)
+
+
+def results_of(
+    device: AnyDevice, value: Given, q: Tensor, read: Sequence[Tensor | None],
+    log_sums: Given | None, out: Given | None,
+) -> tuple[Any, Tensor, Tensor | None]:  # fmt: skip
+    """`out` or what is made like `q`, its memory, and that of a number of each query if it is
+    asked for; InputError where they do not fit, or are in memory that is read."""
+    target = result(device, value, q) if out is None else out
+    made = like(device, "out", target, q)
+    sums = None
+    if log_sums is not None:
+        sums = of_numbers(device, "log_sums", log_sums, q.shape[:-1])
+        check_apart(sums, *read)
+    check_apart(made, *read, sums)
+    return target, made, sums

@@ -1,0 +1,291 @@
+"""The kernel of attention: one function for every type, plan and device."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
+from functools import reduce
+
+from quod.frozen import frozen
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.machine import Capability
+from quod.kernel.registry import register
+from quod.tensor.elementwise.kernel import TYPES
+from quod.tensor.flash_attention.plan import CoreTilePlan, TilePlan
+from quod.tensor.flash_attention.recompute import PlainSums, RowPairs, flat, in_blocks
+from quod.tensor.flash_attention.tensor_cores import Attention, Copied, store
+from quod.tensor.flash_attention.tiles import Lines, Mask, Tile
+from quod.tensor.rows.exponentials import LEAST
+
+LN_2 = math.log(2)
+
+
+@frozen
+class AttentionForm:
+    """What queries see: with `causal` no key after them, with `lengths` so many keys of each
+    sequence; and whether `sums` of each row are stored."""
+
+    causal: bool = False
+    lengths: bool = False
+    sums: bool = False
+
+
+class Sequence:
+    """One head of one sequence, and the keys that each of its queries sees."""
+
+    def __init__(
+        self, k: Builder, form: AttentionForm, sizes: tuple[Value, Value],
+        lengths: Value | None, batch: Value,
+    ) -> None:  # fmt: skip
+        self._k, self._form = k, form
+        self.queries, self.keys = sizes
+        if lengths is not None:
+            self.keys = k.minimum(k.uniform(lengths[batch]), self.keys)
+
+    @property
+    def causal(self) -> bool:
+        """Whether queries of the sequence see different keys."""
+        return self._form.causal
+
+    def seen(self, query: Value) -> Value:
+        """How many keys a query sees: the last one all, one that there is not none."""
+        if not self._form.causal:
+            # Numbers of their own for each query also spare registers for what all would share.
+            return self._k.select(query < self.queries, self.keys, 0)
+        after = query + 1 + self.keys
+        before = self.queries
+        return self._k.select(after > before, self._k.minimum(after - before, self.keys), 0)
+
+    def mask(
+        self, tile: Tile, key: Value, first: Value, seen: list[Value]
+    ) -> Mask | None:  # fmt: skip
+        """The mask of the keys from `key` on for rows that see so many; None if all queries see the
+        same keys. `first` is the workgroup's first query, which sees the fewest."""
+        if not self._form.causal:
+            return None
+        return Mask(key + tile.columns > self.seen(first), lambda row, line: key + line < seen[row])
+
+    def first_that_sees(self, key: Value) -> Value:
+        """The first query that sees a key; where none does, how many there are."""
+        k = self._k
+        before, there = key + self.queries, key < self.keys
+        if not self._form.causal:
+            return k.select(there, k.constant(0, u32), self.queries)
+        after = k.select(before > self.keys, before - self.keys, 0)
+        return k.select(there, after, self.queries)
+
+
+def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -> Value:
+    """Where a head of a tensor begins."""
+    word = u64 if k.machine.has(Capability.U64) else u32
+    return k.pointer_add(tensor, head.cast(word) * (lines.cast(word) * size.cast(word)))
+
+
+@frozen(eq=False)
+class _Work:
+    """What a workgroup does: some queries of a head, from `first` on."""
+
+    sequence: Sequence
+    first: Value
+    size: Value
+    factor: Value
+    q: Value
+    keys: Value
+    values: Value
+    out: Callable[[], Value]
+    log_sums: Callable[[], Value] | None
+
+
+def _attention(
+    k: Builder, queries: Value, keys: Value, size: Value, heads: Value, shared_by: Value,
+    factor: Value, q: Value, keys_: Value, values: Value, *memory: Value, element: Type,
+    plan: TilePlan | CoreTilePlan, form: AttentionForm,
+) -> None:  # fmt: skip
+    """out = softmax(scale * q k^T) v, of heads of which `shared_by` have the same keys and values.
+
+    A workgroup has some queries of one head. Powers are of what was the greatest so far, and sums
+    are scaled when a greater one comes (Milakov and Gimelshein, 2018; FlashAttention-2, Dao, 2023):
+    2 ** (x - greatest), where `factor` is scale * log2(e).
+    """
+    rest = list(memory)
+    lengths = rest.pop(0) if form.lengths else None
+    rows, _ = plan.tile
+    tiles = (queries + (rows - 1)) // rows
+    head, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles
+    # The tiles that see most keys come first.
+    first = (tiles - 1 - tile) * rows
+    if isinstance(plan, CoreTilePlan) and plan.exact:
+        size = k.constant(plan.size, u32)
+    one = k.constant(1, u32)
+    sequence = Sequence(k, form, (queries, keys), lengths, head // heads)
+    work = _Work(
+        sequence, first, size, factor, part_of(k, q, head, queries, size),
+        part_of(k, keys_, head // shared_by, keys, size),
+        part_of(k, values, head // shared_by, keys, size),
+        # What is computed where it is used takes no registers before.
+        lambda: part_of(k, rest[0], head, queries, size),
+        (lambda: part_of(k, rest[1], head, queries, one)) if form.sums else None,
+    )  # fmt: skip
+    if isinstance(plan, CoreTilePlan):
+        _on_cores(k, element, plan, work)
+    else:
+        _in_tiles(k, element, plan, work)
+
+
+def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
+    sequence, first = work.sequence, work.first
+    of_q = Lines(work.q, sequence.queries)
+    of_keys, of_values = (Lines(one, sequence.keys) for one in (work.keys, work.values))
+    tile = Tile(k, element, plan, work.size)
+    room, sums = tile.turned_room(), tile.sums()
+    sums.clear()
+    own = tile.turned(of_q, first, room)
+    last = sequence.queries - 1
+    seen = [sequence.seen(k.minimum(first + tile.row(each), last)) for each in range(plan.rows)]
+    stop = sequence.seen(k.minimum(first + (tile.rows - 1), last))
+    least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+    initial = [least] * plan.rows, [zero] * plan.rows, sums
+    with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
+        before, totals, sums = loop.carried
+        products = tile.products(own, of_keys, loop.index)
+        there = tile.there(loop.index, seen)
+        logits = [
+            [k.select(inside, x * work.factor, least) for inside, x in zip(*each, strict=True)]
+            for each in zip(there, products, strict=True)
+        ]
+        tops = tile.combined(
+            [reduce(k.maximum, row, top) for top, row in zip(before, logits, strict=True)],
+            k.maximum,
+        )
+        scales = [k.exp2(old - new) for old, new in zip(before, tops, strict=True)]
+        weights = [
+            [k.select(inside, k.exp2(x - top), 0.0) for inside, x in zip(*each, strict=True)]
+            for *each, top in zip(there, logits, tops, strict=True)
+        ]
+        totals = [
+            reduce(operator.add, row, total * scale)
+            for row, total, scale in zip(weights, totals, scales, strict=True)
+        ]
+        tile.weigh(weights)
+        mask = sequence.mask(tile, loop.index, first, seen)
+        loop.next((tops, totals, tile.add(sums, of_values, loop.index, scales, mask=mask)))
+    tops, totals, sums = loop.results
+    k.barrier()
+    totals = tile.combined(totals, operator.add)
+    tile.store(
+        Lines(work.out(), sequence.queries), first, sums, [inverse_of(k, each) for each in totals]
+    )
+    if work.log_sums is not None:
+        logs = [log_sum(k, *each) for each in zip(tops, totals, strict=True)]
+        tile.store_numbers(work.log_sums(), first, sequence.queries, logs)
+
+
+def inverse_of(k: Builder, total: Value) -> Value:
+    """What sums are multiplied by: 0 where no key was seen."""
+    return k.select(total > 0.0, k.rcp(total), 0.0)
+
+
+def log_sum(k: Builder, top: Value, total: Value) -> Value:
+    """The logarithm of a sum of powers of 2, times the greatest, to base e: NaN of NaN."""
+    return k.select(total == 0.0, LEAST, (top + k.log2(total)) * LN_2)
+
+
+def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
+    sequence, first = work.sequence, work.first
+    stop = sequence.seen(k.minimum(first + (plan.tile[0] - 1), sequence.queries - 1))
+    found = Attention(
+        k, element, plan, Copied(work.q, work.size, sequence.queries),
+        Copied(work.keys, work.size, stop), Copied(work.values, work.size, stop), first,
+        sequence.seen, work.factor,
+    ).run()  # fmt: skip
+    target = Copied(work.out(), work.size, sequence.queries)
+    logs = None if work.log_sums is None else work.log_sums()
+    for number, blocks in enumerate(found.sums):
+        totals = found.totals[number]
+        row = first + k.subgroup_id() * plan.rows + (number * 16 + (k.lane_id() >> 2))
+        if sequence.causal:
+            sums = corrected_sums(
+                k, PlainSums(k, element, work.size, k.lane_id()), flat(blocks), row,
+                (found.tops[number], totals), work.factor, sequence,
+                (work.q, work.keys, work.values),
+            )  # fmt: skip
+            blocks = in_blocks(sums)
+        store(
+            k, element, plan, target, row, blocks, [inverse_of(k, total) for total in totals]
+        )  # fmt: skip
+        if logs is None:
+            continue
+        for half, total in enumerate(totals):
+            log, own = log_sum(k, found.tops[number][half], total), row + 8 * half
+            with k.if_((own < sequence.queries) & ((k.lane_id() & 3) == 0)):
+                logs[own] = log
+
+
+def corrected_sums(
+    k: Builder, plain: PlainSums, sums: SequenceOf[Value], row: Value,
+    softmax: tuple[SequenceOf[Value], SequenceOf[Value]], factor: Value, sequence: Sequence,
+    heads: tuple[Value, Value, Value],
+) -> list[Value]:  # fmt: skip
+    """Sums of values for the queries `row` and `row + 8`, without keys that they do not see.
+
+    `softmax` has the greatest products, times the factor, and the totals of weights; sums with a
+    total that is NaN stay NaN. `heads` are those of queries, keys and values.
+    """
+    q, keys, values = heads
+
+    def pairs(half: int) -> RowPairs:
+        query, top, total = row + 8 * half, softmax[0][half], softmax[1][half]
+
+        def pair(key: Value) -> tuple[Value, Value]:
+            logit = plain.product(plain.line(q, query), plain.line(keys, key))
+            return k.exp2(k.fma(logit, factor, -top)), plain.line(values, key)
+
+        there = (query < sequence.queries) & (total == total)
+        return RowPairs(there, sequence.seen(query), pair)
+
+    return plain.corrected(sums, [pairs(half) for half in range(2)])
+
+
+def _kernel(element: Type, *, lengths: bool, sums: bool) -> KernelDefinition:
+    counts = ("queries", "keys", "size", "heads", "shared_by")
+    parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
+    parameters["factor"] = f32
+    parameters |= dict.fromkeys(("q", "keys_", "values"), pointer(element))
+    if lengths:
+        parameters["lengths"] = pointer(u32)
+    parameters["out"] = pointer(element)
+    if sums:
+        parameters["log_sums"] = pointer(f32)
+    location = Location(_attention.__code__.co_filename, _attention.__code__.co_firstlineno)
+    return KernelDefinition(f"attention_{element}", _attention, parameters, location)
+
+
+ATTENTION = {
+    (element, lengths, sums): _kernel(element, lengths=lengths, sums=sums)
+    for element in TYPES
+    for lengths in (False, True)
+    for sums in (False, True)
+}
+"""The kernel by the type of its elements, and by whether lengths are given and sums stored."""
+
+for _element, _form in (
+    (f32, AttentionForm(causal=True, lengths=True, sums=True)), (bf16, AttentionForm()),
+):  # fmt: skip
+    register(
+        f"tensor.attention_{_element}", ATTENTION[_element, _form.lengths, _form.sums],
+        element=_element, plan=TilePlan(64, 8, 2, 2, 64, 32, 32, 4, held=True), form=_form,
+    )  # fmt: skip

@@ -1,0 +1,321 @@
+"""Attention on tensor cores: keys and values by asynchronous copies, weights in registers.
+
+Of what a product of queries and keys gives, an instance has the words that the next product takes
+as its first factor, so that weights never leave registers (FlashAttention-2, Dao, 2023).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import product
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
+from quod.kernel.ir.types import Type
+from quod.tensor.flash_attention.plan import CoreTilePlan
+from quod.tensor.rows.exponentials import LEAST
+
+Values = tuple[Value, ...]
+
+_WORDS = 4
+"""Words of a copy, and of a row of a matrix: eight elements of 16 bits."""
+_ELEMENTS = 8
+_FAR = 8.0
+"""How far above a top logits may be, to base 2, before it is raised."""
+MATRIX = 16
+"""Rows and columns of what one load gives: four matrices of 8 by 8."""
+
+
+@frozen(eq=False)
+class Copied:
+    """A matrix of a head: where it is, the elements of a line, and the lines that are copied."""
+
+    pointer: Value
+    size: Value
+    count: Value
+
+
+class Tiles:
+    """Tiles of lines of a matrix in shared memory, `stages` of them.
+
+    Copies of eight elements are exchanged within a line (the number of the place xor that of the
+    line), so that neither copies nor matrices meet in a bank.
+    """
+
+    def __init__(
+        self, k: Builder, matrix: Copied, plan: CoreTilePlan, lines: int, stages: int
+    ) -> None:
+        self._k, self._matrix = k, matrix
+        self._pitch = plan.size // 2
+        self._room = k.shared(u32, lines * self._pitch * stages)
+        self._words = lines * self._pitch
+        places = plan.size // _ELEMENTS
+        # An instance copies the same place of lines that are `_apart` from one another.
+        self._apart = plan.lanes // places
+        self._count = lines // self._apart
+        self._line = k.local_id() >> places.bit_length() - 1
+        place = k.local_id() & places - 1
+        self._target = self._line * self._pitch + (place ^ self._line & 7) * _WORDS
+        self._inside = None if plan.exact else place * _ELEMENTS < matrix.size
+        self._width = matrix.size >> 1
+        own = self._line * self._width + place * _WORDS
+        self._source = k.pointer_add(matrix.pointer.cast(u32), own)
+
+    def copy(self, first: Value, stage: Value | int) -> None:
+        """Begins the copies of the lines from `first` on; beyond the last one there are zeros."""
+        k = self._k
+        source = k.pointer_add(self._source, first.cast(u64) * self._width.cast(u64))
+        for number in range(self._count):
+            line = number * self._apart
+            to = self._target + line * self._pitch + stage * self._words
+            there = first + self._line + line < self._matrix.count
+            there = there if self._inside is None else there & self._inside
+            k.copy_async(self._room, to, source, self._width * line, _WORDS, where=there)
+
+    def left(self, own: Value) -> Value:
+        """Where this instance's row of matrices begins, of 16 lines from `own` on as a first
+        factor; also of lines that are summed over, as a second one that is turned."""
+        lane = self._k.lane_id()
+        line = own + (lane & 15)
+        return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
+
+    def right(self) -> Value:
+        """The same of lines that are columns of a second factor."""
+        lane = self._k.lane_id()
+        line = (lane & 7) + (lane >> 4) * 8
+        return line * self._pitch + (lane >> 3 & 1 ^ lane & 7) * _WORDS
+
+    def matrices(
+        self, start: Value, stage: Value | int, across: int, down: int, *, turned: bool = False
+    ) -> Values:
+        """The words of the `down`-th 16 lines and the `across`-th 16 elements of each."""
+        place = start + stage * self._words ^ across * 2 * _WORDS
+        return self._k.load_matrices(
+            self._room, place + down * MATRIX * self._pitch, transposed=turned
+        )
+
+
+@frozen(eq=False)
+class Found:
+    """What a subgroup found of its queries: by 16 of them, and by the two that an instance has of
+    these; sums by eight elements of a head besides."""
+
+    tops: list[list[Value]]
+    totals: list[list[Value]]
+    sums: list[list[Values]]
+
+
+def store(
+    k: Builder, element: Type, plan: CoreTilePlan, target: Copied, row: Value,
+    sums: Sequence[Values], scales: Sequence[Value],
+) -> None:  # fmt: skip
+    """Stores 16 rows, of which an instance has `row` and the one 8 further, each scaled; two
+    elements that are stored beside each other are a word."""
+    pack, width = k.pack_f16 if element is f16 else k.pack_bf16, target.size >> 1
+    for half in range(2):
+        own = row + 8 * half
+        line = k.pointer_add(target.pointer.cast(u32), own.cast(u64) * width.cast(u64))
+        with k.if_(own < target.count):
+            for place, block in enumerate(sums):
+                at = (k.lane_id() & 3) + place * 4
+                word = pack(*[value * scales[half] for value in block[2 * half :][:2]])
+                if plan.exact:
+                    line[at] = word
+                    continue
+                with k.if_(at < width):
+                    line[at] = word
+
+
+class Attention:
+    """Some queries of a head and the keys that they see, on the tensor cores of a workgroup."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: CoreTilePlan, of_q: Copied, of_keys: Copied,
+        of_values: Copied, first: Value, seen: Callable[[Value], Value], factor: Value,
+    ) -> None:  # fmt: skip
+        """Queries from `first` on, of which `seen` tells how many keys one sees; `of_keys` and
+        `of_values` have as many lines as the last of them sees."""
+        self._k, self._element, self._plan, self._factor = k, element, plan, factor
+        rows, keys = plan.tile
+        self._first, self._seen, self._count = first, seen, of_keys.count
+        self._own = k.subgroup_id() * plan.rows
+        self._queries = Tiles(k, of_q, plan, rows, 1)
+        self._keys = Tiles(k, of_keys, plan, keys, plan.stages)
+        self._values = Tiles(k, of_values, plan, keys, plan.stages)
+        self._of_queries, self._of_keys = self._queries.left(self._own), self._keys.right()
+        self._of_values = self._values.left(k.constant(0, u32))
+        self._down, self._depth = plan.rows // MATRIX, plan.size // MATRIX
+        self._kept: list[list[Values]] = []
+
+    def run(self) -> Found:
+        """What the queries find. The greatest products are times the factor there, and -3.4e38
+        where no key was seen."""
+        k, plan, keys = self._k, self._plan, self._plan.keys
+        k.resident_workgroups(plan.resident)
+        self._queries.copy(self._first, 0)
+        k.copy_async_commit()
+        for step in range(plan.stages - 1):
+            self._copy(k.constant(step, u32))
+        if plan.kept:
+            k.copy_async_wait(plan.stages - 1)
+            k.barrier()
+            self._kept = [self._matrices_of_queries(at) for at in range(self._depth)]
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        found = Found(
+            [[least] * 2 for _ in range(self._down)], [[zero] * 2 for _ in range(self._down)],
+            [[(zero,) * 4] * (2 * self._depth) for _ in range(self._down)],
+        )  # fmt: skip
+        # Tiles of keys that all queries see need no masks.
+        whole = self._seen(self._first) // keys
+        found = self._loop(k.constant(0, u32), whole, found, masked=False)
+        found = self._loop(whole, (self._count + (keys - 1)) // keys, found, masked=True)
+        totals = []
+        for pair in found.totals:
+            for distance in (1, 2):
+                pair = [total + k.shuffle(total, k.lane_id() ^ distance) for total in pair]
+            totals.append(pair)
+        tops = [
+            [k.select(top == LEAST, least, top * self._factor) for top in pair]
+            for pair in found.tops
+        ]
+        return Found(tops, totals, found.sums)
+
+    def _loop(self, begin: Value, end: Value, found: Found, *, masked: bool) -> Found:
+        with self._k.range(begin, end, carry=(found.tops, found.totals, found.sums)) as loop:
+            made = self._step(loop.index, Found(*loop.carried), masked=masked)
+            loop.next((made.tops, made.totals, made.sums))
+        return Found(*loop.results)
+
+    def _copy(self, step: Value) -> None:
+        stage = step & (self._plan.stages - 1)
+        for tiles in (self._keys, self._values):
+            tiles.copy(step * self._plan.keys, stage)
+        self._k.copy_async_commit()
+
+    def _step(self, number: Value, found: Found, *, masked: bool) -> Found:
+        """With a tile of keys added."""
+        k, plan, keys = self._k, self._plan, self._plan.keys
+        # The oldest tiles are there for all, and those that were multiplied are free.
+        k.copy_async_wait(plan.stages - 2)
+        k.barrier()
+        self._copy(number + (plan.stages - 1))
+        logits = self._products(number & (plan.stages - 1))
+        if masked:
+            logits = [self._seen_alone(row, each, number) for row, each in enumerate(logits)]
+        found = self._raised(found, logits)
+        words, totals = [], []
+        for own, tops, total in zip(logits, found.tops, found.totals, strict=True):
+            made, added = self._weighed(own, tops, total, masked=masked)
+            words.append(made)
+            totals.append(added)
+        sums = [list(each) for each in found.sums]
+        stage = number & (plan.stages - 1)
+        for at, across in product(range(keys // MATRIX), range(self._depth)):
+            right = self._values.matrices(self._of_values, stage, across, at, turned=True)
+            for left, own in zip(words, sums, strict=True):
+                self._multiply(left[at], right, own, 2 * across)
+        return Found(found.tops, totals, sums)
+
+    def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
+        """Adds the product of 16 rows and 16 columns to the two sums from `place` on."""
+        for half in range(2):
+            own = right[2 * half :][:2]
+            sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
+
+    def _matrices_of_queries(self, at: int) -> list[Values]:
+        return [
+            self._queries.matrices(self._of_queries, 0, at, number) for number in range(self._down)
+        ]
+
+    def _products(self, stage: Value) -> list[list[Values]]:
+        """Of queries with a tile of keys, by 16 queries and eight keys."""
+        columns = self._plan.keys // MATRIX
+        zeros = (self._k.constant(0.0, f32),) * 4
+        found: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
+        for at in range(self._depth):
+            left = self._kept[at] if self._plan.kept else self._matrices_of_queries(at)
+            for number in range(columns):
+                right = self._keys.matrices(self._of_keys, stage, at, number)
+                for own, row in zip(left, found, strict=True):
+                    self._multiply(own, right, row, 2 * number)
+        return found
+
+    def _seen_alone(self, row: int, logits: list[Values], number: Value) -> list[Values]:
+        """Logits of 16 queries, the least number where a key is not seen."""
+        k = self._k
+        query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
+        beside = (number * self._plan.keys + (k.lane_id() & 3) * 2).cast(i32)
+        left = [self._seen(query + below).cast(i32) - beside for below in (0, 8)]
+        least = k.constant(LEAST, f32)
+        return [
+            tuple(
+                k.select(left[at // 2] > block * 8 + at % 2, value, least)
+                for at, value in enumerate(values)
+            )
+            for block, values in enumerate(logits)
+        ]
+
+    def _raised(self, found: Found, logits: list[list[Values]]) -> Found:
+        """With tops that no logit is far above: only where one was, are sums scaled.
+
+        Powers are up to 2**_FAR then, which is a factor that sums and weights share."""
+        k, factor = self._k, self._factor
+        tops: list[list[Value]] = []
+        raised = None
+        for before, own in zip(found.tops, logits, strict=True):
+            pair = []
+            for half, top in enumerate(before):
+                new = reduce(k.maximum, (x for block in own for x in block[2 * half :][:2]), top)
+                for distance in (1, 2):
+                    new = k.maximum(new, k.shuffle(new, k.lane_id() ^ distance))
+                far = (new - top) * factor > _FAR
+                raised = far if raised is None else raised | far
+                pair.append(k.select(far, new, top))
+            tops.append(pair)
+        assert raised is not None
+        with k.if_(k.any_lane(raised)) as branch:
+            totals, sums = [], []
+            for row, pair in enumerate(tops):
+                scales = [
+                    k.exp2((before - top) * factor)
+                    for before, top in zip(found.tops[row], pair, strict=True)
+                ]
+                totals.append(list(map(operator.mul, found.totals[row], scales)))
+                by = [scales[at // 2] for at in range(4)]
+                sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
+            branch.give((totals, sums))
+        with branch.otherwise():
+            branch.give((found.totals, found.sums))
+        totals, sums = branch.results
+        return Found(tops, totals, sums)
+
+    def _weighed(
+        self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
+    ) -> tuple[list[Values], list[Value]]:
+        """Of 16 queries the weights, as words of a first factor, and new totals."""
+        k, factor = self._k, self._factor
+        zero = k.constant(0.0, f32)
+        parts: list[list[Value]] = []
+        added = []
+        for half, top in enumerate(tops):
+            own = [value for block in logits for value in block[2 * half :][:2]]
+            begin = top * factor
+            if masked:
+                begin = k.select(top == LEAST, zero, begin)
+            powers = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
+            if masked:
+                # What is not seen has no weight, however small the factor is; NaN has NaN.
+                powers = [
+                    k.select(value == LEAST, zero, power)
+                    for value, power in zip(own, powers, strict=True)
+                ]
+            parts.append(powers)
+            added.append(reduce(operator.add, powers, totals[half]))
+        pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        words: list[Values] = [
+            tuple(pack(*parts[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
+            for at in range(self._plan.keys // MATRIX)
+        ]
+        return words, added

@@ -1,0 +1,112 @@
+"""The kernel of attention by warpgroups, for floats of 16 bits and whole sequences of keys."""
+
+from __future__ import annotations
+
+from quod.device.memory.tensor_map import MAP_BYTES
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.builder.tiles import TiledArray
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.tensor.flash_attention.kernel import (
+    AttentionForm,
+    Sequence,
+    corrected_sums,
+    inverse_of,
+    log_sum,
+    part_of,
+)
+from quod.tensor.flash_attention.plan import RolePlan, WarpgroupPlan
+from quod.tensor.flash_attention.recompute import PlainSums
+from quod.tensor.flash_attention.warp_specialised import RoleAttention
+from quod.tensor.flash_attention.warpgroups import Found, HeadOf, WarpgroupAttention
+from quod.tensor.matmul.mma_fragments import lane_of
+
+
+def _attention(
+    k: Builder, queries: Value, keys: Value, heads: Value, shared_by: Value, group: Value,
+    factor: Value, maps: Value, q: Value, keys_: Value, values: Value, out: Value, *log_sums: Value,
+    element: Type, plan: WarpgroupPlan, form: AttentionForm,
+) -> None:  # fmt: skip
+    """As `attention_kernel` has it, with the tensor maps of queries, keys and values.
+
+    `heads` are all heads of queries, of which `shared_by` share one of keys. A `group` of heads is
+    done before the next one begins: the cache keeps their keys and values.
+    """
+    rows, _ = plan.tile
+    tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
+    # Of a group's heads, the tiles come first that see most keys.
+    block, inside = k.workgroup_id() // (group * tiles), k.workgroup_id() % (group * tiles)
+    width = k.minimum(heads - block * group, group)
+    head, tile = block * group + inside % width, inside // width
+    first = (tiles - 1 - tile) * rows
+    sequence = Sequence(k, form, (queries, keys), None, head)
+    size, of_keys = k.constant(plan.size, u32), heads // shared_by
+    own = [
+        HeadOf(
+            TiledArray(memory, k.pointer_add(maps, MAP_BYTES // 8 * at), size, lines, count), which
+        )
+        for at, (memory, lines, count, which) in enumerate((
+            (q, queries, heads, head), (keys_, keys, of_keys, head // shared_by),
+            (values, keys, of_keys, head // shared_by),
+        ))
+    ]  # fmt: skip
+    stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
+    kind = RoleAttention if isinstance(plan, RolePlan) else WarpgroupAttention
+    work = kind(
+        k, element, plan, (own[0], own[1], own[2]), first, sequence.seen, stop, factor
+    )  # fmt: skip
+
+    def finish(found: Found) -> None:
+        if form.causal:
+            heads_ = [
+                part_of(k, memory, which, lines, size)
+                for memory, which, lines in (
+                    (q, head, queries), (keys_, head // shared_by, keys),
+                    (values, head // shared_by, keys),
+                )
+            ]  # fmt: skip
+            sums = corrected_sums(
+                k, PlainSums(k, element, size, lane_of(k)), found.sums, work.row,
+                (found.tops, found.totals), factor, sequence, (heads_[0], heads_[1], heads_[2]),
+            )  # fmt: skip
+            found = Found(found.tops, found.totals, sums)
+        inverses = [inverse_of(k, total) for total in found.totals]
+        work.store(part_of(k, out, head, queries, size), queries, found, inverses)
+        if form.sums:
+            target = part_of(k, log_sums[0], head, queries, k.constant(1, u32))
+            for half, (top, total) in enumerate(zip(found.tops, found.totals, strict=True)):
+                row, log = work.row + 8 * half, log_sum(k, top, total)
+                with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):
+                    target[row] = log
+
+    work.attend(finish)
+
+
+def _kernel(element: Type, *, sums: bool) -> KernelDefinition:
+    counts = ("queries", "keys", "heads", "shared_by", "group")
+    parameters: dict[str, ParameterType] = dict.fromkeys(counts, u32)
+    parameters |= {"factor": f32, "maps": pointer(u64)}
+    parameters |= dict.fromkeys(("q", "keys_", "values", "out"), pointer(element))
+    if sums:
+        parameters["log_sums"] = pointer(f32)
+    location = Location(_attention.__code__.co_filename, _attention.__code__.co_firstlineno)
+    return KernelDefinition(f"attention_tiles_{element}", _attention, parameters, location)
+
+
+ATTENTION_TILES = {
+    (element, sums): _kernel(element, sums=sums)
+    for element in (f16, bf16)
+    for sums in (False, True)
+}
+"""The kernel by the type of its elements, and by whether sums are stored."""

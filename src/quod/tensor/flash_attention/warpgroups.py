@@ -1,0 +1,338 @@
+"""Attention by warpgroups: tiles by a unit of their own, products that go on beside the powers.
+
+While powers are taken of what queries and a tile of keys gave, queries are multiplied with the next
+tile, and the weights of the tile before with its values (after FlashAttention-3, Shah et al., 2024,
+without its warps that only copy, and with products a tile further ahead).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
+from quod.kernel.builder.tiles import TiledArray, TileOperand
+from quod.kernel.ir.types import Type
+from quod.kernel.ops.tile import LINE, MATRIX_DEPTH, MATRIX_ROWS
+from quod.tensor.flash_attention.plan import WarpgroupPlan
+from quod.tensor.matmul.mma_fragments import QUAD, lane_of, transposed
+from quod.tensor.rows.exponentials import LEAST
+
+Values = tuple[Value, ...]
+
+_WORDS = LINE // 4
+"""Words of a line."""
+_SLAB = LINE // 2
+"""Elements of a line, of which a head has one or two."""
+STAGES = 2
+
+
+@frozen(eq=False)
+class HeadOf:
+    """A head of a tensor: the array of all heads, and which one."""
+
+    array: TiledArray
+    head: Value
+
+
+@frozen(eq=False)
+class Found:
+    """What an instance found for its two queries: greatest products, totals of weights, sums."""
+
+    tops: list[Value]
+    totals: list[Value]
+    sums: list[Value]
+
+
+class HeadTiles:
+    """Tiles of lines of a head, in slabs of 64 elements.
+
+    Where `readers` subgroups say when they have read one, a stage of it is free once they have.
+    """
+
+    def __init__(
+        self, k: Builder, size: int, of: HeadOf, lines: int, stages: int, readers: int = 0
+    ) -> None:
+        self._k, self._of, self._lines = k, of, lines
+        self._slab = lines * _WORDS
+        self._count = size // _SLAB
+        self._size = self._slab * self._count
+        self._room = k.shared(u32, self._size * stages, alignment=8 * LINE)
+        self._arrived = k.shared(u64, stages)
+        for stage in range(stages):
+            k.mbarrier_init(self._arrived, stage)
+        if readers:
+            self._read = k.shared(u64, stages)
+            for stage in range(stages):
+                k.mbarrier_init(self._read, stage, readers)
+
+    def copy(self, first: Value, stage: Value | int, head: Value | None = None) -> None:
+        """Begins to copy the lines from `first` on, of another head if that is given."""
+        k, at = self._k, self._k.operand(stage, u32)
+        head = self._of.head if head is None else head
+        k.mbarrier_expect(self._arrived, at, 4 * self._size)
+        for slab in range(self._count):
+            place = (slab * _SLAB, first, head)
+            to = at * self._size + slab * self._slab
+            k.copy_tile(self._room, to, (self._arrived, at), self._of.array, place, self._lines)
+
+    def wait(self, stage: Value | int, phase: Value | int) -> None:
+        self._k.mbarrier_wait(self._arrived, stage, phase)
+
+    def release(self, stage: Value | int) -> None:
+        """This subgroup has read a stage."""
+        self._k.mbarrier_arrive(self._read, stage)
+
+    def wait_until_read(self, stage: Value | int, phase: Value) -> None:
+        """All have read a stage as often as `phase` says; none is before the first."""
+        self._k.mbarrier_wait(self._read, stage, phase ^ 1)
+
+    def rows(self, stage: Value | int, at: int, first: Value | int = 0) -> TileOperand:
+        """16 elements of lines from `first` on, which are summed over."""
+        slab, within = divmod(at * MATRIX_DEPTH, _SLAB)
+        place = first * _WORDS + (slab * self._slab + within // 2)
+        return TileOperand(self._room, self._k.operand(stage, u32) * self._size + place)
+
+    def columns(self, stage: Value, at: int) -> TileOperand:
+        """16 lines, which are summed over, and all elements of them."""
+        place = stage * self._size + at * MATRIX_DEPTH * _WORDS
+        return TileOperand(self._room, place, True, self._slab)
+
+
+class WarpgroupAttention:
+    """Some queries of a head and the keys that they see; each four subgroups have 64 queries."""
+
+    readers = 0
+    """Subgroups that say when they have read a tile."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: WarpgroupPlan, heads: tuple[HeadOf, HeadOf, HeadOf],
+        first: Value, seen: Callable[[Value], Value], count: Value, factor: Value,
+    ) -> None:  # fmt: skip
+        """Queries from `first` on, of which `seen` tells how many keys one sees, and `count` how
+        many the last one does; there is a key. `heads` are of queries, keys and values."""
+        self._k, self._element, self._plan, self._factor = k, element, plan, factor
+        self._first, self._seen, self._count = first, seen, count
+        rows, keys = plan.tile
+        of_q, of_keys, of_values = self._heads = heads
+        if not self.readers:
+            self._acquire()
+        self._queries = HeadTiles(k, plan.size, of_q, rows, 1)
+        self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, self.readers)
+        self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.readers)
+        # Of its first instance, so that the assembler sees that a subgroup has one place.
+        self._own = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
+        self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
+        """The first of this instance's two queries; the other is eight further."""
+
+    def _acquire(self) -> None:
+        """Makes the tensor maps known to those who copy."""
+        for head in self._heads:
+            self._k.tensor_map_acquire(head.array.tensor_map)
+
+    def _warpgroup(self) -> Value:
+        """The number of this instance's warpgroup among those that have queries."""
+        return self._k.local_id() >> 7
+
+    def attend(self, finish: Callable[[Found], None]) -> None:
+        """Finds what there is, and has instances that have queries finish with it."""
+        finish(self.run())
+
+    def _tiles(self) -> Value:
+        """Tiles of keys: one at least, whose weights are zero where nothing is seen."""
+        k, keys = self._k, self._plan.keys
+        return k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
+
+    def _whole(self, last: Value) -> Value:
+        """The first tile that needs a mask, from 1 to the last one: not all queries see all keys
+        of it."""
+        k = self._k
+        seen = self._seen(self._first) // self._plan.keys
+        return k.maximum(k.minimum(seen, last), k.constant(1, u32))
+
+    def run(self) -> Found:
+        """What the queries find. The greatest products are times the factor there, and -3.4e38
+        where no key was seen."""
+        k, plan, tiles = self._k, self._plan, self._tiles()
+        self._queries.copy(self._first, 0)
+        for step in range(STAGES):
+            self._copy(self._keys, k.constant(step, u32), tiles)
+            self._copy(self._values, k.constant(step, u32), tiles)
+        k.barrier()
+        self._queries.wait(0, 0)
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        found = Found([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
+        logits = k.mma_wait(0, self._products(k.constant(0, u32)))
+        k.barrier()
+        self._copy(self._keys, k.constant(STAGES, u32), tiles)
+        # The first tile has no values before it, and the last one no keys after it.
+        last = tiles - 1
+        with k.if_(last > 0) as more:
+            following = self._products(k.constant(1, u32))
+            words, after, _ = self._weighed(logits, k.constant(0, u32), found, masked=True)
+            following = k.mma_wait(0, following)
+            k.barrier()
+            self._copy(self._keys, k.constant(STAGES + 1, u32), tiles)
+            whole = self._whole(last)
+            carried = (following, words, after.tops, after.totals, found.sums)
+            carried = self._loop(k.constant(1, u32), whole, tiles, carried, masked=False)
+            logits_, words, tops, totals, sums = self._loop(
+                whole, last, tiles, carried, masked=True
+            )
+            sums = self._add(last - 1, words, sums)
+            words, after, scales = self._weighed(
+                logits_, last, Found(tops, totals, []), masked=True
+            )
+            sums = self._scaled(k.mma_wait(0, sums), scales)
+            more.give((words, after.tops, after.totals, sums))
+        with more.otherwise():
+            words, after, _ = self._weighed(logits, last, found, masked=True)
+            more.give((words, after.tops, after.totals, found.sums))
+        words, tops, totals, sums = more.results
+        sums = k.mma_wait(0, self._add(last, words, sums))
+        return self._found(tops, totals, sums)
+
+    def _found(
+        self, tops: Sequence[Value], totals: Sequence[Value], sums: Sequence[Value]
+    ) -> Found:
+        """What four instances found, each of some keys."""
+        k, least = self._k, self._k.constant(LEAST, f32)
+        for distance in (1, 2):
+            totals = [total + k.shuffle(total, lane_of(k) ^ distance) for total in totals]
+        tops = [k.select(top == LEAST, least, top * self._factor) for top in tops]
+        return Found(list(tops), list(totals), list(sums))
+
+    def _copy(self, tiles: HeadTiles, step: Value, count: Value) -> None:
+        with self._k.if_(step < count):
+            tiles.copy(step * self._plan.keys, step & (STAGES - 1))
+
+    @staticmethod
+    def _scaled(sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
+        return [value * scales[at // 2 % 2] for at, value in enumerate(sums)]
+
+    def _loop(self, begin: Value, end: Value, tiles: Value, carried: Any, *, masked: bool) -> Any:
+        """Steps that have a tile before and one after them.
+
+        What goes from one to the next are this tile's products, the weights of the tile before, the
+        greatest products, totals and sums.
+        """
+        k = self._k
+        with k.range(begin, end, carry=carried) as loop:
+            (logits, words, tops, totals, sums), step = loop.carried, loop.index
+            following = self._products(step + 1)
+            sums = self._add(step - 1, words, sums)
+            words, after, scales = self._weighed(
+                logits, step, Found(tops, totals, []), masked=masked
+            )
+            following, sums = k.mma_wait(0, following), k.mma_wait(0, sums)
+            # All are done with the keys after this step and the values before it.
+            k.barrier()
+            self._copy(self._keys, step + (STAGES + 1), tiles)
+            self._copy(self._values, step + (STAGES - 1), tiles)
+            loop.next((following, words, after.tops, after.totals, self._scaled(sums, scales)))
+        return loop.results
+
+    def _products(self, step: Value) -> Values:
+        """Begins the products of queries and a tile of keys."""
+        k, stage = self._k, step & (STAGES - 1)
+        self._keys.wait(stage, step >> 1)
+        k.mma_begin()
+        sums: Values = (k.constant(0.0, f32),) * (self._plan.keys // 2)
+        for at in range(self._plan.size // MATRIX_DEPTH):
+            left = self._queries.rows(0, at, self._own)
+            sums = k.mma_tiles(self._element, left, self._keys.rows(stage, at), sums)
+        k.mma_commit()
+        return sums
+
+    def _add(self, step: Value, words: list[Values], sums: Sequence[Value]) -> Values:
+        """Begins to add the values of a tile, by their weights."""
+        k, stage = self._k, step & (STAGES - 1)
+        self._values.wait(stage, step >> 1)
+        k.mma_begin()
+        made = tuple(sums)
+        for at, own in enumerate(words):
+            made = k.mma_rows(self._element, own, self._values.columns(stage, at), made)
+        k.mma_commit()
+        return made
+
+    def _weighed(
+        self, logits: Sequence[Value], step: Value, found: Found, *, masked: bool
+    ) -> tuple[list[Values], Found, list[Value]]:
+        """The weights as words of a first factor, new tops and totals, and what sums are scaled by.
+
+        Products are times the factor in a power alone: 2 ** (x * factor - top * factor).
+        """
+        k, factor = self._k, self._factor
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        beside = step * self._plan.keys + (lane_of(k) & (QUAD - 1)) * 2
+        powers: list[list[Value]] = []
+        tops, totals, scales = [], [], []
+        for half in range(2):
+            own = [value for at, value in enumerate(logits) if at // 2 % 2 == half]
+            if masked:
+                left = self._seen(self.row + 8 * half).cast(i32) - beside.cast(i32)
+                own = [
+                    k.select(left > at // 2 * 8 + at % 2, value, least)
+                    for at, value in enumerate(own)
+                ]
+            top = reduce(k.maximum, own, found.tops[half])
+            for distance in (1, 2):
+                top = k.maximum(top, k.shuffle(top, lane_of(k) ^ distance))
+            begin = top * factor
+            if masked:
+                begin = k.select(top == LEAST, zero, begin)
+            scale = k.exp2(k.fma(found.tops[half], factor, -begin), normal=True)
+            made = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
+            if masked:
+                # What is not seen has no weight, however small the factor is; NaN has NaN.
+                made = [
+                    k.select(value == LEAST, zero, power)
+                    for value, power in zip(own, made, strict=True)
+                ]
+            powers.append(made)
+            tops.append(top)
+            totals.append(reduce(operator.add, made, found.totals[half] * scale))
+            scales.append(scale)
+        pack = packing(k, self._element)
+        words: list[Values] = [
+            tuple(pack(*powers[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
+            for at in range(self._plan.keys // MATRIX_DEPTH)
+        ]
+        return words, Found(tops, totals, found.sums), scales
+
+    def store(self, out: Value, queries: Value, found: Found, inverses: Sequence[Value]) -> None:
+        """Stores the rows of a head, each times a factor."""
+        store_rows(self._k, self._element, out, (self.row, queries), found.sums, inverses)
+
+
+def packing(k: Builder, element: Type) -> Callable[[Value, Value], Value]:
+    """What makes a word of two elements."""
+    return k.pack_f16 if element is f16 else k.pack_bf16
+
+
+def store_rows(
+    k: Builder, element: Type, out: Value, rows: tuple[Value, Value], sums: Sequence[Value],
+    factors: Sequence[Value],
+) -> None:  # fmt: skip
+    """Stores an instance's two rows of a head, each times a factor: a first row, and how many there
+    are; the other row is eight further. `sums` are what a product left to the instance."""
+    first_row, count = rows
+    pack, lane = packing(k, element), lane_of(k)
+    target, width = out.cast(u32), len(sums)
+    for half, factor in enumerate(factors):
+        row = first_row + 8 * half
+        words = [
+            pack(*[value * factor for value in sums[at : at + 2]])
+            for at in range(2 * half, len(sums), 4)
+        ]
+        blocks = [
+            (first, transposed(k, words[first : first + QUAD]))
+            for first in range(0, len(words), QUAD)
+        ]
+        with k.if_(row < count):
+            line = k.pointer_add(target, row.cast(u64) * width)
+            for first, own in blocks:
+                k.store(line, ((lane & (QUAD - 1)) + first) * 4, *own)

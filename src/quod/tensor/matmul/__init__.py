@@ -1,0 +1,1 @@
+"""Matrix products: f32, 16 bits, 8 bits and int8."""

@@ -1,0 +1,162 @@
+"""The function of matrix products: what it takes, and its launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Buffer
+from quod.device.memory.tensor_map import TiledMemory
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.frozen import replace
+from quod.kernel.ir.types import FLOATS8, Type, f32
+from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
+from quod.tensor.matmul.epilogue import FUNCTIONS
+from quod.tensor.matmul.form import GemmForm, Turned
+from quod.tensor.matmul.k_major import along_k, is_along_k
+from quod.tensor.matmul.kernel import GEMM
+from quod.tensor.matmul.plan import TILE_DEPTH, TilePlan, plan_gemm
+from quod.tensor.matmul.tiles import in_halves
+from quod.tensor.matmul.warpgroups import GEMM_TILES
+from quod.tensor.scalars import real
+from quod.validation import choice, flag
+
+Activation = Literal["gelu", "silu"]
+
+
+def gemm(
+    device: DeviceChoice, a: Given, b: Given, *, bias: Given | None = None,
+    activation: Activation | None = None, residual: Given | None = None, scale: float = 1.0,
+    transpose_a: bool = False, transpose_b: bool = False, tf32: bool = False,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """activation(scale * (A B) + bias) + residual; gives `out`, or what is made for it.
+
+    `a` has the shape (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n), or (n, k) with
+    `transpose_b`, for all products, or has the leading axes of `a`. `bias` is (n,), `residual` and
+    `out` are (..., m, n). `activation`, "gelu" or "silu", is the function of that name, applied to
+    numbers of f32 before the residual is added. All are of one type, f32, f16 or bf16, and
+    contiguous in C order, as `softmax` takes them; `out` may be `residual`, and no operand. Sums
+    are f32, in a fixed order; a result is rounded once to its type. A sum of nothing, where k is 0,
+    is 0. With `tf32` elements of f32 may be rounded toward zero to 10 bits behind the point, which
+    is what tensor cores multiply: they do if k is a multiple of 4 and lines of both operands are
+    along k, with `transpose_b` and without `transpose_a`; others are turned first if the product is
+    large. InputError, with the name of the argument, for what does not fit; DeviceError for memory
+    that the device does not reach.
+    """
+    device = resolve_device(device)
+    form = GemmForm(
+        flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), bias is not None,
+        residual is not None,
+        None if activation is None else choice("activation", activation, tuple(FUNCTIONS)),
+    )  # fmt: skip
+    tf32 = flag("tf32", tf32)
+    first, second = tensor(device, "a", a), tensor(device, "b", b)
+    shape, depth = shape_of_product(first, second, form)
+    model = Tensor("c", first.memory, first.element, first.dtype, shape)
+    beside = {
+        "bias": None if bias is None else _of_shape(device, "bias", bias, first, shape[-1:]),
+        "residual": None
+        if residual is None
+        else _of_shape(device, "residual", residual, first, shape),
+    }
+    by = real("scale", scale)
+    target = result(device, a, model) if out is None else out
+    made = _of_shape(device, "out", target, first, shape)
+    check_apart(made, first, second, beside["bias"])
+    check_apart(made, beside["residual"], same=True)
+    if not math.prod(shape):
+        return target
+    m, n = shape[-2:]
+    batch = math.prod(shape[:-2])
+    operands = [first.memory, second.memory]
+    tf32 = tf32 and first.element is f32
+    if tf32:
+        operands, form = along_k(device, (first, second), form, (m, n, depth))
+    if depth == 0:
+        depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
+        operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
+    launch = product_launch(
+        device, first.element, operands, made.memory, (m, n, depth), form,
+        beside=[None if x is None else x.memory for x in beside.values()], batch=batch,
+        own=len(second.shape) > 2, scale=by, tf32=tf32 and is_along_k(form),
+    )  # fmt: skip
+    device.launch(*launch)
+    return target
+
+
+def product_launch(
+    device: AnyDevice, element: Type, operands: list[Any], out: Any, sizes: tuple[int, int, int],
+    form: GemmForm, *, beside: Sequence[Any] = (None, None), batch: int = 1, own: bool = False,
+    scale: float = 1.0, tf32: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
+    """What multiplies memory of m, n and k, for `device.launch` and for recordings: a kernel, how
+    many workgroups, and arguments. `beside` are bias and residual; B is `own` to each product of a
+    batch, or the same."""
+    m, n, depth = sizes
+    pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
+    plan = plan_gemm(device, element, sizes, pitches, batch, tf32=tf32)
+    kernels = GEMM
+    numbers: list[Any] = [m, n, depth, int(own), scale]
+    if isinstance(plan, TilePlan):
+        operands = [reached(device, memory) for memory in operands]
+        planes = batch, batch if own else 1
+        along = form.transpose_a, not form.transpose_b
+        halves = m, n, in_halves(element, depth)
+        maps = tensor_maps(device, operands, halves, planes, along, plan)
+        kernels, numbers = GEMM_TILES, [m, n, depth, batch, int(own), scale, maps]
+    compiled = device.compile(
+        kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
+    )
+    # What is not added is not read either: any memory of the type is in its place.
+    memory = [*operands, *[operands[0] if each is None else each for each in beside], out]
+    return compiled, plan.groups(m, n) * batch, *numbers, *memory
+
+
+def tensor_maps(
+    device: Any, operands: list[Any], sizes: tuple[int, int, int], planes: tuple[int, int],
+    along: tuple[bool, bool], plan: TilePlan,
+) -> Buffer:  # fmt: skip
+    """The tensor maps of A and B, which are in the device's memory, for elements of 16 bits; of
+    each `along` says whether lines are along the axis that is not K."""
+    m, n, depth = sizes
+    arrays = []
+    for memory, count, extent, turned, width, parts in (
+        (operands[0], planes[0], m, along[0], plan.tile[0], 1),
+        (operands[1], planes[1], n, along[1], plan.tile[1], plan.cluster),
+    ):
+        height, length = (depth, extent) if turned else (extent, depth)
+        lines = (TILE_DEPTH if turned else width) // parts
+        arrays.append(TiledMemory(memory.address, count, height, length, lines))
+    found: Buffer = device.tensor_maps(tuple(arrays))
+    return found
+
+
+def shape_of_product(a: Tensor, b: Tensor, form: Turned) -> tuple[tuple[int, ...], int]:
+    """The result's shape, and k, of the last two axes."""
+    for one in (a, b):
+        if len(one.shape) < 2:
+            raise InputError(f"{one.name} is a matrix at least, and is {one.text}")
+    if a.element is not b.element and not {a.element, b.element} <= {*FLOATS8}:
+        raise InputError(f"b must be of {a.element}, as a is, not of {b.element}")
+    if b.shape[:-2] not in ((), a.shape[:-2]):
+        raise InputError(
+            f"b must have no leading axes, or those of a, {a.shape[:-2]}, not {b.shape[:-2]}"
+        )
+    m, depth = a.shape[-2:][:: -1 if form.transpose_a else 1]
+    inner, n = b.shape[-2:][:: -1 if form.transpose_b else 1]
+    if inner != depth:
+        raise InputError(f"b has {inner} elements along the axis that is summed, and a {depth}")
+    return (*a.shape[:-2], m, n), depth
+
+
+def _of_shape(
+    device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
+) -> Tensor:
+    wanted = Tensor("a", model.memory, model.element, model.dtype, shape)
+    return like(device, name, value, wanted)

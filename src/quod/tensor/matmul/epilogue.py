@@ -1,0 +1,33 @@
+"""What is made of a product's sums before they are stored, the same in every way of multiplying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from quod.kernel import Builder, Value
+from quod.tensor.accesses import Values
+from quod.tensor.elementwise.activation_kernels import gelu, silu
+from quod.tensor.elementwise.kernel import Function
+from quod.tensor.matmul.form import GemmForm
+
+FUNCTIONS: Mapping[str, Function] = {"gelu": gelu, "silu": silu}
+"""The functions that a product applies, by their names: those of elements."""
+
+
+def completed(
+    k: Builder, form: GemmForm, scaled: Sequence[Value], bias: Callable[[], Values],
+    residual: Callable[[], Values],
+) -> list[Value]:  # fmt: skip
+    """activation(scaled + bias) + residual, of what the form has; nothing else is loaded."""
+    found = list(scaled)
+    if form.bias:
+        found = _plus(found, bias())
+    if form.activation is not None:
+        found = [FUNCTIONS[form.activation](k, value)[0] for value in found]
+    if form.residual:
+        found = _plus(found, residual())
+    return found
+
+
+def _plus(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
+    return [x + y for x, y in zip(a, b, strict=True)]

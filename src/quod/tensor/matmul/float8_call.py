@@ -1,0 +1,116 @@
+"""The function of products of 8-bit floats: what it takes, and its launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel.ir.types import Type
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    floats8,
+    numbers,
+    of_numbers,
+    tensor,
+)
+from quod.tensor.float8_call import NAMED, Float8
+from quod.tensor.matmul.call import shape_of_product
+from quod.tensor.matmul.float8_kernel import GEMM_FLOAT8, GEMM_FLOAT8_TILES
+from quod.tensor.matmul.plan import plan_gemm_float8
+from quod.tensor.matmul.scaled import ScaledForm
+from quod.tensor.matmul.scaled_call import launch_scaled, numbers_beside
+from quod.tensor.scalars import real
+from quod.validation import choice, flag
+
+
+def gemm_fp8(
+    device: DeviceChoice, a: Given, b: Given, *, scale_a: Given | float | None = None,
+    scale_b: Given | float | None = None, bias: Given | None = None, transpose_a: bool = False,
+    transpose_b: bool = False, dtype: Float8 | tuple[Float8, Float8] | None = None,
+    fast_accumulation: bool = False, out: Given | None = None,
+) -> Any:  # fmt: skip
+    """((A B) * scale_a) * scale_b + bias of 8-bit floats; gives `out`, or what is made for it.
+
+    Shapes are those of `gemm`: `a` is (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n)
+    or (n, k) for all products, or has the leading axes of `a`. Each is of e4m3 or e5m2 (OCP 8-bit
+    Floating Point Specification, 2023): an array or tensor of `float8_e4m3fn` or `float8_e5m2` of
+    ml_dtypes or PyTorch, or of uint8 with the bits, of which `dtype` then says the type, or those
+    of `a` and of `b`.
+
+    `scale_a` is a number or an array of one, or of the shape of `a` without k, a scale a row;
+    `scale_b` the same of `b`, a scale a column. They are float32, and so is `bias`, (n,). A sum is
+    multiplied by its row's scale, then by its column's, each step rounded to float32, and the
+    result to the type of `out`: float32, float16 or bfloat16; float32 if none is given.
+
+    Sums are f32. Tensor cores, which GPUs have for these types from sm_89 on, add up what is
+    multiplied with some 14 bits: so their sums of at most 128 products each are added in f32. An
+    element differs from the exact one by at most 2**-6 of the same sum of absolute values then,
+    elsewhere by (k + 3) * 2**-22 of it, and by its last roundings. With `fast_accumulation` tensor
+    cores may add up all of k themselves: 2**-8 for each 32 of k. They take operands whose lines are
+    along k, `transpose_b` without `transpose_a`, with k a multiple of 16. Others are turned first
+    if the product is large, or multiplied without them. InputError, with the name of the argument,
+    for what does not fit; DeviceError for memory that the device does not reach.
+    """
+    device = resolve_device(device)
+    named = _named(dtype)
+    first, second = floats8(device, "a", a, named[0]), floats8(device, "b", b, named[1])
+    turned = ScaledForm(flag("transpose_a", transpose_a), flag("transpose_b", transpose_b))
+    promoted = not flag("fast_accumulation", fast_accumulation)
+    shape, depth = shape_of_product(first, second, turned)
+    rows = _scale(device, "scale_a", scale_a, shape[:-1])
+    columns = _scale(device, "scale_b", scale_b, (*second.shape[:-2], shape[-1]))
+    beside = rows, columns, numbers_beside(device, "bias", bias, shape[-1:])
+    form = ScaledForm(
+        turned.transpose_a, turned.transpose_b, rows is not None, columns is not None,
+        bias is not None, _is_one(rows, shape[:-1]),
+        _is_one(columns, (*second.shape[:-2], shape[-1])),
+    )  # fmt: skip
+    if out is None:
+        out = numbers(device, a, first, shape)
+    made = tensor(device, "out", out)
+    if made.shape != shape:
+        raise InputError(f"out must be of shape {shape}, not {made.text}")
+    check_apart(made, first, second, *beside)
+    if not math.prod(shape):
+        return out
+    pair = first.element, second.element
+    launch_scaled(
+        device, (first, second), beside, made, depth, form,
+        partial(plan_gemm_float8, promoted=promoted), (GEMM_FLOAT8[pair], GEMM_FLOAT8_TILES[pair]),
+        operands=pair,
+    )  # fmt: skip
+    return out
+
+
+def _named(dtype: object) -> tuple[Type | None, Type | None]:
+    """The types of both operands that are given by name."""
+    if dtype is None:
+        return None, None
+    pair = dtype if isinstance(dtype, tuple) and len(dtype) == 2 else (dtype, dtype)
+    first, second = (NAMED[choice("dtype", each, tuple(NAMED))] for each in pair)
+    return first, second
+
+
+def _scale(
+    device: AnyDevice, name: str, value: Given | float | None, shape: tuple[int, ...]
+) -> Tensor | None:
+    """A scale for all, or scales of a shape."""
+    if value is None:
+        return None
+    if isinstance(value, (int, float, np.number)):
+        value = device.upload(np.array([real(name, value)], np.float32))
+    found = tensor(device, name, value)
+    return of_numbers(device, name, value, (1,) if found.shape == (1,) else shape)
+
+
+def _is_one(found: Tensor | None, shape: Sequence[int]) -> bool:
+    return found is not None and found.shape != tuple(shape)

@@ -1,0 +1,109 @@
+"""Tiles of the operands that FMA units multiply: from memory to a ring in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.kernel import Builder, Value, u64
+from quod.tensor.matmul.plan import FmaPlan
+from quod.tensor.matmul.tiles import Edges, log2
+
+VECTOR = 4
+"""Elements of an access to shared memory."""
+_TURNED = 8
+"""Elements of a line along K that instances beside each other copy: 32 bytes are what memory gives
+at least."""
+_PAD = 4
+"""Elements after a line that is turned: eight of K by four of the long axis have all the banks."""
+
+_Place = tuple[Value, int]
+"""A place of an instance's copy, as what differs between instances and what between its copies."""
+_Copy = Callable[[Value, Value, Value], None]
+
+
+def pitch_of(width: int, *, along: bool) -> int:
+    """Elements of shared memory from one of K to the next."""
+    return width if along else width + _PAD
+
+
+class FmaRing:
+    """Tiles of an operand, K by the long axis, from `first` of each stage of the room on.
+
+    Where the operand is `along` its long axis, copies are as wide as its rows allow. Else each
+    element is a copy, which turns the operand on its way.
+    """
+
+    def __init__(
+        self, k: Builder, operand: Edges, plan: FmaPlan, width: int, vector: int, room: Value,
+        first: int,
+    ) -> None:  # fmt: skip
+        self._k, self._operand, self._room, self._first = k, operand, room, first
+        self._vector = vector if operand.along else 1
+        self._pitch = (operand.extent if operand.along else operand.depth).cast(u64)
+        self.pitch = pitch_of(width, along=operand.along)
+        places = self._lines if operand.along else self._turned
+        self._copies = [self._copy(*each) for each in places(plan.lanes, width, plan.depth)]
+
+    def _lines(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
+        """Where the instance's copies are in K and on the long axis, which follows in memory."""
+        own, per_line = self._k.local_id(), width // self._vector
+        inside = own & (per_line - 1) if per_line < lanes else own
+        return [
+            (
+                (own >> log2(per_line), start // per_line),
+                (inside * self._vector, start % per_line * self._vector),
+            )
+            for start in range(0, depth * per_line, lanes)
+        ]
+
+    def _turned(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
+        """The same where K follows in memory: eight of K, then the long axis."""
+        own = self._k.local_id()
+        at, line = own & (_TURNED - 1), own >> log2(_TURNED)
+        of_depth = (line >> log2(width)) * _TURNED + at
+        return [
+            ((of_depth, start // width * _TURNED), (line & (width - 1), start % width))
+            for start in range(0, depth // _TURNED * width, lanes // _TURNED)
+        ]
+
+    def _copy(self, of_depth: _Place, of_width: _Place) -> _Copy:
+        """A copy of each step: its target and its source in the first step are known now."""
+        k, operand = self._k, self._operand
+        target = k.pointer_add(self._room, of_depth[0] * self.pitch + of_width[0])
+        behind = self._first + of_depth[1] * self.pitch + of_width[1]
+        # What is beyond the matrix is its last element: it is part of no result.
+        most = operand.extent - self._vector
+        beside = k.minimum(operand.first + (of_width[0] + of_width[1]), most).cast(u64)
+        # Of many copies the lines are found for each step: their pointers take registers.
+        many = operand.along and self._vector < VECTOR
+        if operand.along:
+            first = of_depth[0] + (0 if many else of_depth[1])
+            source = k.pointer_add(operand.pointer, first.cast(u64) * self._pitch + beside)
+        else:
+            line = beside * self._pitch
+            source = k.pointer_add(operand.pointer, line + of_depth[0].cast(u64))
+
+        def copy(start: Value, before: Value, stage: Value) -> None:
+            from_ = before if operand.along else before + of_depth[1]
+            if many:
+                from_ = (start + of_depth[1]).cast(u64) * self._pitch
+            inside = start + of_depth[0] + of_depth[1] < operand.depth
+            k.copy_async(target, stage + behind, source, from_, self._vector, where=inside)
+
+        return copy
+
+    def copy(self, start: Value, stage: Value) -> None:
+        """Begins the copies of the tile whose K begins at `start`; zeros are beyond its end."""
+        before = start.cast(u64)
+        if self._operand.along:
+            before = before * self._pitch
+        for copy in self._copies:
+            copy(start, before, stage)
+
+    def fragment(self, own: Value, stage: Value, at: int, count: int, apart: int) -> list[Value]:
+        """`count` elements at one of K, the first from the pointer `own` on, others `apart`."""
+        found: list[Value] = []
+        for number in range(count // VECTOR):
+            place = self._first + at * self.pitch + number * apart
+            found += self._k.load(own, stage + place, VECTOR)
+        return found

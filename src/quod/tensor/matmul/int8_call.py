@@ -1,0 +1,86 @@
+"""The function of products of 8-bit integers: what it takes, and its launch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel.ir.types import i32
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    bytes_of,
+    check_apart,
+    integers,
+    numbers,
+    sums,
+)
+from quod.tensor.matmul.call import shape_of_product
+from quod.tensor.matmul.int8_kernel import GEMM_INT8, GEMM_INT8_TILES
+from quod.tensor.matmul.plan import plan_gemm_int8
+from quod.tensor.matmul.scaled import ScaledForm
+from quod.tensor.matmul.scaled_call import launch_scaled, numbers_beside
+from quod.validation import flag
+
+
+def gemm_int8(
+    device: DeviceChoice, a: Given, b: Given, *, row_scales: Given | None = None,
+    column_scales: Given | None = None, bias: Given | None = None, transpose_a: bool = False,
+    transpose_b: bool = False, out: Given | None = None,
+) -> Any:  # fmt: skip
+    """A B of int8, exactly, or numbers made of it; gives `out`, or what is made for it.
+
+    Shapes are those of `gemm`: `a` is (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n)
+    or (n, k) for all products, or has the leading axes of `a`. Without what follows the result is
+    int32. Sums are modulo 2**32 either way: none is that large for k below 131,072.
+
+    `row_scales`, of the shape of `a` without k, and `column_scales`, of that of `b` without k, are
+    float32, and so is `bias`, (n,). Where one of them is given the result is (sum * row's scale) *
+    column's scale + bias, each step rounded to float32, and at last to the type of `out`: float32,
+    float16 or bfloat16; float32 if none is given. That is a product of matrices quantised by rows
+    and by columns (Dettmers et al., LLM.int8(), 2022, section 2.1).
+
+    Tensor cores take operands whose lines are along k, `transpose_b` without `transpose_a`, with k
+    a multiple of 16. Others are turned first if the product is large, or multiplied without them,
+    with the same result to the bit. InputError, with the name of the argument, for what does not
+    fit; DeviceError for memory that the device does not reach.
+    """
+    device = resolve_device(device)
+    first, second = bytes_of(device, "a", a), bytes_of(device, "b", b)
+    form = ScaledForm(
+        flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), row_scales is not None,
+        column_scales is not None, bias is not None,
+    )  # fmt: skip
+    shape, depth = shape_of_product(first, second, form)
+    beside = {
+        "row_scales": numbers_beside(device, "row_scales", row_scales, shape[:-1]),
+        "column_scales": numbers_beside(
+            device, "column_scales", column_scales, (*second.shape[:-2], shape[-1])
+        ),
+        "bias": numbers_beside(device, "bias", bias, shape[-1:]),
+    }
+    scaled = any(each is not None for each in beside.values())
+    if out is None:
+        out = (numbers if scaled else integers)(device, a, first, shape)
+    made = _result(device, out, shape, scaled=scaled)
+    check_apart(made, first, second, *beside.values())
+    if not math.prod(shape):
+        return out
+    launch_scaled(
+        device, (first, second), tuple(beside.values()), made, depth, form, plan_gemm_int8,
+        (GEMM_INT8, GEMM_INT8_TILES),
+    )  # fmt: skip
+    return out
+
+
+def _result(device: AnyDevice, out: Given, shape: tuple[int, ...], *, scaled: bool) -> Tensor:
+    found = sums(device, "out", out)
+    if found.shape != shape:
+        raise InputError(f"out must be of shape {shape}, not {found.text}")
+    if scaled == (found.element is i32):
+        wanted = "float32, float16 or bfloat16 with scales or bias" if scaled else "int32"
+        raise InputError(f"out must be {wanted}, not {found.text}")
+    return found

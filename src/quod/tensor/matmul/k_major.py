@@ -1,0 +1,47 @@
+"""Operands of products whose lines are turned to be along k, as tensor cores take short types."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from quod.device.protocol import AnyDevice
+from quod.frozen import replace
+from quod.kernel.ir.types import FLOATS8
+from quod.kernel.machine import Capability
+from quod.tensor.arrays import Tensor, reached
+from quod.tensor.matmul.form import Turned
+from quod.tensor.permute.transposition import transpose
+from quod.tensor.rows.plan import WIDEST
+
+_Form = TypeVar("_Form", bound=Turned)
+
+LEAST = 256
+"""Sizes from which a product without tensor cores takes longer than turning its operands."""
+
+
+def is_along_k(form: Turned) -> bool:
+    """Whether lines of both operands are along k."""
+    return form.transpose_b and not form.transpose_a
+
+
+def along_k(
+    device: AnyDevice, operands: tuple[Tensor, Tensor], form: _Form, sizes: tuple[int, int, int]
+) -> tuple[list[Any], _Form]:
+    """The memory of both operands, and how they lie: of a large product of m, n and k that tensor
+    cores may make, with lines along k, in memory of their own if they are not so before."""
+    a, b = operands
+    suits = min(sizes) >= LEAST and sizes[2] * a.element.bytes % WIDEST == 0
+    floats = a.element in FLOATS8
+    needed = Capability.FLOAT8_CORES if floats else Capability.TENSOR_CORES
+    if not suits or not device.machine(device.lanes).has(needed):
+        return [a.memory, b.memory], form
+    memory = [
+        _turned(device, a) if form.transpose_a else a.memory,
+        b.memory if form.transpose_b else _turned(device, b),
+    ]
+    return memory, replace(form, transpose_a=False, transpose_b=True)
+
+
+def _turned(device: AnyDevice, operand: Tensor) -> Any:
+    *leading, rows, columns = range(len(operand.shape))
+    return transpose(device, reached(device, operand.memory), (*leading, columns, rows))

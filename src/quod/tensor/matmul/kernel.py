@@ -1,0 +1,319 @@
+"""The matrix product: one function for every type, plan and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from quod.frozen import frozen
+from quod.kernel import (
+    Builder,
+    KernelDefinition,
+    Location,
+    Value,
+    bf16,
+    f16,
+    f32,
+    pointer,
+    u32,
+    u64,
+)
+from quod.kernel.ir.types import Type, loaded_type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.machine import Capability
+from quod.kernel.registry import register
+from quod.tensor.accesses import Accesses
+from quod.tensor.matmul.epilogue import completed
+from quod.tensor.matmul.fma import multiply_by_fma
+from quod.tensor.matmul.form import GemmForm, Turned
+from quod.tensor.matmul.plan import CorePlan, FmaPlan, GemmKernelPlan, GemmPlan
+from quod.tensor.matmul.tensor_cores import Ring, multiply_in_cores
+from quod.tensor.matmul.tiles import CachedTile, Edges, SharedTile, in_halves
+
+Sums = tuple[Value, ...]
+
+_GROUP = 8
+"""Tiles below each other that workgroups take one after the other: what they read of both operands
+stays in the cache."""
+
+_SUBGROUP_ACROSS = 8
+"""Instances of a subgroup beside each other: eight by four read the least from shared memory."""
+
+
+def _gemm(
+    k: Builder, m: Value, n: Value, depth: Value, batches_of_b: Value, scale: Value, a: Value,
+    b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmKernelPlan,
+    form: GemmForm,
+) -> None:  # fmt: skip
+    """C = activation(scale * A B + bias of each column) + residual, of some products beside each
+    other; `form` says what there is of it.
+
+    Tiles of C are the workgroups'; `batches_of_b` is 1 where each product has its own B, else 0.
+    """
+    row, column, batch = tile_of(k, m, n, plan)
+    result = Result(
+        k, element, plan, form, (m, n), scale, bias,
+        matrix_of(k, residual, batch, (m, n), plan.c_vector),
+        matrix_of(k, c, batch, (m, n), plan.c_vector),
+    )  # fmt: skip
+    of_a, of_b = edges_of(
+        k, element, plan, form, (m, n, depth), (row, column), (batch, batches_of_b), (a, b)
+    )
+    if isinstance(plan, FmaPlan):
+        multiply_by_fma(k, plan, of_a, of_b, result.store)
+    else:
+        multiply_tile(k, element, plan, of_a, of_b, result.store)
+
+
+def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value, Value, Value]:
+    """The first row and column of the workgroup's tile, and of which product it is."""
+    rows, columns = plan.tile
+    right = (n + (columns - 1)) // columns
+    down = (m + (rows - 1)) // rows
+    tile, batch = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
+    return *corner(k, plan, tile, down, right), batch
+
+
+def matrix_of(
+    k: Builder, matrices: Value, number: Value, shape: tuple[Value, Value], vector: int
+) -> Value:
+    """One of the matrices that follow each other; accesses of so many elements are seen to be
+    aligned there."""
+    word = u64 if k.machine.has(Capability.U64) else u32
+    lines, length = shape
+    size = lines.cast(word) * (length // vector).cast(word) * vector
+    return k.pointer_add(matrices, number.cast(word) * size)
+
+
+def edges_of(
+    k: Builder, element: Type, plan: GemmKernelPlan, form: Turned,
+    sizes: tuple[Value, Value, Value], tile: tuple[Value, Value], batches: tuple[Value, Value],
+    matrices: tuple[Value, Value],
+) -> tuple[Edges, Edges]:  # fmt: skip
+    """The operands of a tile that begins at a row and a column, of one of the `batches`; the other
+    number is 1 where each has its own B, else 0."""
+    (m, n, depth), (a, b), (batch, batches_of_b) = sizes, matrices, batches
+    vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
+    a = matrix_of(k, a, batch, (depth, m) if form.transpose_a else (m, depth), vectors[0])
+    b = matrix_of(
+        k, b, batch * batches_of_b, (n, depth) if form.transpose_b else (depth, n), vectors[1]
+    )
+    depth = in_halves(element, depth) if isinstance(plan, CorePlan) else depth
+    return (
+        Edges(a, tile[0], m, depth, form.transpose_a),
+        Edges(b, tile[1], n, depth, not form.transpose_b),
+    )
+
+
+def corner(
+    k: Builder, plan: GemmKernelPlan, tile: Value, down: Value, right: Value
+) -> tuple[Value, Value]:
+    """The first row and column of a tile of C, of `down` by `right`."""
+    rows, columns = plan.tile
+    block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
+    height = k.minimum(down - block * _GROUP, _GROUP)
+    return (block * _GROUP + inside % height) * rows, inside // height * columns
+
+
+@frozen
+class Tiles:
+    """What keeps the tiles of an operand, in each of the ways of multiplying them."""
+
+    shared: Callable[..., SharedTile] = SharedTile
+    cached: Callable[..., CachedTile] = CachedTile
+    ring: Callable[..., Ring] = Ring
+
+
+PLAIN = Tiles()
+"""Of operands that are elements in memory."""
+
+
+Store = Callable[[Value, Value, Sequence[Value]], None]
+"""Takes a row, a column, and sums of elements beside each other from there on."""
+
+
+def multiply_tile(
+    k: Builder, element: Type, plan: GemmPlan | CorePlan, of_a: Edges, of_b: Edges, store: Store,
+    tiles_of_b: Tiles = PLAIN, other: Type | None = None,
+) -> None:  # fmt: skip
+    """A tile of C, on tensor cores, in shared memory or in a processor's cache; `other` is the
+    element of B where it is not that of A."""
+    elements = element, other or element
+    if isinstance(plan, CorePlan):
+        multiply_in_cores(k, elements, plan, of_a, of_b, store, tiles_of_b.ring)
+    elif k.machine.has(Capability.VECTOR_LANES):
+        _in_cache(k, elements, plan, of_a, of_b, store, tiles_of_b.cached)
+    else:
+        _in_shared_memory(k, elements, plan, of_a, of_b, store, tiles_of_b.shared)
+
+
+class Result:
+    """The tile of C: what comes of sums, and where it goes."""
+
+    def __init__(
+        self, k: Builder, element: Type, plan: GemmKernelPlan, form: GemmForm,
+        extents: tuple[Value, Value], scale: Value, bias: Value, residual: Value, c: Value,
+    ) -> None:  # fmt: skip
+        self._k, self._form, self._scale = k, form, scale
+        self._rows, self._columns = extents
+        self._vector = plan.c_vector
+        self._accesses = Accesses(k, element, self._vector)
+        self._bias, self._residual, self._c = map(self._accesses.of, (bias, residual, c))
+        self._index = u64 if k.machine.has(Capability.U64) else u32
+
+    def store(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
+        """Stores some elements beside each other, where they are in the matrix."""
+        k, accesses = self._k, self._accesses
+        for start in range(0, len(sums), self._vector):
+            at = column + start
+            with k.if_((row < self._rows) & (at < self._columns)):
+                access = at // self._vector
+                pitch = self._columns // self._vector
+                place = row.cast(self._index) * pitch.cast(self._index)
+                source = k.pointer_add(self._residual, place * accesses.words)
+                target = k.pointer_add(self._c, place * accesses.words)
+                scaled = [value * self._scale for value in sums[start : start + self._vector]]
+                found = completed(
+                    k, self._form, scaled, partial(accesses.load, self._bias, access),
+                    partial(accesses.load, source, access),
+                )  # fmt: skip
+                accesses.store(target, access, found)
+
+
+def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
+    """Sums of an instance with the products of one of K added."""
+    return tuple(
+        _added(k, x, y, sums[row * len(b) + column])
+        for row, x in enumerate(a)
+        for column, y in enumerate(b)
+    )
+
+
+def _added(k: Builder, x: Value, y: Value, total: Value) -> Value:
+    return k.fma(x, y, total) if total.type is f32 else x * y + total
+
+
+def _in_shared_memory(
+    k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
+    tile_of_b: Callable[..., SharedTile],
+) -> None:  # fmt: skip
+    """Sums stay in registers; the next tiles are on their way while these are multiplied."""
+    rows, columns = plan.tile
+    a = SharedTile(k, elements[0], of_a, rows, plan.depth, plan.a_vector, plan.stages)
+    b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.b_vector, plan.stages)
+    lane, group = k.local_id() % 32, k.local_id() // 32
+    across = plan.across // _SUBGROUP_ACROSS
+    own_column = group % across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
+    own_row = group // across * (32 // _SUBGROUP_ACROSS) + lane // _SUBGROUP_ACROSS
+
+    def step(stage: Value, at: Value, sums: Sums) -> Sums:
+        of_rows = a.fragment(stage, at, own_row, plan.rows, plan.lanes // plan.across, plan.vector)
+        of_columns = b.fragment(stage, at, own_column, plan.columns, plan.across, plan.vector)
+        return _products(k, of_rows, of_columns, sums)
+
+    def steps(stage: Value, count: Value | int, sums: Sums) -> Sums:
+        with k.range(k.constant(0, u32), count, carry=sums) as loop:
+            loop.next(step(stage, loop.index, loop.carried))
+        return tuple(loop.results)
+
+    zero = k.constant(0, u32)
+    a.write(a.read(zero), zero)
+    b.write(b.read(zero), zero)
+    k.barrier()
+    initial = tuple([k.constant(0, loaded_type(elements[0]))] * (plan.rows * plan.columns))
+    whole = of_a.depth // plan.depth
+    with k.range(0, whole, carry=initial) as loop:
+        following = loop.index + 1
+        next_a = a.read(of_a.begin(following, plan.depth))
+        next_b = b.read(of_b.begin(following, plan.depth))
+        stage = loop.index % plan.stages
+        sums = tuple(loop.carried)
+        if plan.unrolled:
+            for at in range(plan.depth):
+                sums = step(stage, k.constant(at, u32), sums)
+        else:
+            sums = steps(stage, plan.depth, sums)
+        if plan.stages == 1:
+            k.barrier()
+        a.write(next_a, following % plan.stages)
+        b.write(next_b, following % plan.stages)
+        k.barrier()
+        loop.next(sums)
+    sums = tuple(loop.results)
+    if of_a.order is None:
+        sums = steps(whole % plan.stages, of_a.depth % plan.depth, sums)
+    for row in range(plan.rows):
+        below = (own_row + row // plan.vector * (plan.lanes // plan.across)) * plan.vector
+        for column in range(0, plan.columns, plan.vector):
+            place = (own_column + column // plan.vector * plan.across) * plan.vector
+            first = row * plan.columns + column
+            store(
+                of_a.first + below + row % plan.vector, of_b.first + place,
+                sums[first : first + plan.vector],
+            )  # fmt: skip
+
+
+def _in_cache(
+    k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
+    tile_of_b: Callable[..., CachedTile],
+) -> None:  # fmt: skip
+    """Register tiles one after the other, of operands and sums that a processor's cache keeps.
+
+    Sums of integers are whole numbers of f32 for each part of K, which makes them exact.
+    """
+    rows, columns = plan.tile
+    # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
+    filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
+    a = CachedTile(k, elements[0], of_a, filled, plan.depth, filled, kept=not of_a.along)
+    b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.panel[1], kept=False)
+    size = plan.rows * plan.columns * plan.lanes
+    held = loaded_type(elements[0])
+    room, lane = k.shared(held, size * plan.down * plan.right), k.local_id()
+    with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as clear:
+        k.pointer_add(room, clear.index * plan.lanes)[lane] = k.constant(0, held)
+    with k.range(k.constant(0, u32), of_a.depth, plan.depth) as outer:
+        count = k.minimum(of_a.depth - outer.index, plan.depth)
+        a.fill(outer.index, count)
+        b.fill(outer.index, count)
+        k.barrier()
+        with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
+            own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
+            places = [lane + at for at in range(0, size, plan.lanes)]
+            before = [own[place] for place in places]
+            sums = tuple(before) if held is f32 else (k.constant(0.0, f32),) * len(places)
+            with k.range(k.constant(0, u32), count, carry=sums) as loop:
+                of_rows = a.rows(tiles.index, loop.index, plan.rows)
+                of_columns = b.columns(panels.index, loop.index, plan.columns)
+                loop.next(_products(k, of_rows, of_columns, tuple(loop.carried)))
+            for place, value, old in zip(places, loop.results, before, strict=True):
+                own[place] = value if held is f32 else old + value.cast(held)
+        k.barrier()
+    with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
+        own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
+        for number in range(plan.rows * plan.columns):
+            at_row, at_column = divmod(number, plan.columns)
+            row = of_a.first + (tiles.index * plan.rows + at_row)
+            column = of_b.first + (panels.index * plan.panel[1] + at_column * plan.lanes)
+            store(row, column + lane, [own[lane + number * plan.lanes]])
+
+
+TYPES = (f32, f16, bf16)
+"""The types of elements; sums are f32."""
+
+
+def _kernel(element: Type) -> KernelDefinition:
+    parameters: dict[str, ParameterType] = dict.fromkeys(("m", "n", "depth", "batches_of_b"), u32)
+    parameters["scale"] = f32
+    parameters |= dict.fromkeys(("a", "b", "bias", "residual", "c"), pointer(element))
+    location = Location(_gemm.__code__.co_filename, _gemm.__code__.co_firstlineno)
+    return KernelDefinition(f"gemm_{element}", _gemm, parameters, location)
+
+
+GEMM = {element: _kernel(element) for element in TYPES}
+"""The kernel by the type of its elements."""
+
+for _element in (f32, bf16):
+    register(
+        f"tensor.gemm_{_element}", GEMM[_element], element=_element,
+        plan=GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4), form=GemmForm(bias=True),
+    )  # fmt: skip

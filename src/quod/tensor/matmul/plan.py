@@ -1,0 +1,393 @@
+"""How a matrix product is shared out: tiles of workgroups, register tiles, shared memory.
+
+Sizes of matrices are arguments of the kernel, so that few plans serve all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from quod.device.protocol import AnyDevice
+from quod.frozen import frozen, replace
+from quod.kernel.ir.types import HALVES, Type, f32, i8
+from quod.kernel.machine import Capability
+from quod.tensor.matmul.tiles import in_halves
+from quod.tensor.rows.plan import WIDEST, widest
+
+_TOGETHER = 4
+"""Elements that an instance reads together at most."""
+
+
+@frozen
+class GemmPlan:
+    """A workgroup of `lanes` instances, `across` of them beside each other, has a tile of C.
+
+    An instance adds up `rows` by `columns` elements in registers. `down` by `right` such tiles of
+    the whole workgroup are one after the other in its tile: 1 by 1 where registers keep the sums,
+    more where the tile is what a cache holds. Of K `depth` are in shared memory at a time, `stages`
+    times. Elements are read `a_vector` and `b_vector` together, of C
+    `c_vector` stored, and `vector` from shared memory.
+    A step over K is `unrolled`, or a loop.
+    """
+
+    lanes: int
+    across: int
+    rows: int
+    columns: int
+    down: int
+    right: int
+    depth: int
+    stages: int
+    vector: int
+    a_vector: int = 1
+    b_vector: int = 1
+    c_vector: int = 1
+    unrolled: bool = False
+
+    @property
+    def panel(self) -> tuple[int, int]:
+        """Rows and columns that the workgroup adds up at a time."""
+        return self.lanes // self.across * self.rows, self.across * self.columns
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of C that a workgroup has."""
+        rows, columns = self.panel
+        return rows * self.down, columns * self.right
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product."""
+        rows, columns = self.tile
+        return -(-m // rows) * -(-n // columns)
+
+
+@frozen
+class CorePlan:
+    """A workgroup multiplies a tile of C on tensor cores, each subgroup a part of it.
+
+    Of K `depth` are in shared memory at a time, `stages` times; of C `c_vector` elements are stored
+    together. With `promoted` sums of so much of K are added to others in registers, where tensor
+    cores keep less than f32 has. A copy of eight elements by every instance fills eight lines of
+    either tile, or a multiple. Registers are for so many `resident` workgroups a multiprocessor.
+    """
+
+    tile: tuple[int, int]
+    part: tuple[int, int]
+    depth: int
+    stages: int
+    c_vector: int = 1
+    resident: int = 1
+    promoted: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 32 * (self.tile[0] // self.part[0]) * (self.tile[1] // self.part[1])
+
+    @property
+    def shared_bytes(self) -> int:
+        """What the tiles of elements of 16 bits take."""
+        return 2 * self.stages * self.depth * sum(self.tile)
+
+    @property
+    def least(self) -> float:
+        """The share of the multiprocessors that have a tile at least, where it is taken."""
+        return 0.75
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product."""
+        return -(-m // self.tile[0]) * -(-n // self.tile[1])
+
+
+@frozen
+class TilePlan:
+    """A workgroup of four subgroups for each 64 rows multiplies a tile of C, out of shared memory.
+
+    64 of K are in shared memory at a time, `stages` times, a power of two. `cluster` workgroups
+    below each other get the same columns of B. Of C `c_vector` elements are stored together; with
+    `promoted` sums are as those of `CorePlan`.
+    """
+
+    tile: tuple[int, int]
+    stages: int
+    cluster: int = 1
+    c_vector: int = 1
+    promoted: bool = False
+
+    def __post_init__(self) -> None:
+        rows, columns = self.tile
+        if rows % 64 or columns % 64 or not 64 <= columns <= 256 or 64 % (8 * self.cluster):
+            raise ValueError(f"there is no tile of {rows} by {columns} in {self.cluster} parts")
+        if self.stages & (self.stages - 1):
+            raise ValueError(f"{self.stages} stages are no power of two")
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return 2 * self.tile[0]
+
+    @property
+    def shared_bytes(self) -> int:
+        """What the tiles of elements of 16 bits take."""
+        return 2 * self.stages * TILE_DEPTH * sum(self.tile)
+
+    @property
+    def least(self) -> float:
+        """The share of the multiprocessors that have a tile at least, where it is taken: less where
+        smaller tiles would take as long, as some would be one after the other."""
+        return 0.5 if self.tile == (128, 64) else 0.75
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product: whole clusters."""
+        clusters = -(-m // (self.tile[0] * self.cluster)) * -(-n // self.tile[1])
+        return clusters * self.cluster
+
+
+TILE_DEPTH = 64
+"""Of K: a line of 128 bytes."""
+
+TILE_PLANS = (
+    TilePlan((128, 256), 4, 2),
+    TilePlan((128, 128), 4, 2),
+    TilePlan((128, 64), 8),
+    TilePlan((64, 64), 8),
+)
+"""The plans of warpgroups, the largest first."""
+
+PROMOTED_TILE_PLANS = (
+    replace(TILE_PLANS[1], promoted=True),
+    replace(TILE_PLANS[-1], promoted=True),
+)
+"""Those of which registers hold sums twice."""
+
+
+@frozen
+class FmaPlan:
+    """A workgroup multiplies a tile of C on its FMA units, each subgroup a part of it, each
+    instance its `own` rows and columns of that, four of them beside each other.
+
+    Of K `depth` are in shared memory at a time, `stages` times; subgroups of different `slices`
+    have different shares of these, and add up their sums last. Elements of A and B are copied
+    `a_vector` and `b_vector` together, of C `c_vector` stored. Registers are for so many `resident`
+    workgroups a multiprocessor. With `ahead` what is multiplied next is loaded before, which takes
+    as many registers again.
+    """
+
+    tile: tuple[int, int]
+    part: tuple[int, int]
+    own: tuple[int, int]
+    depth: int
+    stages: int
+    slices: int = 1
+    resident: int = 1
+    ahead: bool = False
+    a_vector: int = 1
+    b_vector: int = 1
+    c_vector: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        parts = self.tile[0] // self.part[0] * (self.tile[1] // self.part[1])
+        return 32 * parts * self.slices
+
+    @property
+    def summed(self) -> int:
+        """Elements of shared memory that the sums of all slices take."""
+        return self.tile[0] * self.tile[1] * self.slices if self.slices > 1 else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """What tiles, with what follows lines that are turned, or sums take at most."""
+        return 4 * max(self.stages * self.depth * (sum(self.tile) + 8), self.summed)
+
+    def groups(self, m: int, n: int) -> int:
+        """Workgroups of a product."""
+        return -(-m // self.tile[0]) * -(-n // self.tile[1])
+
+
+CORE_PLANS = (
+    CorePlan((128, 256), (64, 64), 32, 4),
+    CorePlan((128, 128), (64, 32), 32, 4),
+    CorePlan((64, 64), (32, 32), 64, 3),
+)
+"""The plans of tensor cores, the largest first: of what it copies it makes the most use."""
+
+PROMOTED_CORE_PLANS = tuple(replace(plan, promoted=True) for plan in CORE_PLANS[1:])
+"""Those of which registers hold sums twice."""
+
+
+GemmKernelPlan = GemmPlan | CorePlan | FmaPlan
+AnyGemmPlan = GemmKernelPlan | TilePlan
+_CorePlans = tuple[Sequence[TilePlan], Sequence[CorePlan]]
+_OfCores = TypeVar("_OfCores", CorePlan, TilePlan)
+
+_MOST_PLACES = (1 << 31) - 1
+"""Coordinates of tiles are signed."""
+
+FMA_PLANS = (
+    (FmaPlan((128, 256), (64, 64), (16, 8), 16, 3, ahead=True), 100),
+    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, resident=2, ahead=True), 104),
+    (FmaPlan((128, 64), (32, 64), (8, 8), 32, 3, slices=2, ahead=True), 92),
+    (FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=8), 80),
+)
+"""The plans of FMA units, and how many products they make in the same time on one multiprocessor,
+as their inner loops have it."""
+
+NARROW_FMA_PLANS = (
+    (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 94),
+    *FMA_PLANS[2:],
+)
+"""Those for rows at which no access of four elements begins: their addresses take registers."""
+
+
+_LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
+"""128 by 128: what keeps the units of a GPU at work."""
+_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 16, 2, 4, unrolled=True)
+"""32 by 32, for matrices of few tiles."""
+_SHORT = GemmPlan(256, 16, 8, 8, 1, 1, 8, 1, 4)
+"""128 by 128 in the least memory that WebGPU promises, and as a loop."""
+_SHORT_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4)
+
+_WIDE_VECTORS = GemmPlan(16, 16, 8, 48 // 16, 16, 4, 128, 1, 1)
+"""24 of 32 vector registers are sums; the tile and its sums are 256 KB, which a cache keeps."""
+_VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
+"""12 of 16 registers."""
+
+
+def plan_gemm(
+    device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int = 1, *, tf32: bool = False,
+) -> AnyGemmPlan:  # fmt: skip
+    """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements.
+
+    With `tf32` lines of f32 are along k, and may be multiplied with fewer digits.
+    """
+    machine = device.machine(device.lanes)
+    copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
+    if copied and (element in HALVES or tf32):
+        halves = *sizes[:2], in_halves(element, sizes[2])
+        cores = _of_cores(device, halves, (element, pitches[2]), batch)
+        if cores is not None:
+            return cores
+    if machine.has(Capability.ASYNC_COPIES) and element is f32:
+        found = _of_fma_units(device, sizes, pitches, batch)
+        if found is not None:
+            return found
+    return plan_of_tiles(device, sizes, pitches, element, batch)
+
+
+def plan_of_tiles(
+    device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], element: Type,
+    batch: int = 1,
+) -> GemmPlan:  # fmt: skip
+    """The same where sums are made by ordinary instructions, and tiles go through registers."""
+    machine = device.machine(device.lanes)
+    if machine.has(Capability.VECTOR_LANES):
+        return _of_processor(device, sizes, batch)
+    vectors = [widest(element, pitch, _TOGETHER) for pitch in pitches]
+    plan = _of_registers(device, sizes, batch)
+    return replace(plan, a_vector=vectors[0], b_vector=vectors[1], c_vector=vectors[2])
+
+
+def plan_gemm_int8(
+    device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int = 1, *, along_k: bool,
+) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
+    """The same for 8-bit integers: `along_k` says that lines of both operands are."""
+    return _of_8_bits(device, result, sizes, pitches, batch, (TILE_PLANS, CORE_PLANS), along_k)
+
+
+def plan_gemm_float8(
+    device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int = 1, *, along_k: bool, promoted: bool = True,
+) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
+    """The same for 8-bit floats."""
+    plans = (PROMOTED_TILE_PLANS, PROMOTED_CORE_PLANS) if promoted else (TILE_PLANS, CORE_PLANS)
+    cores = device.machine(device.lanes).has(Capability.FLOAT8_CORES)
+    return _of_8_bits(device, result, sizes, pitches, batch, plans, along_k and cores)
+
+
+def _of_8_bits(
+    device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
+    batch: int, plans: _CorePlans, in_cores: bool,
+) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
+    machine = device.machine(device.lanes)
+    m, n, depth = sizes
+    if in_cores and depth % WIDEST == 0:
+        halves = m, n, in_halves(i8, depth)
+        found = _of_cores(device, halves, (result, pitches[2]), batch, 2, plans)
+        if found is not None:
+            return found
+    if machine.has(Capability.VECTOR_LANES):
+        return _of_processor(device, sizes, batch)
+    a, b = (1 if pitch % _TOGETHER else _TOGETHER for pitch in pitches[:2])
+    plan = _of_registers(device, sizes, batch)
+    return replace(plan, a_vector=a, b_vector=b, c_vector=widest(result, pitches[2], _TOGETHER))
+
+
+def _of_cores(
+    device: AnyDevice, sizes: tuple[int, int, int], stored: tuple[Type, int], batch: int,
+    most: int = 8, plans: _CorePlans = (TILE_PLANS, CORE_PLANS),
+) -> CorePlan | TilePlan | None:  # fmt: skip
+    """The plan of tensor cores for so many elements of 16 bits; None where there are none.
+
+    Rows of results, `stored` of a type each so many, are written up to `most` elements together.
+    """
+    machine = device.machine(device.lanes)
+    if not machine.has(Capability.TENSOR_CORES):
+        return None
+    if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MOST_PLACES:
+        tiled = largest(device, plans[0], sizes, batch)
+        if tiled.shared_bytes < machine.shared_bytes_limit:
+            return replace(tiled, c_vector=widest(*stored, most))
+    return replace(largest(device, plans[1], sizes, batch), c_vector=widest(*stored, 2))
+
+
+def _of_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
+    short = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
+    plan, small = (_SHORT, _SHORT_SMALL) if short else (_LARGE, _SMALL)
+    few = plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors
+    return small if few else plan
+
+
+def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
+    wide = device.machine(8).has(Capability.IFMA52)
+    plan = _WIDE_VECTORS if wide else _VECTORS
+    # Every thread is to have tiles, and little of them is to lie beyond the matrix.
+    while plan.down > 1 and (
+        plan.groups(sizes[0], sizes[1]) * batch < 2 * device.multiprocessors
+        or plan.tile[0] >= 2 * sizes[0]
+    ):
+        plan = replace(plan, down=plan.down // 4 or 1)
+    return plan
+
+
+def largest(
+    device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
+) -> _OfCores:
+    """The largest tile that leaves few multiprocessors without one, and lies in the matrix."""
+    most, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
+    for plan in plans:
+        enough = plan.groups(m, n) * batch >= plan.least * device.multiprocessors
+        inside = plan.tile[0] < 2 * m and plan.tile[1] < 2 * n
+        if enough and inside and plan.shared_bytes <= most:
+            return plan
+    return plans[-1]
+
+
+def _of_fma_units(
+    device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], batch: int
+) -> FmaPlan | None:
+    """The plan whose tiles are done first, where the last of them count as whole ones; None where
+    shared memory has no room for any."""
+    a, b, c = (widest(f32, pitch, _TOGETHER) for pitch in pitches)
+    most = device.machine(device.lanes).shared_bytes_limit
+    least, found = 0.0, None
+    for plan, speed in FMA_PLANS if min(a, b, c) == _TOGETHER else NARROW_FMA_PLANS:
+        turns = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
+        time = turns * plan.tile[0] * plan.tile[1] / speed
+        if plan.shared_bytes <= most and (found is None or time < least):
+            least, found = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
+    return found

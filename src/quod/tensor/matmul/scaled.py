@@ -1,0 +1,148 @@
+"""Products of matrices of 8 bits: their kernels, and numbers that are made of the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.frozen import frozen
+from quod.kernel import Builder, KernelDefinition, Location, Value, f32, i8, i32, pointer, u32, u64
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.machine import Capability
+from quod.tensor.accesses import Accesses
+from quod.tensor.matmul.kernel import edges_of, matrix_of, multiply_tile, tile_of
+from quod.tensor.matmul.plan import CorePlan, GemmPlan, TilePlan
+from quod.tensor.matmul.warpgroups import Arrays, first_column, multiply_tiles
+
+
+@frozen
+class ScaledForm:
+    """Operands that are transposed, and what sums are multiplied by and what is added: scales of
+    rows and of columns, or one for all of them."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    row_scales: bool = False
+    column_scales: bool = False
+    bias: bool = False
+    one_row_scale: bool = False
+    one_column_scale: bool = False
+
+
+def _gemm(
+    k: Builder, m: Value, n: Value, depth: Value, batches_of_b: Value, a: Value, b: Value,
+    row_scales: Value, column_scales: Value, bias: Value, c: Value, *, element: Type,
+    plan: GemmPlan | CorePlan, form: ScaledForm,
+    operands: tuple[Type, Type] = (i8, i8),
+) -> None:  # fmt: skip
+    """C = A B, or what `ScaledResult` makes of it, of some products beside each other.
+
+    `batches_of_b` is 1 where each product has its own B, else 0; `operands` are the elements of A
+    and B.
+    """
+    row, column, batch = tile_of(k, m, n, plan)
+    result = ScaledResult(
+        k, element, plan.c_vector, form, (m, n), (batch, batch * batches_of_b),
+        (row_scales, column_scales, bias, c),
+    )  # fmt: skip
+    of_a, of_b = edges_of(
+        k, operands[0], plan, form, (m, n, depth), (row, column), (batch, batches_of_b), (a, b)
+    )
+    multiply_tile(k, operands[0], plan, of_a, of_b, result.store, other=operands[1])
+
+
+def _gemm_tiles(
+    k: Builder, m: Value, n: Value, depth: Value, batches: Value, batches_of_b: Value, maps: Value,
+    a: Value, b: Value, row_scales: Value, column_scales: Value, bias: Value, c: Value, *,
+    element: Type, plan: TilePlan, form: ScaledForm,
+    operands: tuple[Type, Type] = (i8, i8),
+) -> None:  # fmt: skip
+    """The same by warpgroups; lines are along K."""
+    arrays = Arrays(maps, (a, b), batches, batches_of_b)
+    tile = multiply_tiles(
+        k, operands[0], plan, (m, n, depth), arrays, (False, False), other=operands[1]
+    )
+    result = ScaledResult(
+        k, element, plan.c_vector, form, (m, n), (tile.batch, tile.batch * batches_of_b),
+        (row_scales, column_scales, bias, c),
+    )  # fmt: skip
+    first = tile.column + first_column(k)
+    for row, pairs in tile.pairs():
+        for block, sums in enumerate(pairs):
+            result.store(row, first + 8 * block, sums)
+
+
+class ScaledResult:
+    """Where sums go, and what is made of them: ((sum * row's scale) * column's scale) + bias."""
+
+    def __init__(
+        self, k: Builder, element: Type, vector: int, form: ScaledForm,
+        extents: tuple[Value, Value], numbers: tuple[Value, Value],
+        memory: tuple[Value, Value, Value, Value],
+    ) -> None:  # fmt: skip
+        """`numbers` are those of the product, and of its B."""
+        self._k, self._form, self._vector = k, form, vector
+        self._rows, self._columns = extents
+        row_scales, column_scales, bias, c = memory
+        batch, of_b = numbers
+        self._accesses, self._numbers = Accesses(k, element, vector), Accesses(k, f32, vector)
+        one = k.constant(1, u32)
+        self._row_scales, self._column_scales = row_scales, column_scales
+        if not form.one_row_scale:
+            self._row_scales = matrix_of(k, row_scales, batch, (self._rows, one), 1)
+        if not form.one_column_scale:
+            self._column_scales = matrix_of(k, column_scales, of_b, (one, self._columns), vector)
+        self._bias = bias
+        self._c = self._accesses.of(matrix_of(k, c, batch, extents, vector))
+
+    def store(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
+        """Stores some elements beside each other, where they are in the matrix."""
+        k = self._k
+        word = u64 if k.machine.has(Capability.U64) else u32
+        vector = min(self._vector, len(sums))
+        for start in range(0, len(sums), vector):
+            at = column + start
+            with k.if_((row < self._rows) & (at < self._columns)):
+                access = at // self._vector
+                pitch = self._columns // self._vector
+                place = row.cast(word) * pitch.cast(word)
+                target = k.pointer_add(self._c, place * self._accesses.words)
+                found = self._complete(row, access, sums[start : start + vector])
+                self._accesses.store(target, access, found)
+
+    def _complete(self, row: Value, access: Value, sums: Sequence[Value]) -> list[Value]:
+        if self._accesses.element is i32:
+            return list(sums)
+        found = [value.cast(f32) for value in sums]
+        if self._form.row_scales:
+            scale = self._row_scales[0 if self._form.one_row_scale else row]
+            found = [value * scale for value in found]
+        if self._form.column_scales:
+            if self._form.one_column_scale:
+                scales = (self._column_scales[0],) * len(found)
+            else:
+                scales = self._numbers.load(self._column_scales, access)
+            found = [value * scale for value, scale in zip(found, scales, strict=True)]
+        if self._form.bias:
+            more = self._numbers.load(self._bias, access)
+            found = [value + own for value, own in zip(found, more, strict=True)]
+        return found
+
+
+def scaled_kernel(
+    name: str, element: Type, operands: tuple[Type, Type] = (i8, i8), *, tiles: bool
+) -> KernelDefinition:
+    """The kernel of results of a type, of elements of A and B; with `tiles` that of warpgroups."""
+    names = ("m", "n", "depth", *(("batches",) if tiles else ()), "batches_of_b")
+    parameters: dict[str, ParameterType] = dict.fromkeys(names, u32)
+    if tiles:
+        parameters["maps"] = pointer(u64)
+    parameters |= {"a": pointer(operands[0]), "b": pointer(operands[1])}
+    parameters |= dict.fromkeys(("row_scales", "column_scales", "bias"), pointer(f32))
+    parameters["c"] = pointer(element)
+    function = _gemm_tiles if tiles else _gemm
+    location = Location(function.__code__.co_filename, function.__code__.co_firstlineno)
+    return KernelDefinition(
+        f"{name}_{'tiles_' if tiles else ''}{element}", function, parameters, location,
+        constant=("maps",) if tiles else (),
+    )  # fmt: skip

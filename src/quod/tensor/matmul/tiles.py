@@ -1,0 +1,255 @@
+"""Tiles of a matrix product's operands: from memory to shared memory, and from there to sums.
+
+An operand has a long axis, of which a tile has `width`, and K. `along` says that its elements
+follow each other in memory along the long axis; else they do along K.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f32, u32, u64
+from quod.kernel.ir.types import Type, loaded_type
+from quod.kernel.machine import Capability
+from quod.tensor.accesses import Accesses
+
+Staged = list[tuple[Value, ...]]
+
+HALF = 2
+"""Bytes of 16 bits."""
+
+
+_Count = TypeVar("_Count", int, Value)
+
+
+def in_halves(element: Type, count: _Count) -> _Count:
+    """So many elements as tensor cores and what fills their tiles count them: by 16 bits."""
+    if element.bytes > HALF:
+        return count * (element.bytes // HALF)
+    return count // (HALF // element.bytes) if element.bytes < HALF else count
+
+
+def log2(number: int) -> int:
+    """The logarithm of a power of two."""
+    return number.bit_length() - 1
+
+
+@frozen
+class DepthOrder:
+    """Steps over K that take pieces of `width` elements, each of which begins `apart` after the
+    piece before; `pieces` of them are a step, and the next step takes what follows each piece. All
+    are powers of two."""
+
+    width: int
+    apart: int
+    pieces: int
+
+    def first(self, step: Value) -> Value:
+        """The element of K at which a step begins."""
+        steps = self.apart // self.width
+        # By shifts: an assembler writes divisions out.
+        group, inside = step >> log2(steps), step & (steps - 1)
+        return group * (self.apart * self.pieces) + inside * self.width
+
+    def behind(self, at: Value) -> Value:
+        """How far behind the step's first element its element `at` is."""
+        return (at >> log2(self.width)) * self.apart + (at & (self.width - 1))
+
+
+@frozen(eq=False)
+class Edges:
+    """An operand: where its tile begins on the long axis, and its extents.
+
+    Steps take K as it is, or in an `order`, of which K is then a whole number of steps.
+    """
+
+    pointer: Value
+    first: Value
+    extent: Value
+    depth: Value
+    along: bool
+    order: DepthOrder | None = None
+
+    def begin(self, step: Value, depth: int) -> Value:
+        """The element of K at which a step of so many begins."""
+        return step * depth if self.order is None else self.order.first(step)
+
+    def behind(self, access: Value, vector: int) -> Value:
+        """How many accesses of `vector` elements an access of a step is behind the first one."""
+        if self.order is None:
+            return access
+        return self.order.behind(access * vector) // vector
+
+
+class _Tile:
+    def __init__(
+        self, k: Builder, element: Type, operand: Edges, width: int, depth: int, vector: int
+    ) -> None:
+        self._k, self._pointer, self._along = k, operand.pointer, operand.along
+        self._first, self._extent, self._depth = operand.first, operand.extent, operand.depth
+        self._width, self._at_once, self._vector = width, depth, vector
+        self._accesses = Accesses(k, element, vector)
+        self._index = u64 if k.machine.has(Capability.U64) else u32
+
+    def _place(self, line: Value, at: Value) -> Value:
+        """The access `at` of a line of the matrix."""
+        pitch = (self._extent if self._along else self._depth) // self._vector
+        return line.cast(self._index) * pitch.cast(self._index) + at.cast(self._index)
+
+
+class SharedRoom:
+    """Shared memory for tiles, K by the long axis, and what an instance takes of them."""
+
+    _PAD = 4
+    """Elements after a line, so that elements of a column that are stored together lie in
+    different banks."""
+
+    def __init__(
+        self, k: Builder, width: int, depth: int, stages: int, *, along: bool, held: Type = f32
+    ) -> None:
+        self._k = k
+        self._pitch = width + (0 if along else self._PAD)
+        self._size = self._pitch * depth
+        self._room = k.shared(held, self._size * stages)
+
+    def fragment(
+        self, stage: Value, at: Value, own: Value, count: int, apart: int, vector: int
+    ) -> list[Value]:
+        """An instance's `count` elements at one of K: `vector` from `own * vector` on, the next
+        `apart * vector` further."""
+        first = stage * self._size + at * self._pitch + own * vector
+        found: list[Value] = []
+        for start in range(0, count, vector):
+            found += self._k.load(self._room, first + start * apart, vector)
+        return found
+
+
+class SharedTile(_Tile, SharedRoom):
+    """A tile that all instances fill through registers."""
+
+    def __init__(
+        self, k: Builder, element: Type, operand: Edges, width: int, depth: int, vector: int,
+        stages: int,
+    ) -> None:  # fmt: skip
+        _Tile.__init__(self, k, element, operand, width, depth, vector)
+        SharedRoom.__init__(
+            self, k, width, depth, stages, along=operand.along, held=loaded_type(element)
+        )
+        accesses = self._width * self._at_once // self._vector
+        per_line = (self._width if self._along else self._at_once) // self._vector
+        own = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
+        self._lines = [access // per_line for access in own]
+        self._places = [access % per_line for access in own]
+        self._sources = [operand.behind(place, vector) for place in self._places]
+        self._source = self._accesses.of(self._pointer)
+
+    def read(self, start: Value) -> Staged:
+        """The instance's accesses of the tile whose K begins at `start`.
+
+        What is beyond the matrix is an element at its end instead: it is part of no result.
+        """
+        k, found = self._k, []
+        for line, place in zip(self._lines, self._sources, strict=True):
+            if self._along:
+                most = self._extent // self._vector - 1
+                at = k.minimum(self._first // self._vector + place, most)
+                where = self._place(k.minimum(start + line, self._depth - 1), at)
+            else:
+                most = self._depth // self._vector - 1
+                at = k.minimum(start // self._vector + place, most)
+                where = self._place(k.minimum(self._first + line, self._extent - 1), at)
+            found.append(self._accesses.load(self._source, where))
+        return found
+
+    def write(self, staged: Staged, stage: Value) -> None:
+        """Puts what was read into shared memory."""
+        k, first = self._k, stage * self._size
+        for line, place, values in zip(self._lines, self._places, staged, strict=True):
+            if self._along:
+                k.store(self._room, first + line * self._pitch + place * self._vector, *values)
+                continue
+            for number, value in enumerate(values):
+                at = place * self._vector + number
+                self._room[first + at * self._pitch + line] = value
+
+
+class CachedTile(_Tile):
+    """A tile of f32 that the lanes of a processor's vector fill, and that its cache keeps.
+
+    `panel` elements of the long axis at one of K lie beside each other, then the next of K. Where
+    `kept`, lines along K stay as they are in memory.
+    """
+
+    _PAD = 16
+    """Elements after a kept line, so that lines do not meet in the cache."""
+
+    def __init__(
+        self, k: Builder, element: Type, operand: Edges, width: int, depth: int, panel: int, *,
+        kept: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(k, element, operand, width, depth, 1)
+        self._panel, self._kept = panel, kept
+        line = self._at_once + self._PAD if self._kept else self._at_once
+        self._pitch = line
+        self._room = self._k.shared(f32, line * self._width)
+
+    def fill(self, start: Value, count: Value) -> None:
+        """Fills the tile with `count` of K, from `start` on."""
+        k = self._k
+        whole = self._first + self._width <= self._extent
+        if self._kept:
+            whole = count == self._at_once
+        with k.if_(whole):
+            self._fill(start, count, whole=True)
+        with k.if_(~whole):
+            self._fill(start, count, whole=False)
+
+    def _fill(self, start: Value, count: Value, *, whole: bool) -> None:
+        k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
+        if self._kept:
+            with k.range(0, self._width) as lines:
+                line = k.minimum(self._first + lines.index, self._extent - 1)
+                source = k.pointer_add(self._pointer, self._place(line, start))
+                target = k.pointer_add(self._room, lines.index * self._pitch)
+                for place in range(0, self._at_once, lanes):
+                    if whole:
+                        target[lane + place] = source[lane + place].cast(f32)
+                        continue
+                    with k.if_(lane + place < count):
+                        target[lane + place] = source[lane + place].cast(f32)
+            return
+        for panel in range(0, self._width, self._panel):
+            with k.range(0, count) as loop:
+                at = loop.index
+                for number in range(panel, panel + self._panel, lanes):
+                    target = k.pointer_add(
+                        self._room, at * self._panel + (panel * self._at_once + number - panel)
+                    )
+                    target[lane] = self._one(start + at, self._first + number, whole=whole)
+
+    def _one(self, at: Value, first: Value, *, whole: bool) -> Value:
+        """Elements of the lanes from `first` of the long axis on, at one of K."""
+        k, lane = self._k, self._k.local_id()
+        if self._along and whole:
+            return k.pointer_add(self._pointer, self._place(at, first))[lane].cast(f32)
+        own = first + lane if whole else k.minimum(first + lane, self._extent - 1)
+        where = self._place(at, own) if self._along else self._place(own, at)
+        return self._pointer[where].cast(f32)
+
+    def rows(self, number: Value, at: Value, count: int) -> list[Value]:
+        """Part `number` of so many elements at one of K, of the only panel; all lanes have them."""
+        if self._kept:
+            room = self._k.pointer_add(self._room, number * (count * self._pitch) + at)
+            return [room[row * self._pitch] for row in range(count)]
+        room = self._k.pointer_add(self._room, at * self._panel + number * count)
+        return list(self._k.load(room, 0, count))
+
+    def columns(self, number: Value, at: Value, count: int) -> list[Value]:
+        """`count` vectors, those of one panel at one of K."""
+        room, lanes = self._from(number, at), self._k.workgroup_size
+        return [room[self._k.local_id() + lanes * column] for column in range(count)]
+
+    def _from(self, number: Value, at: Value) -> Value:
+        where = number * (self._panel * self._at_once) + at * self._panel
+        return self._k.pointer_add(self._room, where)

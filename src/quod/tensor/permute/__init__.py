@@ -1,0 +1,1 @@
+"""Transposition and permutation of axes."""

@@ -1,0 +1,214 @@
+"""The kernels of transpositions: tiles through shared memory, and rows that stay whole.
+
+Elements are words of their size, whose bits are moved. Of elements of 8 and 16 bits those of a word
+go together, four rows or two: what an instance loads is transposed in its registers. In shared
+memory lines are exchanged so that neither lines nor columns meet in a bank (the tile of Ruetsch and
+Micikevicius, Optimizing matrix transpose in CUDA, 2009, without its padding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from quod.frozen import frozen
+from quod.kernel import Builder, KernelDefinition, Location, Value, pointer, u32, u64
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.machine import Capability
+from quod.kernel.registry import register
+from quod.tensor.arrays import WORDS
+from quod.tensor.rows.groups import accesses_in_step, own_accesses, own_rows, rows_in_step
+from quod.tensor.rows.plan import GroupPlan
+
+
+@frozen
+class TransposePlan:
+    """A workgroup of `lanes` moves a tile of blocks, `side` below and beside each other; a block is
+    as many words as elements are in one, which is `vector`."""
+
+    lanes: int
+    vector: int
+    side: int = 32
+
+    def groups(self, rows: int, columns: int) -> int:
+        """Workgroups of a matrix of so many blocks."""
+        return -(-rows // self.side) * -(-columns // self.side)
+
+
+def _wide(k: Builder, layout: Value, at: int) -> Value:
+    """A stride, which is two words of the layout."""
+    low, high = k.load(layout, at, 2)
+    return low.cast(u64) | high.cast(u64) << 32
+
+
+def _offset(rest: Value, sizes: Sequence[Value], strides: Sequence[Value]) -> Value:
+    """Where the `rest`-th of all is, of axes whose last is the first."""
+    offset = rest.cast(u64) * 0
+    for size, stride in zip(sizes, strides, strict=True):
+        offset += (rest % size).cast(u64) * stride
+        rest //= size
+    return offset
+
+
+def _rows(
+    k: Builder, rows: Value, width: Value, piece: Value, x: Value, y: Value, layout: Value, *,
+    unit: Type, axes: int, cut: bool, plan: GroupPlan,
+) -> None:  # fmt: skip
+    """y[r] = x[r'], rows of `width` accesses, or with `cut` their pieces, of so many each. The
+    layout has the size of each of the other axes of y, the last one first, and what it goes on by
+    in x, in units."""
+    words = plan.vector
+    sizes = [k.load(layout, 3 * axis)[0] for axis in range(axes)]
+    strides = [_wide(k, layout, 3 * axis + 1) for axis in range(axes)]
+    pieces = (width + (piece - 1)) // piece if cut else k.constant(1, u32)
+
+    def own(number: Value) -> tuple[Value, Callable[[Value], None]]:
+        """How many accesses there are in one, and what copies them."""
+        row, first = number // pieces, number % pieces * piece
+        source = k.pointer_add(x.cast(unit), _offset(row, sizes, strides))
+        target = k.pointer_add(y.cast(unit), row.cast(u64) * (width * words).cast(u64))
+        if cut:
+            source, target = (k.pointer_add(each, first * words) for each in (source, target))
+        count = k.minimum(width - first, piece) if cut else width
+        return count, lambda at: k.store(target, at * words, *k.load(source, at * words, words))
+
+    if plan.threads == plan.lanes:
+        with rows_in_step(k, plan, rows) as loop:
+            accesses_in_step(k, plan, *own(loop.index))
+        return
+    with own_rows(k, plan, rows) as loop:
+        count, copy = own(loop.index)
+        with own_accesses(k, plan, count) as items:
+            copy(items.index)
+
+
+class _Tile:
+    """A tile in shared memory."""
+
+    def __init__(self, k: Builder, unit: Type, plan: TransposePlan) -> None:
+        self._k, self._cached = k, k.machine.has(Capability.VECTOR_LANES)
+        self._side, self._pitch = plan.side, plan.side + self._cached
+        held = u64 if unit is u64 else u32
+        self._planes = [k.shared(held, plan.side * self._pitch) for _ in range(plan.vector)]
+        self._across = min(plan.lanes, plan.side)
+        self._down = plan.lanes // self._across
+
+    def each(self, body: Callable[[Value, Value], None]) -> None:
+        """Does something for the instance's blocks of every line."""
+        k = self._k
+
+        def line(number: Value) -> None:
+            for place in range(0, self._side, self._across):
+                body(number, k.local_id() % self._across + place)
+
+        if self._cached:
+            with k.range(0, self._side) as loop:
+                line(loop.index)
+            return
+        for number in range(0, self._side, self._down):
+            line(k.local_id() // self._across + number)
+
+    def put(self, line: Value, place: Value, words: Sequence[Value]) -> None:
+        for plane, word in zip(self._planes, words, strict=True):
+            plane[self._at(line, place)] = word
+
+    def get(self, line: Value, place: Value) -> list[Value]:
+        return [plane[self._at(line, place)] for plane in self._planes]
+
+    def _at(self, line: Value, place: Value) -> Value:
+        return line * self._pitch + (place if self._cached else place ^ line)
+
+
+def _tiles(
+    k: Builder, rows: Value, columns: Value, x: Value, y: Value, layout: Value, *, unit: Type,
+    axes: int, plan: TransposePlan,
+) -> None:  # fmt: skip
+    """y[.., c, .., r] = x[.., r, .., c] of so many blocks. The layout has what rows go on by in x,
+    columns in y, and of each other axis the size and both, in words."""
+    side, vector = plan.side, plan.vector
+    right, down = (columns + (side - 1)) // side, (rows + (side - 1)) // side
+    tile, rest = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
+    row, column = tile // right * side, tile % right * side
+    sizes = [k.load(layout, 4 + 5 * axis)[0] for axis in range(axes)]
+    lines, pitches = [], []
+    for number, memory in enumerate((x, y)):
+        others = [_wide(k, layout, 5 + 5 * axis + 2 * number) for axis in range(axes)]
+        lines.append(k.pointer_add(memory.cast(unit), _offset(rest, sizes, others)))
+        pitches.append(_wide(k, layout, 2 * number))
+    shared = _Tile(k, unit, plan)
+
+    def below(number: int, first: Value) -> list[Value]:
+        """The lines in which a block's words are, below each other."""
+        line = (first * vector).cast(u64)
+        return [
+            k.pointer_add(lines[number], (line + each) * pitches[number]) for each in range(vector)
+        ]
+
+    def load(line: Value, place: Value, *, whole: bool) -> None:
+        def move() -> None:
+            found = [words[column + place] for words in below(0, row + line)]
+            shared.put(line, place, _turned(found))
+
+        _where(k, (row + line < rows) & (column + place < columns), move, whole=whole)
+
+    def store(line: Value, place: Value, *, whole: bool) -> None:
+        def move() -> None:
+            found = shared.get(place, line)
+            for words, value in zip(below(1, column + line), found, strict=True):
+                words[row + place] = value
+
+        _where(k, (row + place < rows) & (column + line < columns), move, whole=whole)
+
+    whole = (row + side <= rows) & (column + side <= columns)
+    for body in (load, store):
+        with k.if_(whole):
+            shared.each(partial(body, whole=True))
+        with k.if_(~whole):
+            shared.each(partial(body, whole=False))
+        k.barrier()
+
+
+def _where(k: Builder, there: Value, move: Callable[[], None], *, whole: bool) -> None:
+    if whole:
+        move()
+        return
+    with k.if_(there):
+        move()
+
+
+def _turned(words: list[Value]) -> list[Value]:
+    """The elements in some words, two of two or four of four, transposed."""
+    found, distance = list(words), len(words) // 2
+    shift = 16
+    while distance:
+        mask = 0x0000FFFF if shift == 16 else 0x00FF00FF
+        for low in (at for at in range(len(found)) if not at & distance):
+            a, b = found[low], found[low + distance]
+            found[low] = (a & mask) | (b & mask) << shift
+            found[low + distance] = (a >> shift & mask) | (b & (mask << shift))
+        distance, shift = distance // 2, shift // 2
+    return found
+
+
+def _kernel(name: str, numbers: str, size: int) -> KernelDefinition:
+    body = _tiles if name == "tiles" else _rows
+    parameters: dict[str, ParameterType] = dict.fromkeys(numbers.split(), u32)
+    parameters |= dict.fromkeys("xy", pointer(WORDS[size])) | {"layout": pointer(u32)}
+    location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
+    return KernelDefinition(f"transpose_{name}_{size}", body, parameters, location)
+
+
+TILES = {size: _kernel("tiles", "rows columns", size) for size in WORDS}
+ROWS = {size: _kernel("rows", "rows width piece", size) for size in WORDS}
+"""The kernels by the bytes of an element."""
+
+for _size, _vector in ((1, 4), (2, 2), (4, 1)):
+    register(
+        f"tensor.transpose_tiles_{_size}", TILES[_size], unit=u32, axes=1,
+        plan=TransposePlan(256, _vector, 16 if _vector == 4 else 32),
+    )  # fmt: skip
+register(
+    "tensor.transpose_rows_4", ROWS[4], unit=u32, axes=2, cut=True,
+    plan=GroupPlan(lanes=8, threads=8, vector=4, rows=1),
+)  # fmt: skip

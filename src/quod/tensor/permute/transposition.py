@@ -1,0 +1,171 @@
+"""The transposition of a tensor's axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Array, Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel.ir.types import Type, u32
+from quod.kernel.machine import Capability
+from quod.tensor.arrays import WORDS, Given, Tensor, check_apart, shaped, words
+from quod.tensor.permute.permutation import Permutation
+from quod.tensor.permute.transpose_kernels import ROWS, TILES, TransposePlan
+from quod.tensor.rows.plan import VECTOR_LANES, WIDEST, plan_groups
+from quod.validation import in_order, shown, whole_number
+
+_MOST_AXES = 8
+_MOST = (1 << 31) - 1
+_LANES = 256
+"""Instances of a tile on a GPU."""
+_SIDE, _SIDE_OF_BYTES = 32, 16
+"""Words of a tile's lines; four words of a block fill what shared memory WebGPU has."""
+_PIECE = 1024
+"""Accesses of a row that a workgroup copies at most, so that few long rows keep a device busy."""
+_FEW = 8
+"""Lines, or words of a line, below which most of a tile would be empty."""
+
+
+def transpose(
+    device: DeviceChoice, x: Given, axes: Sequence[int] | None = None, *, out: Given | None = None
+) -> Any:
+    """`x` with its axes in another order, copied; gives `out`, or what is made for it.
+
+    Axis j of the result is axis `axes[j]` of `x`, as in NumPy; without `axes` their order is
+    reversed. `x` is contiguous in C order, of up to 8 axes and of elements of 1, 2, 4 or 8 bytes,
+    whose bits are moved; else it is as `softmax` takes it. `out` is of the same type, and other
+    memory. InputError, with the name of the argument, for what does not fit; DeviceError for memory
+    that the device does not reach.
+    """
+    device = resolve_device(device)
+    source = words(device, "x", x)
+    if len(source.shape) > _MOST_AXES:
+        raise InputError(f"x has {len(source.shape)} axes, and at most {_MOST_AXES} are turned")
+    permutation = Permutation(source.shape, _order(axes, len(source.shape)))
+    shape = permutation.result
+    target = shaped(device, x, source, shape) if out is None else out
+    made = words(device, "out", target)
+    if made.dtype != source.dtype or made.shape != shape:
+        raise InputError(
+            f"out must be {source.dtype} of shape {shape} to go with x, not {made.dtype} of shape "
+            f"{made.shape}"
+        )
+    check_apart(made, source)
+    if math.prod(shape):
+        _launch(device, permutation.merged, source, made)
+    return target
+
+
+def _order(axes: object, count: int) -> tuple[int, ...]:
+    if axes is None:
+        return tuple(reversed(range(count)))
+    listed = list(in_order("axes", axes))
+    found = tuple(
+        whole_number(f"axes[{at}]", each, -count, count - 1) % count
+        for at, each in enumerate(listed)
+    )
+    if sorted(found) != list(range(count)):
+        raise InputError(f"axes must have each of {count} axes once, not {shown(str(found))}")
+    return found
+
+
+def _launch(device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor) -> None:
+    processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
+    rows, columns = permutation.result[-1], permutation.shape[-1]
+    if permutation.order[-1] == len(permutation.order) - 1:
+        _launch_rows(device, permutation, source, made, columns)
+    elif min(rows, columns) < _FEW and not processor:
+        # Each element is a row of its own; those that follow each other are stored together.
+        order = permutation.order
+        single = Permutation((*permutation.shape, 1), (*order, len(order)))
+        _launch_rows(device, single, source, made, 1)
+    else:
+        _launch_tiles(device, permutation, source, made, processor=processor)
+
+
+def _launch_rows(
+    device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor, columns: int
+) -> None:
+    """Rows of so many elements that stay as they are."""
+    size = source.element.bytes
+    if device.machine(device.lanes).has(Capability.VECTOR_LANES):
+        unit, access = source.element, size
+    else:
+        access = math.gcd(columns * size, WIDEST)
+        unit = WORDS[min(access, u32.bytes)]
+    others = permutation.order[-2::-1]
+    strides = [permutation.strides[axis] * size // unit.bytes for axis in others]
+    layout = [
+        number
+        for axis, stride in zip(others, strides, strict=True)
+        for number in (permutation.shape[axis], *_halves(stride))
+    ]
+    width, rows = columns * size // access, math.prod(permutation.shape) // columns
+    pieces = -(-width // _PIECE)
+    _check(source, rows * pieces, width)
+    vector = access // unit.bytes
+    plan = plan_groups(device, vector, min(width, _PIECE) * vector)
+    compiled = device.compile(
+        ROWS[size], lanes=plan.lanes, unit=unit, axes=len(others), cut=pieces > 1, plan=plan
+    )
+    device.launch(
+        compiled, plan.groups(rows * pieces), rows * pieces, width, _PIECE,
+        *_memory(source, made), _words(device, layout),
+    )  # fmt: skip
+
+
+def _launch_tiles(
+    device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor, *, processor: bool
+) -> None:
+    """The last axis of either is another one of the other."""
+    shape, size = permutation.shape, source.element.bytes
+    down, along = permutation.order[-1], len(shape) - 1
+    vector = 1 if processor else max(1, u32.bytes // size)
+    if shape[down] % vector or shape[along] % vector:
+        vector = 1
+    unit: Type = source.element if vector == 1 else u32
+    lanes = max(device.lanes, VECTOR_LANES) if processor else _LANES
+    plan = TransposePlan(lanes, vector, _SIDE_OF_BYTES if vector == 4 else _SIDE)
+    others = [axis for axis in reversed(permutation.order) if axis not in (down, along)]
+    first = [each // vector for each in permutation.strides]
+    second = [each // vector for each in permutation.result_strides]
+    layout = [*_halves(first[down]), *_halves(second[along])]
+    for axis in others:
+        layout += [shape[axis], *_halves(first[axis]), *_halves(second[axis])]
+    rows, columns = shape[down] // vector, shape[along] // vector
+    groups = (
+        -(-rows // plan.side) * -(-columns // plan.side) * math.prod(shape[axis] for axis in others)
+    )
+    _check(source, groups)
+    compiled = device.compile(TILES[size], lanes=plan.lanes, unit=unit, axes=len(others), plan=plan)
+    device.launch(compiled, groups, rows, columns, *_memory(source, made), _words(device, layout))
+
+
+def _check(source: Tensor, *counts: int) -> None:
+    if max(counts) > _MOST:
+        raise InputError(f"x has the shape {source.shape}, which has too many elements at once")
+
+
+def _halves(number: int) -> tuple[int, int]:
+    return number & 0xFFFFFFFF, number >> 32
+
+
+def _words(device: AnyDevice, numbers: list[int]) -> Buffer:
+    """Numbers in memory of the device; of none there is one."""
+    return device.upload(np.array(numbers or [0], np.uint32))
+
+
+def _memory(*tensors: Tensor) -> list[Any]:
+    """The memory of tensors, of arrays as whole numbers."""
+    return [each.memory if isinstance(each.memory, Buffer) else _bits(each) for each in tensors]
+
+
+def _bits(found: Tensor) -> Array:
+    array: Array = found.memory
+    return array.reshape(-1).view(f"u{found.element.bytes}")

@@ -1,0 +1,138 @@
+"""The kernels of reductions: along rows, and over rows column by column."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from quod.frozen import frozen
+from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f16, f32, pointer, u32
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.registry import register
+from quod.tensor.accesses import Values
+from quod.tensor.reductions.operations import operation, types_of
+from quod.tensor.rows.column_sums import SLAB, ColumnPlan, Columns
+from quod.tensor.rows.plan import RowPlan
+from quod.tensor.rows.row import Access, Row, in_pairs
+
+
+@frozen
+class ReductionForm:
+    """A step of a reduction: `first` reads elements, and others what the one before stored; `last`
+    stores results, and others what they have of parts of rows."""
+
+    name: str
+    first: bool = True
+    last: bool = True
+
+    def read(self, element: Type) -> tuple[Type, ...]:
+        """The types of what is read."""
+        return (element,) if self.first else types_of(self.name)
+
+    def stored(self, element: Type) -> tuple[Type, ...]:
+        """The types of what is stored."""
+        if not self.last:
+            return types_of(self.name)
+        return (u32,) if self.name.startswith("arg") else (element,)
+
+
+def _along_rows(
+    k: Builder, rows: Value, width: Value, count: Value, parts: Value, divisor: Value,
+    *memory: Value, element: Type, plan: RowPlan, form: ReductionForm,
+) -> None:  # fmt: skip
+    """Of each row, or each part of `width` accesses of rows of `count`: one element, or numbers."""
+    found = operation(k, form.name)
+    read, stored = memory[: len(form.read(element))], memory[len(form.read(element)) :]
+    split: dict[str, Any] = {} if form.last else {"count": count, "parts": parts}
+    row = Row(k, form.read(element)[0], plan, rows, width, shared=found.types, **split)
+    beside = [row.of(each) for each in read[1:]]
+
+    def step(accesses: list[Access], carried: Values) -> Values:
+        terms = []
+        for access in accesses:
+            others = [row.load(each, access.place) for each in beside]
+            for number, values in enumerate(zip(access.values, *others, strict=True)):
+                place = row.before + access.place * plan.vector + number
+                own = found.of(values[0], place) if form.first else values
+                if access.there is not None and not found.picks:
+                    own = tuple(
+                        k.select(access.there, *pair)
+                        for pair in zip(own, found.initial(), strict=True)
+                    )
+                terms.append(own)
+        return found.combined(carried, in_pairs(terms, found.combined))
+
+    own = row.fold(row.of(read[0]), found.initial(), step)
+    whole = row.all_combined(own, found.combined)
+    made = (found.result(whole, divisor),) if form.last else whole
+    for target, value in zip(stored, made, strict=True):
+        row.put(target, value)
+
+
+def _over_rows(
+    k: Builder, rows: Value, width: Value, count: Value, parts: Value, divisor: Value,
+    *memory: Value, element: Type, plan: ColumnPlan, form: ReductionForm,
+) -> None:  # fmt: skip
+    """Of each column of a slab, of which matrices of `rows` rows have `parts`: one element, or
+    numbers."""
+    found = operation(k, form.name)
+    columns = Columns(k, plan, width)
+    kinds = form.read(element)
+    read, stored = memory[: len(kinds)], memory[len(kinds) :]
+    matrix, begin = columns.slab // parts * rows, columns.slab % parts * SLAB
+
+    def terms(row: Value) -> list[Values]:
+        """What the elements of a row become."""
+        numbers = [columns.load(*each, row) for each in zip(read, kinds, strict=True)]
+        if form.first:
+            return [found.of(value, row - matrix) for value in numbers[0]]
+        return list(zip(*numbers, strict=True))
+
+    def step(carried: Values, taken: list[Value]) -> Values:
+        before = list(zip(*columns.split(carried), strict=True))
+        each = zip(*[terms(row) for row in taken], strict=True)
+        made = [
+            found.combined(one, in_pairs(list(more), found.combined))
+            for one, more in zip(before, each, strict=True)
+        ]
+        return tuple(value for kind in zip(*made, strict=True) for value in kind)
+
+    initial = tuple(value for value in found.initial() for _ in range(columns.width))
+    size = k.minimum(rows - begin, k.constant(SLAB, u32))
+    results = columns.split(columns.fold(matrix + begin, size, initial, step))
+    if form.last:
+        pairs = zip(*results, strict=True)
+        results = [tuple(found.result(each, divisor) for each in pairs)]
+    for target, kind, values in zip(stored, form.stored(element), results, strict=True):
+        columns.store(target, kind, columns.slab, values)
+
+
+@functools.cache
+def reduction_kernel(element: Type, form: ReductionForm, *, along: bool) -> KernelDefinition:
+    """The kernel of a step, `along` rows or over them, for elements of a type."""
+    body: Any = _along_rows if along else _over_rows
+    parameters: dict[str, ParameterType] = dict.fromkeys(("rows", "width", "count", "parts"), u32)
+    parameters["divisor"] = f32
+    for name, types in (("x", form.read(element)), ("y", form.stored(element))):
+        parameters |= {f"{name}{number}": pointer(each) for number, each in enumerate(types)}
+    way = "along" if along else "over"
+    location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
+    return KernelDefinition(f"{form.name}_{way}_rows_{element}", body, parameters, location)
+
+
+for _element, _form in (
+    (bf16, ReductionForm("mean")), (f32, ReductionForm("max", last=False)),
+    (f16, ReductionForm("argmin", first=False)),
+):  # fmt: skip
+    _vector = 4 if not _form.first else 16 // _element.bytes
+    register(
+        f"tensor.{_form.name}_along_rows_{_element}",
+        reduction_kernel(_element, _form, along=True), element=_element, form=_form,
+        plan=RowPlan(lanes=8, threads=8, vector=_vector, batch=4, whole=False),
+    )  # fmt: skip
+    register(
+        f"tensor.{_form.name}_over_rows_{_element}",
+        reduction_kernel(_element, _form, along=False), element=_element, form=_form,
+        plan=ColumnPlan(lanes=8, vector=4, batch=1),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Functions of rows: softmax, norms, cross-entropy and sums over rows."""

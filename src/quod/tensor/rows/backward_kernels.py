@@ -1,0 +1,145 @@
+"""The kernels of the gradients of row functions, one function each for every type and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.kernel import Builder, Value, bf16, f32
+from quod.kernel.ir.types import Type
+from quod.kernel.registry import register
+from quod.tensor.accesses import Values
+from quod.tensor.elementwise.kernel import TYPES
+from quod.tensor.rows.kernels import row_kernel
+from quod.tensor.rows.plan import RowPlan
+from quod.tensor.rows.row import Access, Row, counted, summed
+
+
+def _softmax_backward(
+    k: Builder, rows: Value, width: Value, gradient: Value, y: Value, dx: Value, *,
+    element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """dx[r] = y[r] * (dy[r] - sum(dy[r] * y[r]))."""
+    row = Row(k, element, plan, rows, width)
+    slopes, shares, zero = row.of(gradient), row.of(y), k.constant(0.0, f32)
+    share = row.once(lambda access: row.load(shares, access.place))
+
+    def products(accesses: list[Access], carried: Values) -> Values:
+        terms = counted(k, accesses, lambda slope, own: slope * own, share)
+        return (summed(terms, carried[0]),)
+
+    total = row.total(row.fold(slopes, (zero,), products)[0])
+
+    def made(access: Access) -> list[Value]:
+        pairs = zip(access.values, share(access), strict=True)
+        return [own * (slope - total) for slope, own in pairs]
+
+    row.store(slopes, row.of(dx), made)
+
+
+def _rms_norm_backward(
+    k: Builder, rows: Value, width: Value, epsilon: Value, gradient: Value, x: Value,
+    weight: Value, dx: Value, scales: Value, *, element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """dx[r] = scale * (g - n * mean(g * n)), n = x[r] * scale and g = dy[r] * weight.
+
+    The row's scale, 1 / sqrt(mean(x[r]**2) + epsilon), is computed again, and stored for the
+    gradient of the weights.
+    """
+    row = Row(k, element, plan, rows, width)
+    source, zero = row.of(x), k.constant(0.0, f32)
+    slope = _weighted(row, gradient, weight)
+
+    def sums(accesses: list[Access], carried: Values) -> Values:
+        squares = summed(counted(k, accesses, lambda value: value * value), carried[0])
+        products = counted(k, accesses, lambda value, own: value * own, slope)
+        return squares, summed(products, carried[1])
+
+    squares, products = row.fold(source, (zero, zero), sums)
+    scale = k.rsqrt(row.total(squares) / row.columns + epsilon)
+    _store(row, source, dx, slope, scale, products)
+    row.put(scales, scale)
+
+
+def _layer_norm_backward(
+    k: Builder, rows: Value, width: Value, epsilon: Value, gradient: Value, x: Value,
+    weight: Value, dx: Value, scales: Value, means: Value, *, element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """dx[r] = scale * (g - mean(g) - n * mean(g * n)), n = (x[r] - mean) * scale, g = dy[r] *
+    weight; mean and scale are computed again, and stored for the gradients of the vectors."""
+    row = Row(k, element, plan, rows, width)
+    source, zero = row.of(x), k.constant(0.0, f32)
+    slope = _weighted(row, gradient, weight)
+
+    def plain(accesses: list[Access], carried: Values) -> Values:
+        values = summed(counted(k, accesses, lambda value: value), carried[0])
+        return values, summed(counted(k, accesses, lambda _, own: own, slope), carried[1])
+
+    values, slopes = row.fold(source, (zero, zero), plain)
+    mean, level = row.total(values) / row.columns, row.total(slopes) / row.columns
+
+    def central(accesses: list[Access], carried: Values) -> Values:
+        squares = counted(k, accesses, lambda value: (value - mean) * (value - mean))
+        products = counted(k, accesses, lambda value, own: (value - mean) * own, slope)
+        return summed(squares, carried[0]), summed(products, carried[1])
+
+    squares, products = row.fold(source, (zero, zero), central)
+    scale = k.rsqrt(row.total(squares) / row.columns + epsilon)
+    _store(row, source, dx, slope, scale, products, mean, level)
+    row.put(scales, scale)
+    row.put(means, mean)
+
+
+def _weighted(row: Row, gradient: Value, weight: Value) -> Callable[[Access], Values]:
+    """The gradient times the weights, at an access of the row."""
+    slopes, factors = row.of(gradient), row.vector(weight)
+
+    def made(access: Access) -> Values:
+        pair = row.load(slopes, access.place), row.load(factors, access.place)
+        return tuple(slope * factor for slope, factor in zip(*pair, strict=True))
+
+    return row.once(made)
+
+
+def _store(
+    row: Row, source: Value, dx: Value, slope: Callable[[Access], Values], scale: Value,
+    products: Value, mean: Value | None = None, level: Value | None = None,
+) -> None:  # fmt: skip
+    """Stores scale * (g - n * mean(g * n)); with a mean g and n are what they differ from it."""
+    along = row.total(products * scale) / row.columns
+
+    def made(access: Access) -> list[Value]:
+        found = []
+        for value, own in zip(access.values, slope(access), strict=True):
+            place = value if mean is None else value - mean
+            rest = own if level is None else own - level
+            found.append(scale * (rest - place * scale * along))
+        return found
+
+    row.store(source, row.of(dx), made)
+
+
+SOFTMAX_BACKWARD = {
+    element: row_kernel(_softmax_backward, element, [], "gradient y dx") for element in TYPES
+}
+RMS_NORM_BACKWARD = {
+    element: row_kernel(
+        _rms_norm_backward, element, ["epsilon"], "gradient x weight dx", {"scales": f32}
+    )
+    for element in TYPES
+}
+LAYER_NORM_BACKWARD = {
+    element: row_kernel(
+        _layer_norm_backward, element, ["epsilon"], "gradient x weight dx",
+        {"scales": f32, "means": f32},
+    )
+    for element in TYPES
+}  # fmt: skip
+"""Each kernel by the type of its elements."""
+
+for _name, _kernels, _element in (
+    ("softmax_backward", SOFTMAX_BACKWARD, f32),
+    ("rms_norm_backward", RMS_NORM_BACKWARD, bf16),
+    ("layer_norm_backward", LAYER_NORM_BACKWARD, f32),
+):
+    _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=2, whole=True)
+    register(f"tensor.{_name}_{_element}", _kernels[_element], element=_element, plan=_plan)

@@ -1,0 +1,124 @@
+"""Sums over rows, column by column: in slabs of rows, in a fixed order.
+
+A slab's sums are a row of the next ones, until one is left. The order follows from the number of
+rows alone, whatever the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quod.device.protocol import AnyDevice
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, f32, u32, u64
+from quod.kernel.ir.types import Type
+from quod.kernel.machine import Capability
+from quod.tensor.accesses import Accesses, Values
+from quod.tensor.rows.plan import VECTOR_LANES, widest
+
+SLAB = 64
+"""Rows that are added one after the other."""
+_AT_ONCE = 4
+"""Rows whose elements are read before they are added."""
+
+
+@frozen
+class ColumnPlan:
+    """An instance has `batch` accesses of `vector` columns; neighbours are side by side."""
+
+    lanes: int
+    vector: int
+    batch: int
+
+    def blocks(self, columns: int) -> int:
+        """Workgroups beside each other."""
+        return -(-columns // (self.vector * self.lanes * self.batch))
+
+
+def plan_columns(device: AnyDevice, element: Type, columns: int) -> ColumnPlan:
+    """The plan for so many columns, the widest of which are of a type."""
+    if device.machine(device.lanes).has(Capability.VECTOR_LANES):
+        return ColumnPlan(max(device.lanes, VECTOR_LANES), 1, 4)
+    return ColumnPlan(device.lanes, widest(element, columns), 1)
+
+
+class Columns:
+    """The columns of this instance, in matrices whose rows are `width` accesses long."""
+
+    def __init__(self, k: Builder, plan: ColumnPlan, width: Value) -> None:
+        self._k, self._plan, self._width = k, plan, width
+        size = plan.lanes * plan.batch
+        blocks = (width + (size - 1)) // size
+        self.slab = k.workgroup_id() // blocks
+        """Which of the rows below each other this workgroup makes."""
+        first = k.workgroup_id() % blocks * size + k.local_id()
+        self._at = [first + number * plan.lanes for number in range(plan.batch)]
+
+    def load(self, matrix: Value, element: Type, row: Value) -> Values:
+        """The instance's elements of a row, as f32."""
+        accesses = Accesses(self._k, element, self._plan.vector)
+        source = accesses.of(matrix, self._begin(row))
+        found: Values = ()
+        for at in self._at:
+            found += accesses.load(source, self._k.minimum(at, self._width - 1))
+        return found
+
+    def sums(
+        self, first: Value, count: Value, terms: Callable[[Value], Sequence[Values]], number: int
+    ) -> list[Values]:
+        """The sums of the `number` terms of `count` rows from `first` on, in their order."""
+        zeros = (self._k.constant(0.0, f32),) * (self.width * number)
+
+        def added(carried: Values, rows: list[Value]) -> Values:
+            for found in [terms(row) for row in rows]:
+                flat = [value for term in found for value in term]
+                carried = tuple(a + b for a, b in zip(carried, flat, strict=True))
+            return carried
+
+        return self.split(self.fold(first, count, zeros, added))
+
+    def fold(
+        self, first: Value, count: Value, initial: Values,
+        step: Callable[[Values, list[Value]], Values],
+    ) -> Values:  # fmt: skip
+        """What `step` makes of what it carries and of some of `count` rows from `first` on."""
+        k, together = self._k, count // _AT_ONCE
+        with k.range(0, together, carry=initial) as loop:
+            begin = first + loop.index * _AT_ONCE
+            loop.next(step(loop.carried, [begin + each for each in range(_AT_ONCE)]))
+        with k.range(together * _AT_ONCE, count, carry=loop.results) as rest:
+            rest.next(step(rest.carried, [first + rest.index]))
+        found: Values = rest.results
+        return found
+
+    @property
+    def width(self) -> int:
+        """The instance's elements of a row."""
+        return self._plan.batch * self._plan.vector
+
+    def split(self, values: Values) -> list[Values]:
+        """Values by what they are, of which each has one for every element of a row."""
+        return [values[at : at + self.width] for at in range(0, len(values), self.width)]
+
+    def store(self, matrix: Value, element: Type, row: Value, values: Values) -> None:
+        """Stores the instance's elements of a row."""
+        vector = self._plan.vector
+        accesses = Accesses(self._k, element, vector)
+        target = accesses.of(matrix, self._begin(row))
+        for number, at in enumerate(self._at):
+            with self._k.if_(at < self._width):
+                accesses.store(target, at, values[number * vector : (number + 1) * vector])
+
+    def _begin(self, row: Value) -> Value:
+        return row.cast(u64) * self._width.cast(u64)
+
+
+def slabs(rows: int) -> int:
+    """Slabs of so many rows."""
+    return -(-rows // SLAB)
+
+
+def slab_of(k: Builder, columns: Columns, rows: Value) -> tuple[Value, Value]:
+    """The first row of the workgroup's slab, and how many it has."""
+    first = columns.slab * SLAB
+    return first, k.minimum(rows - first, k.constant(SLAB, u32))

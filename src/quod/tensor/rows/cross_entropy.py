@@ -1,0 +1,152 @@
+"""The cross-entropy of rows of logits, with its gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.sentinel import not_written
+from quod.errors import InputError
+from quod.kernel.ir.types import f32, u32
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    indices,
+    like,
+    numbers,
+    of_numbers,
+    tensor,
+)
+from quod.tensor.rows.cross_entropy_kernels import COUNT_TARGETS, CROSS_ENTROPY, LOSS_TOTAL
+from quod.tensor.rows.plan import plan_rows
+from quod.tensor.scalars import real
+from quod.validation import choice, flag, whole_number
+
+Reduction = Literal["mean", "sum", "none"]
+_WORD = 1 << 32
+_NOT_COUNTED = -1.0
+
+
+def cross_entropy(
+    device: DeviceChoice, logits: Given, targets: Given, *, ignore_index: int = -100,
+    reduction: Reduction = "mean", gradient: Given | None = None, gradient_scale: float = 1.0,
+    check: bool = True, out: Given | None = None,
+) -> Any:  # fmt: skip
+    """log(sum(exp(x))) - x[target] of each row x of the logits; gives `out`, or what is made.
+
+    `logits` have the shape (..., classes), as `softmax` takes them, and `targets`, of int32 or
+    uint32, (...). A row whose target is `ignore_index`, compared as 32 bits, has the loss and the
+    gradient 0, whatever is in it. The result is of f32: with "none" the losses, of the shape of
+    `targets`, else of shape (1,) their sum, or that over the number of targets that are not
+    ignored, and 0 where all are.
+
+    `gradient` takes the gradient of the result (with "none" that of the sum) times
+    `gradient_scale`; it is like `logits`, and may be the same memory: logits are read once where a
+    row fits the registers, and twice where not.
+
+    A target that is neither a class nor `ignore_index` is an InputError, before anything is stored,
+    for which eight bytes come to the host. Without `check` such a row has the loss 3.4028235e38 and
+    the gradient 0. Nothing is read by its target. A row in which an element is
+    NaN or plus infinity, or all are minus infinity, is NaN. InputError, with the name of the
+    argument, for what does not fit; DeviceError for memory that the device does not reach.
+    """
+    device = resolve_device(device)
+    choice("reduction", reduction, ("mean", "sum", "none"))
+    ignored = whole_number("ignore_index", ignore_index, -_WORD // 2, _WORD - 1)
+    scale = real("gradient_scale", gradient_scale)
+    check = flag("check", check)
+    x = tensor(device, "logits", logits)
+    if len(x.shape) < 2:
+        raise InputError(f"logits must have the axes rows and classes at least, not {x.text}")
+    classes = indices(device, "targets", targets)
+    if x.shape[:-1] != classes.shape:
+        raise InputError(
+            f"targets must be of shape {x.shape[:-1]}, as the rows of logits are, not "
+            f"{classes.shape}"
+        )
+    slopes = None if gradient is None else like(device, "gradient", gradient, x)
+    shape = classes.shape if reduction == "none" else (1,)
+    target = numbers(device, logits, x, shape) if out is None else out
+    made = of_numbers(device, "out", target, shape)
+    check_apart(made, x, classes, slopes)
+    if slopes is not None:
+        check_apart(slopes, x, same=True)
+        check_apart(slopes, classes)
+    if x.rows and not x.columns:
+        raise InputError(f"logits has the shape {x.shape}; a row has a class at least")
+    counts = _counts(device, x, classes, ignored % _WORD, mean=reduction == "mean", check=check)
+    if check and x.rows:
+        _refuse_wrong(device, x, classes, ignored, counts)
+    losses: Any = made.memory
+    if reduction != "none":
+        losses = device.allocate(4 * max(1, x.rows), zero=not x.rows)
+    _launch_rows(device, x, classes, ignored % _WORD, scale, counts, losses, slopes)
+    if reduction != "none":
+        width = max(1, x.rows)
+        plan = plan_rows(device, f32, width)
+        compiled = device.compile(LOSS_TOTAL, lanes=plan.lanes, plan=plan)
+        device.launch(compiled, 1, width // plan.vector, losses, counts, made.memory)
+    return target
+
+
+def _counts(
+    device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, *, mean: bool, check: bool
+) -> Buffer:
+    """What divides the loss, and how many targets are wrong, where somebody asks."""
+    if not x.rows or not (mean or check):
+        return device.upload(np.array([1, 0], np.float32))
+    # What the host reads is marked before.
+    marks = np.full(2, _NOT_COUNTED, np.float32)
+    counts = device.upload(marks) if check else device.allocate(8, zero=False)
+    plan = plan_rows(device, u32, x.rows)
+    compiled = device.compile(COUNT_TARGETS, lanes=plan.lanes, plan=plan)
+    width = x.rows // plan.vector
+    device.launch(compiled, 1, width, x.columns, ignored, int(mean), targets.memory, counts)
+    return counts
+
+
+def _refuse_wrong(
+    device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, counts: Buffer
+) -> None:
+    """InputError if a target is wrong, which names the first."""
+    found = np.empty(2, np.float32)
+    device.download(counts, found)
+    if not found[1]:
+        return
+    counted = found[1] != _NOT_COUNTED
+    given = targets.memory
+    if isinstance(given, Buffer):
+        given = np.empty(targets.shape, targets.dtype)
+        device.download(targets.memory, given)
+    wrong = ((given < 0) | (given >= x.columns)) & (given.view(np.uint32) != ignored % _WORD)
+    places = np.argwhere(wrong)
+    if not (counted and len(places)):
+        raise not_written(device, "how many targets are no classes")
+    place = tuple(map(int, places[0]))
+    at = ", ".join(map(str, place))
+    raise InputError(
+        f"targets[{at}] is {given[place]}, and the {x.columns} classes are counted from 0; "
+        f"{len(places)} such, and {ignored} would be ignored"
+    )
+
+
+def _launch_rows(
+    device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, scale: float, counts: Buffer,
+    losses: Any, slopes: Tensor | None,
+) -> None:  # fmt: skip
+    if not math.prod(x.shape):
+        return
+    plan = plan_rows(device, x.element, x.columns)
+    kernel = CROSS_ENTROPY[x.element, slopes is not None]
+    compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan)
+    memory = [x.memory, targets.memory, counts, losses]
+    if slopes is not None:
+        memory.append(slopes.memory)
+    width = x.columns // plan.vector
+    device.launch(compiled, plan.groups(x.rows), x.rows, width, ignored, scale, *memory)

@@ -1,0 +1,130 @@
+"""The kernels of the cross-entropy: what divides it, a row's loss and gradient, their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quod.kernel import Builder, KernelDefinition, Location, Value, f32, pointer, u32
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.registry import register
+from quod.tensor.accesses import Values
+from quod.tensor.elementwise.kernel import TYPES
+from quod.tensor.rows.exponentials import LEAST, Powers
+from quod.tensor.rows.plan import RowPlan
+from quod.tensor.rows.row import Access, Row, counted, summed
+
+
+def _count_targets(
+    k: Builder, width: Value, classes: Value, ignored: Value, mean: Value, targets: Value,
+    counts: Value, *, plan: RowPlan,
+) -> None:  # fmt: skip
+    """counts[0]: what divides the loss, which is how many targets are not ignored, and at least 1,
+    or 1 unless `mean`. counts[1]: how many are neither ignored nor classes."""
+    row = Row(k, u32, plan, k.constant(1, u32), width)
+    zero, one = k.constant(0.0, f32), k.constant(1.0, f32)
+
+    def used(target: Value) -> Value:
+        return k.select(target == ignored, 0.0, one)
+
+    def wrong(target: Value) -> Value:
+        return k.select(target < classes, 0.0, used(target))
+
+    def step(accesses: list[Access], carried: Values) -> Values:
+        return (
+            summed(counted(k, accesses, used), carried[0]),
+            summed(counted(k, accesses, wrong), carried[1]),
+        )
+
+    both = row.fold(row.of(targets), (zero, zero), step)
+    divisor = k.select(mean == 0, 1.0, k.maximum(row.total(both[0]), 1.0))
+    beyond = row.total(both[1])
+    with k.if_(k.local_id() == 0):
+        counts[0], counts[1] = divisor, beyond
+
+
+def _cross_entropy(
+    k: Builder, rows: Value, width: Value, ignored: Value, scale: Value, x: Value, targets: Value,
+    counts: Value, losses: Value, gradient: Value | None = None, *, element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """losses[r] = log(sum(exp(x[r]))) - x[r, targets[r]], and its gradient.
+
+    Nothing is read by a target that is no class: the row's last element is in its place.
+    """
+    row = Row(k, element, plan, rows, width)
+    source, target = row.of(x), row.own(targets)
+    used, known = target != ignored, target < row.length
+    # Every instance has it before the gradient is stored, perhaps over it: the greatest element
+    # depends on it.
+    logit = row.element(x, k.minimum(target, row.length - 1))
+    powers = Powers(k, row, source, logit)
+    loss = (powers.top - logit) + k.log(powers.total)
+    row.put(losses, k.select(used, k.select(known, loss, -LEAST), 0.0))
+    if gradient is None:
+        return
+    by, counts_too = scale / counts[0], used & known
+    share = k.rcp(powers.total) * by
+
+    def made(access: Access) -> Sequence[Value]:
+        values, found = access.values, []
+        place = target - access.place * len(values)
+        for number, value in enumerate(values):
+            slope = powers.of(value) * share
+            slope = k.select(place == number, slope - by, slope)
+            found.append(k.select(counts_too, slope, 0.0))
+        return found
+
+    row.store(source, row.of(gradient), made)
+
+
+def _loss_total(
+    k: Builder, width: Value, losses: Value, counts: Value, total: Value, *, plan: RowPlan
+) -> None:
+    """total[0] = sum(losses) / counts[0]."""
+    row = Row(k, f32, plan, k.constant(1, u32), width)
+
+    def step(accesses: list[Access], carried: Values) -> Values:
+        return (summed(counted(k, accesses, lambda loss: loss), carried[0]),)
+
+    (own,) = row.fold(row.of(losses), (k.constant(0.0, f32),), step)
+    row.put(total, row.total(own) / counts[0])
+
+
+def _kernel(body: Any, name: str, numbers: str, memory: dict[str, Type]) -> KernelDefinition:
+    parameters: dict[str, ParameterType] = dict.fromkeys(numbers.split(), u32)
+    if "scale" in parameters:
+        parameters["scale"] = f32
+    parameters |= {each: pointer(element) for each, element in memory.items()}
+    location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
+    return KernelDefinition(name, body, parameters, location)
+
+
+def _of_rows(element: Type, *, with_gradient: bool) -> KernelDefinition:
+    memory = {"x": element, "targets": u32, "counts": f32, "losses": f32}
+    if with_gradient:
+        memory["gradient"] = element
+    name = f"cross_entropy{'_gradient' if with_gradient else ''}_{element}"
+    return _kernel(_cross_entropy, name, "rows width ignored scale", memory)
+
+
+COUNT_TARGETS = _kernel(
+    _count_targets, "count_targets", "width classes ignored mean", {"targets": u32, "counts": f32}
+)
+LOSS_TOTAL = _kernel(
+    _loss_total, "loss_total", "width", {"losses": f32, "counts": f32, "total": f32}
+)
+CROSS_ENTROPY = {
+    (element, with_gradient): _of_rows(element, with_gradient=with_gradient)
+    for element in TYPES
+    for with_gradient in (False, True)
+}
+"""By the type of the logits, and whether the gradient is stored, too."""
+
+_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True)
+register("tensor.count_targets", COUNT_TARGETS, plan=_plan)
+register("tensor.loss_total", LOSS_TOTAL, plan=_plan)
+for _element, _gradient in ((TYPES[0], True), (TYPES[2], True), (TYPES[2], False)):
+    _definition = CROSS_ENTROPY[_element, _gradient]
+    _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=4, whole=True)
+    register(f"tensor.{_definition.name}", _definition, element=_element, plan=_plan)

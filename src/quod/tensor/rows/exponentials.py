@@ -1,0 +1,52 @@
+"""The powers of e of a row, of which softmax and the cross-entropy are made."""
+
+from __future__ import annotations
+
+from quod.kernel import Builder, Value, f32
+from quod.tensor.accesses import Values
+from quod.tensor.rows.row import LOG2_E, Access, Row, counted, summed
+
+LEAST = -3.4028234663852886e38
+"""The least f32: WGSL has no infinity."""
+
+
+class Powers:
+    """exp(x - top) of a row's elements, with `top` the greatest of them, and their `total`.
+
+    A row that is too long for registers is read once for both, and the sum is scaled whenever a
+    greater element comes (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
+    """
+
+    def __init__(self, k: Builder, row: Row, source: Value, known: Value | None = None) -> None:
+        """`source` is what `row.of` gives, and `known` an element of it that all instances have."""
+        self._k = k
+        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
+        if known is not None:
+            least = k.maximum(known, least)
+        if row.whole:
+            (own,) = row.fold(source, (least,), lambda some, to: (_highest(k, some, to[0]),))
+            self.top = row.combined(own, k.maximum)
+            (total,) = row.fold(source, (zero,), lambda some, to: (self._sum(some, to[0]),))
+        else:
+            own, total = row.fold(source, (least, zero), self._both)
+            self.top = row.combined(own, k.maximum)
+            total = total * self.of(own)
+        self.total = row.total(total)
+
+    def of(self, value: Value, top: Value | None = None) -> Value:
+        """exp(value - top)."""
+        return self._k.exp2((value - (self.top if top is None else top)) * LOG2_E)
+
+    def _sum(self, accesses: list[Access], total: Value, top: Value | None = None) -> Value:
+        return summed(counted(self._k, accesses, lambda value: self.of(value, top)), total)
+
+    def _both(self, accesses: list[Access], carried: Values) -> Values:
+        top = _highest(self._k, accesses, carried[0])
+        return top, self._sum(accesses, carried[1] * self.of(carried[0], top), top)
+
+
+def _highest(k: Builder, accesses: list[Access], top: Value) -> Value:
+    for access in accesses:
+        for value in access.values:
+            top = k.maximum(top, value)
+    return top

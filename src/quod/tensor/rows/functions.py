@@ -1,0 +1,92 @@
+"""The functions of tensors: softmax and the norms, along the last axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel import KernelDefinition
+from quod.kernel.ir.types import Type
+from quod.tensor.arrays import Given, Tensor, check_apart, like, result, row_of, tensor
+from quod.tensor.rows.kernels import LAYER_NORM, RMS_NORM, SOFTMAX
+from quod.tensor.rows.plan import plan_rows
+from quod.tensor.scalars import real
+
+
+def softmax(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
+    """exp(x) over its sum, along the last axis; gives `out`, or what is made for it.
+
+    `x` is an array of NumPy, a buffer with a type, or another library's array, of f32, f16 or bf16
+    and contiguous in C order; `out` is like it, and may be the same memory. A row in which an
+    element is NaN or infinite, or all are minus infinity, is NaN. InputError, with the name of the
+    argument, for what does not fit; DeviceError for memory that the device does not reach.
+    """
+    return _run(device, SOFTMAX, x, out, (), {})
+
+
+def rms_norm(
+    device: DeviceChoice,
+    x: Given,
+    weight: Given,
+    *,
+    epsilon: float = 1e-6,
+    out: Given | None = None,
+) -> Any:
+    """x / sqrt(mean(x**2) + epsilon) * weight along the last axis, as `softmax` takes and gives it.
+
+    `weight` is a vector of the same type, as long as the axis.
+    """
+    return _run(device, RMS_NORM, x, out, (not_negative(epsilon),), {"weight": weight})
+
+
+def layer_norm(
+    device: DeviceChoice, x: Given, weight: Given, bias: Given, *, epsilon: float = 1e-5,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """(x - mean) / sqrt(variance + epsilon) * weight + bias along the last axis, as `softmax` does.
+
+    `weight` and `bias` are vectors of the same type, as long as the axis. The variance is that of
+    the elements themselves: its sum of squares is divided by their number.
+    """
+    vectors = {"weight": weight, "bias": bias}
+    return _run(device, LAYER_NORM, x, out, (not_negative(epsilon),), vectors)
+
+
+def not_negative(epsilon: object) -> float:
+    """An epsilon as a float; InputError if it is no number of f32 that is at least 0."""
+    found = real("epsilon", epsilon)
+    if found < 0:
+        raise InputError(f"epsilon must be at least 0, not {found}")
+    return found
+
+
+def _run(
+    device: DeviceChoice, kernels: Mapping[Type, KernelDefinition], x: Given, out: Given | None,
+    numbers: tuple[float, ...], vectors: Mapping[str, Given],
+) -> Any:  # fmt: skip
+    device = resolve_device(device)
+    source = tensor(device, "x", x)
+    beside = [row_of(device, name, value, source) for name, value in vectors.items()]
+    target = result(device, x, source) if out is None else out
+    made = like(device, "out", target, source)
+    check_apart(made, source, same=True)
+    check_apart(made, *beside)
+    if source.rows and source.columns:
+        memory = [each.memory for each in [source, *beside, made]]
+        launch_rows(device, kernels[source.element], source, numbers, memory, beside=len(beside))
+    return target
+
+
+def launch_rows(
+    device: AnyDevice, kernel: KernelDefinition, x: Tensor, numbers: tuple[float, ...],
+    memory: Sequence[Any], at_once: int = 1, beside: int = 0, **static: Any,
+) -> None:  # fmt: skip
+    """Runs a kernel over the rows of `x`, which holds rows of several tensors at once, with so many
+    vectors beside all of them, and other static arguments."""
+    plan = plan_rows(device, x.element, x.columns, at_once, beside)
+    compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan, **static)
+    width = x.columns // plan.vector
+    device.launch(compiled, plan.groups(x.rows), x.rows, width, *numbers, *memory)

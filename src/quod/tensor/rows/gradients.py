@@ -1,0 +1,136 @@
+"""The gradients of softmax and of the norms, and those of the norms' vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.kernel import KernelDefinition
+from quod.kernel.ir.types import Type, f32
+from quod.tensor.arrays import Given, Tensor, check_apart, like, result, results, row_of, tensor
+from quod.tensor.rows.backward_kernels import (
+    LAYER_NORM_BACKWARD,
+    RMS_NORM_BACKWARD,
+    SOFTMAX_BACKWARD,
+)  # fmt: skip
+from quod.tensor.rows.column_kernels import LAYER_NORM_VECTORS, RMS_NORM_VECTORS, SLAB_SUMS
+from quod.tensor.rows.column_sums import SLAB, plan_columns, slabs
+from quod.tensor.rows.functions import launch_rows, not_negative
+
+
+def softmax_backward(
+    device: DeviceChoice, gradient: Given, y: Given, *, out: Given | None = None
+) -> Any:
+    """The gradient of x, where `y` is softmax(x) and `gradient` that of it; as `softmax` takes and
+    gives it. `out` may be either of them."""
+    device = resolve_device(device)
+    model = tensor(device, "y", y)
+    slopes = like(device, "gradient", gradient, model)
+    target = result(device, y, model) if out is None else out
+    made = like(device, "out", target, model)
+    check_apart(made, slopes, model, same=True)
+    memory = [each.memory for each in (slopes, model, made)]
+    if model.rows and model.columns:
+        launch_rows(device, SOFTMAX_BACKWARD[model.element], model, (), memory, 2)
+    return target
+
+
+def rms_norm_backward(
+    device: DeviceChoice, gradient: Given, x: Given, weight: Given, *, epsilon: float = 1e-6,
+    out: tuple[Given, Given] | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The gradients of `x` and `weight`, where that of rms_norm(x, weight) is `gradient`.
+
+    Of the types and shapes of these two; `out` takes them, and is other memory than what is given.
+    Each row's scale is computed again. The weights' sums are over slabs of 64 rows, then over
+    slabs of those, in an order that follows from the number of rows. As `softmax` takes arrays.
+    """
+    results("x and weight", 2, out)
+    first, second = _norm(
+        resolve_device(device), gradient, x, weight, not_negative(epsilon), ("weight",), out
+    )
+    return first, second
+
+
+def layer_norm_backward(
+    device: DeviceChoice, gradient: Given, x: Given, weight: Given, *, epsilon: float = 1e-5,
+    out: tuple[Given, Given, Given] | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The gradients of `x`, `weight` and the bias, where that of layer_norm(x, weight, bias) is
+    `gradient`; as `rms_norm_backward` takes and gives them."""
+    results("x, weight and bias", 3, out)
+    first, second, third = _norm(
+        resolve_device(device), gradient, x, weight, not_negative(epsilon), ("weight", "bias"), out
+    )
+    return first, second, third
+
+
+_KERNELS: Mapping[int, tuple[Mapping[Type, KernelDefinition], Mapping[Type, KernelDefinition]]] = {
+    1: (RMS_NORM_BACKWARD, RMS_NORM_VECTORS),
+    2: (LAYER_NORM_BACKWARD, LAYER_NORM_VECTORS),
+}
+"""By how many vectors the norm has, and as many numbers of each row."""
+
+
+def _norm(
+    device: AnyDevice, gradient: Given, x: Given, weight: Given, epsilon: float,
+    vectors: Sequence[str], out: Sequence[Given] | None,
+) -> Sequence[Any]:  # fmt: skip
+    model = tensor(device, "x", x)
+    slopes = like(device, "gradient", gradient, model)
+    factors = row_of(device, "weight", weight, model)
+    targets = (
+        [result(device, x, model), *[result(device, weight, factors) for _ in vectors]]
+        if out is None
+        else list(out)
+    )
+    dx = like(device, "out[0]", targets[0], model)
+    sums = [
+        row_of(device, f"out[{number}]", target, model)
+        for number, target in enumerate(targets[1:], 1)
+    ]
+    for number, each in enumerate((dx, *sums)):
+        check_apart(each, slopes, model, factors, *[dx, *sums][:number])
+    if not model.columns:
+        return targets
+    rows_kernels, columns_kernels = _KERNELS[len(vectors)]
+    count = slabs(model.rows)
+    partial = [_numbers(device, count * model.columns) for _ in sums]
+    if model.rows:
+        of_rows = [_numbers(device, model.rows) for _ in vectors]
+        memory = [slopes.memory, model.memory, factors.memory, dx.memory, *of_rows]
+        launch_rows(device, rows_kernels[model.element], model, (epsilon,), memory, 2)
+        memory = [slopes.memory, model.memory, *of_rows, *partial]
+        _launch_columns(device, columns_kernels, model, model.element, model.rows, memory)
+    for each, made in zip(partial, sums, strict=True):
+        _add_up(device, model, each, count, made.memory)
+    return targets
+
+
+def _numbers(device: AnyDevice, count: int) -> Any:
+    """Memory for numbers of f32."""
+    return device.allocate(max(1, count) * np.dtype(np.float32).itemsize, zero=False)
+
+
+def _add_up(device: AnyDevice, model: Tensor, partial: Any, rows: int, made: Any) -> None:
+    """The sums of rows of f32 as a row of elements."""
+    while rows > SLAB:
+        count = slabs(rows)
+        sums = _numbers(device, count * model.columns)
+        _launch_columns(device, SLAB_SUMS, model, f32, rows, [sums, partial])
+        partial, rows = sums, count
+    _launch_columns(device, SLAB_SUMS, model, model.element, rows, [made, partial])
+
+
+def _launch_columns(
+    device: AnyDevice, kernels: Mapping[Type, KernelDefinition], model: Tensor, element: Type,
+    rows: int, memory: Sequence[Any],
+) -> None:  # fmt: skip
+    plan = plan_columns(device, f32, model.columns)
+    compiled = device.compile(kernels[element], lanes=plan.lanes, element=element, plan=plan)
+    groups = plan.blocks(model.columns) * max(1, slabs(rows))
+    device.launch(compiled, groups, rows, model.columns // plan.vector, *memory)

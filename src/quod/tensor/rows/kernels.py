@@ -1,0 +1,111 @@
+"""The row kernels: softmax and the norms, one function each for every type, plan and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from quod.kernel import Builder, KernelDefinition, Location, Value, bf16, f32, pointer, u32
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.registry import register
+from quod.tensor.accesses import Values
+from quod.tensor.elementwise.kernel import TYPES
+from quod.tensor.rows.exponentials import Powers
+from quod.tensor.rows.plan import RowPlan
+from quod.tensor.rows.row import Access, Row, counted, summed
+
+
+def _softmax(
+    k: Builder, rows: Value, width: Value, x: Value, y: Value, *, element: Type, plan: RowPlan
+) -> None:
+    """y[r] = softmax(x[r]) of each row, of `width` accesses.
+
+    The greatest element is taken from all before they are powers.
+    """
+    row = Row(k, element, plan, rows, width)
+    source = row.of(x)
+    powers = Powers(k, row, source)
+    scale = k.rcp(powers.total)
+    row.store(source, row.of(y), lambda access: [powers.of(v) * scale for v in access.values])
+
+
+def _rms_norm(
+    k: Builder, rows: Value, width: Value, epsilon: Value, x: Value, weight: Value, y: Value, *,
+    element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """y[r] = x[r] / sqrt(mean(x[r]**2) + epsilon) * weight (Zhang and Sennrich, 2019)."""
+    row = Row(k, element, plan, rows, width)
+    factors, zero = row.beside(weight), k.constant(0.0, f32)
+
+    def squares(accesses: list[Access], carried: Values) -> Values:
+        return (summed(counted(k, accesses, lambda value: value * value), carried[0]),)
+
+    source = row.of(x)
+    (total,) = row.fold(source, (zero,), squares)
+    scale = k.rsqrt(row.total(total) / row.columns + epsilon)
+
+    def made(access: Access) -> list[Value]:
+        by = factors(access)
+        return [value * scale * factor for value, factor in zip(access.values, by, strict=True)]
+
+    row.store(source, row.of(y), made)
+
+
+def _layer_norm(
+    k: Builder, rows: Value, width: Value, epsilon: Value, x: Value, weight: Value, bias: Value,
+    y: Value, *, element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """y[r] = (x[r] - mean) / sqrt(variance + epsilon) * weight + bias (Ba, Kiros and Hinton, 2016).
+
+    The variance is the mean of the squares of differences, which cancellation does not spoil.
+    """
+    row = Row(k, element, plan, rows, width)
+    factors, summands, zero = row.beside(weight), row.beside(bias), k.constant(0.0, f32)
+    source = row.of(x)
+
+    def total_of(term: Callable[[Value], Value]) -> Value:
+        def step(accesses: list[Access], carried: Values) -> Values:
+            return (summed(counted(k, accesses, term), carried[0]),)
+
+        return row.total(row.fold(source, (zero,), step)[0])
+
+    mean = total_of(lambda value: value) / row.columns
+    variance = total_of(lambda value: (value - mean) * (value - mean)) / row.columns
+    scale = k.rsqrt(variance + epsilon)
+
+    def made(access: Access) -> list[Value]:
+        parts = zip(access.values, factors(access), summands(access), strict=True)
+        return [k.fma((value - mean) * scale, factor, plus) for value, factor, plus in parts]
+
+    row.store(source, row.of(y), made)
+
+
+EMPTY: Mapping[str, Type] = MappingProxyType({})
+_SHAPE: dict[str, ParameterType] = {"rows": u32, "width": u32}
+
+
+def row_kernel(
+    body: Any, element: Type, numbers: list[str], memory: str, beside: Mapping[str, Type] = EMPTY
+) -> KernelDefinition:
+    """The kernel of rows that a function writes, of memory of the type and of others `beside`."""
+    parameters: dict[str, ParameterType] = _SHAPE | dict.fromkeys(numbers, f32)
+    parameters |= dict.fromkeys(memory.split(), pointer(element))
+    parameters |= {name: pointer(type_) for name, type_ in beside.items()}
+    name = f"{body.__name__[1:]}_{element}"
+    location = Location(body.__code__.co_filename, body.__code__.co_firstlineno)
+    return KernelDefinition(name, body, parameters, location)
+
+
+SOFTMAX = {element: row_kernel(_softmax, element, [], "x y") for element in TYPES}
+RMS_NORM = {element: row_kernel(_rms_norm, element, ["epsilon"], "x weight y") for element in TYPES}
+LAYER_NORM = {
+    element: row_kernel(_layer_norm, element, ["epsilon"], "x weight bias y") for element in TYPES
+}
+"""Each kernel by the type of its elements."""
+
+for _name, _kernels in (("softmax", SOFTMAX), ("rms_norm", RMS_NORM), ("layer_norm", LAYER_NORM)):
+    for _element in (f32, bf16):
+        _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=4, whole=True)
+        register(f"tensor.{_name}_{_element}", _kernels[_element], element=_element, plan=_plan)

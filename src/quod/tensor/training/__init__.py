@@ -1,0 +1,1 @@
+"""Training steps: AdamW, gradient clipping, low-rank adapters."""

@@ -1,0 +1,108 @@
+"""The norm of gradients, all together, and gradients that are made no longer than they may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.kernel.ir.types import f32
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    check_stored,
+    in_order_of_memory,
+    numbers,
+    of_numbers,
+    tensor,
+)
+from quod.tensor.elementwise.launch import check_count, launch_flat
+from quod.tensor.rows.plan import plan_rows, plan_sum
+from quod.tensor.scalars import positive
+from quod.tensor.training.clipping_kernels import CLIP, NORM, SQUARE_SUMS
+from quod.validation import in_order, shown_kind
+
+
+def gradient_norm(
+    device: DeviceChoice, gradients: Iterable[Given], *, out: Given | None = None
+) -> Any:
+    """The square root of the sum of the squares of all elements; gives `out`, or what is made.
+
+    `gradients` is a list of tensors as `softmax` takes them, of any shapes and types; none have the
+    norm 0. The result is of f32 and of shape (1,), where the first of them is. Squares are added in
+    a fixed order, and do not overflow or vanish where the norm itself does not. An element that is
+    NaN makes the norm NaN, an infinite one infinite. InputError, with the name of the argument, for
+    what does not fit; DeviceError for memory that the device does not reach.
+    """
+    device = resolve_device(device)
+    found, given = _tensors(device, gradients)
+    return _norm_of(device, found, given, out)
+
+
+def clip_gradients(
+    device: DeviceChoice, gradients: Iterable[Given], max_norm: float, *, out: Given | None = None
+) -> Any:
+    """Multiplies all elements by min(1, max_norm / (norm + 1e-6)), in place; gives the norm before.
+
+    The norm is that of `gradient_norm`, which takes and gives the same; the host does not read it.
+    `max_norm` is above 0, and what has a norm of at most `max_norm` - 1e-6 is as it was. No two
+    tensors may share memory.
+    """
+    device = resolve_device(device)
+    most = positive("max_norm", max_norm)
+    found, given = _tensors(device, gradients)
+    for each in found:
+        check_stored(each)
+    for one, next_one in pairwise(in_order_of_memory(found)):
+        check_apart(one, next_one)
+    norm = _norm_of(device, found, given, out)
+    held = of_numbers(device, "out", norm, (1,)).memory
+    for each in found:
+        launch_flat(device, CLIP[each.element], [most, held], [each])
+    return norm
+
+
+def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[Given]]:
+    listed = in_order("gradients", gradients)
+    if hasattr(gradients, "dtype"):
+        raise InputError(f"gradients must be a list of tensors, not {shown_kind(gradients)}")
+    given = list(listed)
+    found = [tensor(device, f"gradients[{at}]", each) for at, each in enumerate(given)]
+    return found, given
+
+
+def _norm_of(
+    device: AnyDevice, tensors: list[Tensor], given: list[Given], out: Given | None
+) -> Any:
+    target: Any = out
+    if out is None:
+        one = (1,)
+        target = numbers(device, given[0], tensors[0], one) if given else np.empty(one, np.float32)
+    made = of_numbers(device, "out", target, (1,))
+    check_apart(made, *tensors)
+    filled = [each for each in tensors if math.prod(each.shape)]
+    plans = [plan_sum(device, each.element, math.prod(each.shape)) for each in filled]
+    counts = [
+        check_count(each.name, math.prod(each.shape), plan.vector)
+        for each, (plan, *_) in zip(filled, plans, strict=True)
+    ]
+    places = sum(rows for *_, rows in plans)
+    parts = [device.allocate(4 * max(1, places), zero=not places) for _ in range(3)]
+    first = 0
+    for each, count, (plan, width, rows) in zip(filled, counts, plans, strict=True):
+        compiled = device.compile(
+            SQUARE_SUMS[each.element], lanes=plan.lanes, element=each.element, plan=plan
+        )
+        device.launch(compiled, rows, rows, width, count, first, each.memory, *parts)
+        first += rows
+    last = plan_rows(device, f32, max(1, places))
+    compiled = device.compile(NORM, lanes=last.lanes, plan=last)
+    device.launch(compiled, 1, max(1, places) // last.vector, *parts, made.memory)
+    return target

@@ -1,0 +1,120 @@
+"""The kernels of the norm of gradients, and of what keeps it small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from quod.frozen import replace
+from quod.kernel import Builder, KernelDefinition, Location, Value, f32, pointer, u32
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import ParameterType
+from quod.kernel.registry import register
+from quod.tensor.accesses import Values
+from quod.tensor.elementwise.kernel import TYPES, flat_kernel
+from quod.tensor.rows.plan import FlatPlan, RowPlan
+from quod.tensor.rows.row import Access, Row, counted, summed
+
+_SCALES = (2.0**60, 1.0, 2.0**-80)
+"""Of the numbers whose squares are added up: sums of 2^31 of them neither overflow nor vanish in
+the sum that counts (Blue, A portable Fortran program to find the Euclidean norm, 1978)."""
+_LOW, _HIGH = 2.0**-60, 2.0**-40
+"""Of the middle sum, below which the low one counts; of the high one, from which on it does."""
+_LEAST_NORM = 1e-6
+"""What is added to a norm before it divides."""
+
+
+def _square_sums(
+    k: Builder, rows: Value, width: Value, count: Value, first: Value, x: Value, low: Value,
+    middle: Value, high: Value, *, element: Type, plan: RowPlan,
+) -> None:  # fmt: skip
+    """Sums of squares of a part of a tensor each, from place `first` on: of the numbers times each
+    of the scales."""
+    row = Row(k, element, plan, rows, width, count=count)
+
+    def step(accesses: list[Access], carried: Values) -> Values:
+        return tuple(
+            summed(counted(k, accesses, _square(scale)), total)
+            for scale, total in zip(_SCALES, carried, strict=True)
+        )
+
+    found = row.fold(row.of(x), (k.constant(0.0, f32),) * len(_SCALES), step)
+    for memory, own in zip((low, middle, high), found, strict=True):
+        row.put(k.pointer_add(memory, first), row.total(own))
+
+
+def _square(scale: float) -> Callable[[Value], Value]:
+    def square(value: Value) -> Value:
+        scaled = value if scale == 1 else value * scale
+        return scaled * scaled
+
+    return square
+
+
+def _norm(
+    k: Builder, width: Value, low: Value, middle: Value, high: Value, norm: Value, *, plan: RowPlan
+) -> None:
+    """norm[0]: the square root of the sum of parts."""
+    row = Row(k, f32, plan, k.constant(1, u32), width)
+    others = row.vector(low), row.vector(high)
+
+    def step(accesses: list[Access], carried: Values) -> Values:
+        beside = [
+            [replace(access, found=partial(row.load, other, access.place)) for access in accesses]
+            for other in others
+        ]
+        parts = (beside[0], accesses, beside[1])
+        return tuple(
+            summed(counted(k, part, lambda value: value), total)
+            for part, total in zip(parts, carried, strict=True)
+        )
+
+    found = row.fold(row.of(middle), (k.constant(0.0, f32),) * len(_SCALES), step)
+    sums = [row.total(own) for own in found]
+    small, usual, large = (
+        k.sqrt(total) * (1 / scale) for total, scale in zip(sums, _SCALES, strict=True)
+    )
+    row.put(norm, k.select(sums[2] >= _HIGH, large, k.select(sums[1] < _LOW, small, usual)))
+
+
+def clip_factor(k: Builder, most: Value, norm: Value) -> Value:
+    """What gradients of a norm are multiplied by, so that it is not above the most."""
+    return k.minimum(most / (norm + _LEAST_NORM), 1.0)
+
+
+def _clip(k: Builder, most: Value, norm: Value, x: Value) -> list[Value]:
+    """x * min(1, most / (norm + 1e-6)) (Pascanu, Mikolov and Bengio, 2013)."""
+    return [x * clip_factor(k, most, norm)]
+
+
+_PARTS = dict.fromkeys(("low", "middle", "high"), pointer(f32))
+
+
+def _sums_of(element: Type) -> KernelDefinition:
+    numbers: dict[str, ParameterType] = dict.fromkeys(("rows", "width", "count", "first"), u32)
+    parameters: dict[str, ParameterType] = numbers | {"x": pointer(element)} | _PARTS
+    code = _square_sums.__code__
+    location = Location(code.co_filename, code.co_firstlineno)
+    return KernelDefinition(f"square_sums_{element}", _square_sums, parameters, location)
+
+
+SQUARE_SUMS = {element: _sums_of(element) for element in TYPES}
+CLIP = {
+    element: flat_kernel(
+        f"clip_{element}", _clip, "most", {"x": element}, {"x": element}, held={"norm": 1}
+    )
+    for element in TYPES
+}
+"""Each by the type of the elements."""
+NORM = KernelDefinition(
+    "norm", _norm, {"width": u32, **_PARTS, "norm": pointer(f32)},
+    Location(_norm.__code__.co_filename, _norm.__code__.co_firstlineno),
+)  # fmt: skip
+
+register("tensor.norm", NORM, plan=RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True))
+for _element in (TYPES[0], TYPES[2]):
+    _vector = 16 // _element.bytes
+    _plan = RowPlan(lanes=8, threads=8, vector=_vector, batch=4, whole=False)
+    register(f"tensor.square_sums_{_element}", SQUARE_SUMS[_element], element=_element, plan=_plan)
+    _flat = FlatPlan(lanes=8, vector=_vector, batch=1, steps=1)
+    register(f"tensor.clip_{_element}", CLIP[_element], plan=_flat)

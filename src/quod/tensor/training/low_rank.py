@@ -1,0 +1,125 @@
+"""Low-rank adapters of linear layers (LoRA: Hu et al., 2021): frozen weights, and two thin matrices
+that are trained, as products of matrices alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, results, shaped, tensor, view
+from quod.tensor.matmul.call import gemm
+from quod.tensor.scalars import real
+
+
+@frozen(eq=False)
+class _Layer:
+    """What a layer is made of, whose shapes go together."""
+
+    x: Tensor
+    weight: Tensor
+    a: Tensor
+    b: Tensor
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.x, self.weight, self.a, self.b
+
+    @property
+    def rows(self) -> Any:
+        """`x` as a matrix."""
+        return view(self.x, (self.x.rows, self.x.columns))
+
+    def hidden(self, device: AnyDevice) -> Buffer:
+        """x A^T, of (rows, rank)."""
+        found = _room(device, self.x, (self.x.rows, self.a.shape[0]))
+        gemm(device, self.rows, self.a.memory, transpose_b=True, out=found)
+        return found
+
+
+def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _Layer:
+    model = tensor(device, "x", x)
+    found = []
+    for name, value, axis in (("weight", weight, "outputs"), ("a", a, "rank")):
+        each = tensor(device, name, value)
+        if each.element is not model.element or each.shape[1:] != model.shape[-1:]:
+            raise InputError(
+                f"{name} must be {model.element} of shape ({axis}, {model.columns}) to go with x, "
+                f"not {each.text}"
+            )
+        found.append(each)
+    own, first = found
+    second = of_shape(device, "b", b, model, (own.shape[0], first.shape[0]))
+    return _Layer(model, own, first, second)
+
+
+def _room(device: AnyDevice, model: Tensor, shape: tuple[int, int]) -> Buffer:
+    """Memory of the device for elements of a tensor's type."""
+    found = device.allocate(math.prod(shape) * model.dtype.itemsize, zero=False)
+    found.dtype, found.shape = model.dtype, shape
+    return found
+
+
+def lora(
+    device: DeviceChoice, x: Given, weight: Given, a: Given, b: Given, *, scale: float = 1.0,
+    out: Given | None = None,
+) -> Any:  # fmt: skip
+    """x W^T + scale * (x A^T) B^T; gives `out`, or what is made for it.
+
+    `x` is (..., inputs), `weight` W is (outputs, inputs), `a` is (rank, inputs), `b` is (outputs,
+    rank), and the result is (..., outputs), all of one type as `softmax` takes tensors; `out` is
+    other memory. Each of the three products is that of `gemm`: x A^T and x W^T are rounded to the
+    type before the last one is added. InputError, with the name of the argument, for what does not
+    fit; DeviceError for memory that the device does not reach.
+    """
+    device = resolve_device(device)
+    layer, by = _layer(device, x, weight, a, b), real("scale", scale)
+    outputs = layer.weight.shape[0]
+    shape = (*layer.x.shape[:-1], outputs)
+    target = shaped(device, x, layer.x, shape) if out is None else out
+    made = of_shape(device, "out", target, layer.x, shape)
+    check_apart(made, *layer.tensors)
+    y = view(made, (layer.x.rows, outputs))
+    gemm(device, layer.rows, layer.weight.memory, transpose_b=True, out=y)
+    gemm(
+        device, layer.hidden(device), layer.b.memory, transpose_b=True, scale=by, residual=y, out=y
+    )
+    return target
+
+
+def lora_backward(
+    device: DeviceChoice, gradient: Given, x: Given, weight: Given, a: Given, b: Given, *,
+    scale: float = 1.0, out: tuple[Given, Given, Given] | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The gradients of `x`, `a` and `b`, where that of lora(x, weight, a, b) is `gradient`; weights
+    stay as they are, and have none.
+
+    With H = scale * gradient B these are gradient W + H A, H^T x and scale * gradient^T (x A^T), of
+    which H, x A^T and gradient W are rounded to the type. Sums have a fixed order. As `lora` takes
+    tensors; `out` takes the three, and is other memory than what is given.
+    """
+    device = resolve_device(device)
+    results("x, a and b", 3, out)
+    layer, by = _layer(device, x, weight, a, b), real("scale", scale)
+    rows, outputs = layer.x.rows, layer.weight.shape[0]
+    slopes = of_shape(device, "gradient", gradient, layer.x, (*layer.x.shape[:-1], outputs))
+    models = ((x, layer.x), (a, layer.a), (b, layer.b))
+    targets = [shaped(device, *each, each[1].shape) for each in models] if out is None else [*out]
+    made: list[Tensor] = []
+    for number, (target, (_, model)) in enumerate(zip(targets, models, strict=True)):
+        found = of_shape(device, f"out[{number}]", target, layer.x, model.shape)
+        check_apart(found, slopes, *layer.tensors, *made)
+        made.append(found)
+    dy, dx = view(slopes, (rows, outputs)), view(made[0], (rows, layer.x.columns))
+    hidden_slopes = _room(device, layer.x, (rows, layer.a.shape[0]))
+    gemm(device, dy, layer.b.memory, scale=by, out=hidden_slopes)
+    gemm(device, dy, layer.weight.memory, out=dx)
+    gemm(device, hidden_slopes, layer.a.memory, residual=dx, out=dx)
+    gemm(device, hidden_slopes, layer.rows, transpose_a=True, out=made[1].memory)
+    gemm(device, dy, layer.hidden(device), transpose_a=True, scale=by, out=made[2].memory)
+    first, second, third = targets
+    return first, second, third

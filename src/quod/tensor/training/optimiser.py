@@ -1,0 +1,104 @@
+"""AdamW: a step of training, element by element and in place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.memory.buffer import Array
+from quod.errors import InputError
+from quod.kernel.ir.types import f32
+from quod.tensor.arrays import Given, check_apart, of_numbers, tensor
+from quod.tensor.elementwise.launch import launch_flat
+from quod.tensor.scalars import between, positive, real
+from quod.tensor.training.adamw_kernel import ADAMW
+from quod.validation import whole_number
+
+
+def adamw_rates(
+    step: int, *, learning_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+    weight_decay: float = 0.01,
+) -> Array:  # fmt: skip
+    """What differs from step to step of `adamw`, as f32 of shape (3,), for its `rates`.
+
+    weight_decay * learning_rate, learning_rate / (1 - beta1**step) and
+    1 / sqrt(1 - beta2**step), computed in f64. InputError, with the name of the argument, for what
+    does not fit.
+    """
+    step = whole_number("step", step, 1, 1 << 62)
+    rate = between("learning_rate", learning_rate, 0.0, math.inf)
+    decay = real(
+        "weight_decay * learning_rate", between("weight_decay", weight_decay, 0.0, math.inf) * rate
+    )
+    first_beta, second_beta = between("beta1", beta1, 0.0, 1.0), between("beta2", beta2, 0.0, 1.0)
+    first = real("learning_rate / (1 - beta1**step)", rate / (1 - first_beta**step))
+    return np.array([decay, first, 1 / math.sqrt(1 - second_beta**step)], np.float32)
+
+
+def adamw(
+    device: DeviceChoice, parameter: Given, gradient: Given, first_moment: Given,
+    second_moment: Given, *, step: int | None = None, learning_rate: float = 1e-3,
+    beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, weight_decay: float = 0.01,
+    gradient_scale: float = 1.0, max_norm: float | None = None, norm: Given | None = None,
+    rates: Given | None = None,
+) -> None:  # fmt: skip
+    """Step number `step`, from 1 on, of one tensor of parameters and its two moments, in place.
+
+    With g the gradient times `gradient_scale`:
+
+        m = beta1 * m + (1 - beta1) * g            v = beta2 * v + (1 - beta2) * g**2
+        p = p - learning_rate * (weight_decay * p
+                + m / (1 - beta1**step) / (sqrt(v / (1 - beta2**step)) + epsilon))
+
+    (Loshchilov and Hutter, Decoupled weight decay regularization, 2019, with the decay times the
+    learning rate.) What does not depend on the element is computed in f64. Parameters are a tensor
+    as `softmax` takes it; the gradient has its shape, and its type or f32; moments are of f32, and
+    at first 0. With `max_norm` and `norm`, what `gradient_norm` gives of all gradients before they
+    are scaled, g is clipped, too, as `clip_gradients` does it.
+
+    With `rates`, f32 of shape (3,), in place of `step`, what `adamw_rates` gives is read from
+    there, and `learning_rate` and `weight_decay` count for nothing: so launches that are recorded
+    once take other steps. Both are to have the same betas, and the result is then the same to the
+    bit. InputError, with the name of the
+    argument, for what does not fit or shares memory; DeviceError for memory that the device does
+    not reach.
+    """
+    device = resolve_device(device)
+    if (step is None) == (rates is None):
+        raise InputError("step or rates say which step it is: give one of them")
+    given_rates = held_rates = None
+    if step is not None:
+        given_rates = adamw_rates(
+            step, learning_rate=learning_rate, beta1=beta1, beta2=beta2, weight_decay=weight_decay
+        )
+    if rates is not None:
+        held_rates = of_numbers(device, "rates", rates, (3,))
+    first_beta, second_beta = between("beta1", beta1, 0.0, 1.0), between("beta2", beta2, 0.0, 1.0)
+    values: list[Any] = [] if given_rates is None else given_rates.tolist()
+    values += [
+        positive("epsilon", epsilon), first_beta, 1 - first_beta, second_beta, 1 - second_beta,
+        real("gradient_scale", gradient_scale),
+    ]  # fmt: skip
+    if (max_norm is None) != (norm is None):
+        raise InputError("max_norm and norm go together: give both, or neither")
+    held_norm = None
+    if max_norm is not None and norm is not None:
+        held_norm = of_numbers(device, "norm", norm, (1,))
+        values.append(positive("max_norm", max_norm))
+    held = [each for each in (held_rates, held_norm) if each is not None]
+    values += [each.memory for each in held]
+    weights, slopes = tensor(device, "parameter", parameter), tensor(device, "gradient", gradient)
+    if slopes.element not in (weights.element, f32) or slopes.shape != weights.shape:
+        raise InputError(
+            f"gradient must be {weights.text}, as parameter is, or f32, not {slopes.text}"
+        )
+    given = {"first_moment": first_moment, "second_moment": second_moment}
+    moments = [of_numbers(device, name, each, weights.shape) for name, each in given.items()]
+    tensors = [weights, slopes, *moments]
+    for at in (0, 2, 3):
+        check_apart(tensors[at], *held, *tensors[:at], *tensors[at + 1 :])
+    kernel = ADAMW[weights.element, slopes.element, norm is not None, rates is not None]
+    launch_flat(device, kernel, values, tensors)

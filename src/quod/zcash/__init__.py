@@ -1,0 +1,60 @@
+"""Zcash's Sapling: keys, addresses, notes, and what the proof of an Output is about.
+
+Values are plain integers and pairs, bytes are those of the Zcash protocol specification. The names
+below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.zcash.address import PaymentAddress as PaymentAddress
+    from quod.zcash.address import diversify_hash as diversify_hash
+    from quod.zcash.keys import SpendingKey as SpendingKey
+    from quod.zcash.keys import ViewingKey as ViewingKey
+    from quod.zcash.keys import default_diversifier as default_diversifier
+    from quod.zcash.keys import incoming_address as incoming_address
+    from quod.zcash.note import Note as Note
+    from quod.zcash.note import ephemeral_secret as ephemeral_secret
+    from quod.zcash.note import value_commitment as value_commitment
+    from quod.zcash.output_statement import OutputStatement as OutputStatement
+    from quod.zcash.scalars import decode_scalar as decode_scalar
+    from quod.zcash.scalars import encode_scalar as encode_scalar
+    from quod.zcash.scalars import random_scalar as random_scalar
+
+__all__ = [
+    "PaymentAddress",
+    "diversify_hash",
+    "SpendingKey",
+    "ViewingKey",
+    "default_diversifier",
+    "incoming_address",
+    "Note",
+    "ephemeral_secret",
+    "value_commitment",
+    "OutputStatement",
+    "random_scalar",
+    "encode_scalar",
+    "decode_scalar",
+]
+
+_HOME = {
+    "PaymentAddress": "quod.zcash.address",
+    "diversify_hash": "quod.zcash.address",
+    "SpendingKey": "quod.zcash.keys",
+    "ViewingKey": "quod.zcash.keys",
+    "default_diversifier": "quod.zcash.keys",
+    "incoming_address": "quod.zcash.keys",
+    "Note": "quod.zcash.note",
+    "ephemeral_secret": "quod.zcash.note",
+    "value_commitment": "quod.zcash.note",
+    "OutputStatement": "quod.zcash.output_statement",
+    "random_scalar": "quod.zcash.scalars",
+    "encode_scalar": "quod.zcash.scalars",
+    "decode_scalar": "quod.zcash.scalars",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,65 @@
+"""Payment addresses, and points of diversifiers: Zcash protocol specification, 4.2.2, 5.6.3.1."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
+from quod.curve.edwards.encoding import decode_edwards
+from quod.curve.named.jubjub import JUBJUB
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.r1cs.reference.hash_to_jubjub import group_hash
+from quod.validation import exact_bytes
+from quod.zcash.scalars import encoded
+
+DIVERSIFIER_BYTES = 11
+
+
+def diversify_hash(diversifier: bytes) -> EdwardsPair | None:
+    """g_d of a diversifier of 11 bytes; None for one that has no point, which half of them are."""
+    return _base(exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES))
+
+
+@lru_cache(maxsize=256)
+def _base(diversifier: bytes) -> EdwardsPair | None:
+    return group_hash(b"Zcash_gd", diversifier)
+
+
+@frozen
+class PaymentAddress:
+    """A diversifier and the point pk_d, of the subgroup of prime order and not neutral.
+
+    InputError for a diversifier without a point, and for another pk_d.
+    """
+
+    diversifier: bytes
+    transmission_key: EdwardsPair
+
+    def __post_init__(self) -> None:
+        if diversify_hash(self.diversifier) is None:
+            raise InputError(f"the diversifier {self.diversifier.hex()} has no point")
+        point = edwards_pair("pk_d", JUBJUB, self.transmission_key)
+        if point == (0, 1):
+            raise InputError("pk_d is the neutral element")
+        if not edwards_group(JUBJUB).in_subgroup(point):
+            raise InputError("pk_d is not in the subgroup of prime order")
+        self.__dict__.update(transmission_key=point)
+
+    @property
+    def base(self) -> EdwardsPair:
+        """g_d."""
+        point = diversify_hash(self.diversifier)
+        assert point is not None
+        return point
+
+    def to_bytes(self) -> bytes:
+        """The 43 bytes of a raw address."""
+        return self.diversifier + encoded(self.transmission_key)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PaymentAddress:
+        """The address of 43 bytes; InputError as for the parts, and for another encoding."""
+        data = exact_bytes("a payment address", data, DIVERSIFIER_BYTES + 32)
+        point = decode_edwards(JUBJUB, data[DIVERSIFIER_BYTES:])
+        return cls(data[:DIVERSIFIER_BYTES], point)

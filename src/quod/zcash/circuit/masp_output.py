@@ -1,0 +1,69 @@
+"""The circuit of MASP's Output, which is Sapling's for assets of many kinds: that of `masp_proofs`.
+
+`impl Circuit for Output` of `masp_proofs/src/circuit/sapling.rs`, constraint for constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.r1cs.gadgets.blake2s import blake2s_hash
+from quod.r1cs.gadgets.booleans import Boolean, scaled
+from quod.r1cs.reference.hash_to_jubjub import find_group_hash
+from quod.r1cs.system import ConstraintSystem
+from quod.zcash.circuit.points import EdwardsPoint
+from quod.zcash.circuit.steps import (
+    VALUE_BITS,
+    commit_note,
+    ephemeral_key_and_recipient,
+    named,
+    random_multiple,
+)
+
+ASSET_GENERATOR = b"MASP__v_"
+"""Under which the identifier of an asset is hashed to its generator."""
+PEDERSEN = b"MASP__PH"
+VALUE_RANDOMNESS = b"MASP__r_"
+_IDENTIFIER_BITS = 256
+
+
+def masp_output(system: ConstraintSystem) -> None:
+    """31,205 constraints; public are cv.u, cv.v, epk.u, epk.v and cmu, in this order.
+
+    Inputs are those of `sapling_output`, `asset_identifier` (256 bits) and `asset_generator` (u and
+    v), the point whose encoding is the hash of the identifier.
+    """
+    identifier = named(
+        system, "asset_identifier", system.private_bits, "asset_identifier", _IDENTIFIER_BITS
+    )
+    hashed = named(
+        system, "asset_generator hash", blake2s_hash, system, identifier, ASSET_GENERATOR
+    )
+    with system.namespace("value commitment"):
+        generator = named(
+            system, "asset_generator", EdwardsPoint.of_input, system, "asset_generator"
+        )
+        encoded = named(system, "asset_generator repr", generator.encoded)
+        cleared = named(system, "asset_generator not small order", generator.eightfold)
+        value = named(system, "value", system.private_bits, "value", VALUE_BITS)
+        shown = named(system, "compute the value in the exponent", cleared.times, value)
+        hidden = random_multiple(
+            system, "rcv", "computation of rcv", find_group_hash(VALUE_RANDOMNESS, b"r")
+        )
+        cv = named(system, "computation of cv", shown.add, hidden)
+        named(system, "commitment point", cv.output, "cv")
+    named(system, "asset_generator is hashed", _assert_equal_bits, system, encoded, hashed)
+    base = named(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
+    named(system, "g_d not small order", base.eightfold)
+    note = [*encoded, *value, *named(system, "representation of g_d", base.encoded)]
+    note += ephemeral_key_and_recipient(system, base)
+    commit_note(system, PEDERSEN, note)
+
+
+def _assert_equal_bits(
+    system: ConstraintSystem, left: Sequence[Boolean], right: Sequence[Boolean]
+) -> None:
+    """Each bit is that of the other; a constraint each, 0 times 0 is their difference."""
+    for one, other in zip(left, right, strict=True):
+        difference = scaled(system, one, 1) - scaled(system, other, 1)
+        system.enforce(system.zero, system.zero, difference)

@@ -1,0 +1,63 @@
+"""What the Outputs of Sapling and of MASP have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+from quod.curve.edwards.affine import EdwardsPair
+from quod.r1cs.gadgets.booleans import Boolean
+from quod.r1cs.reference.hash_to_jubjub import find_group_hash
+from quod.r1cs.reference.sapling_pedersen import NOTE_COMMITMENT
+from quod.r1cs.system import ConstraintSystem
+from quod.zcash.circuit.points import EdwardsPoint
+from quod.zcash.circuit.windows import fixed_multiple, pedersen
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+VALUE_BITS = 64
+_SCALAR_BITS = 252
+_COORDINATE_BITS = 255
+
+
+def named(
+    system: ConstraintSystem,
+    name: str,
+    step: Callable[P, T],
+    *arguments: P.args,
+    **options: P.kwargs,
+) -> T:
+    """What a step gives, within a namespace."""
+    with system.namespace(name):
+        return step(*arguments, **options)
+
+
+def random_multiple(
+    system: ConstraintSystem, name: str, computation: str, generator: EdwardsPair
+) -> EdwardsPoint:
+    """A generator times the scalar that is an input of that name."""
+    bits = named(system, name, system.private_bits, name, _SCALAR_BITS)
+    return named(system, computation, fixed_multiple, system, generator, bits)
+
+
+def ephemeral_key_and_recipient(system: ConstraintSystem, base: EdwardsPoint) -> list[Boolean]:
+    """Makes epk = esk * g_d public; the 256 bits of pk_d, of which nothing is shown."""
+    esk = named(system, "esk", system.private_bits, "esk", _SCALAR_BITS)
+    epk = named(system, "epk computation", base.times, esk)
+    named(system, "epk", epk.output, "epk")
+    v = named(system, "pk_d bits of v", system.private_bits, "pk_d_v", _COORDINATE_BITS)
+    return [*v, *named(system, "pk_d bit of u", system.private_bits, "pk_d_u", 1)]
+
+
+def commit_note(system: ConstraintSystem, personalisation: bytes, note: Sequence[Boolean]) -> None:
+    """Makes u of the note's commitment public, with generators hashed under a personalisation."""
+    hashed = named(
+        system, "note content hash", pedersen, system, NOTE_COMMITMENT, note, personalisation
+    )
+    randomness = random_multiple(
+        system, "rcm", "computation of commitment randomness",
+        find_group_hash(personalisation, b"r"),
+    )  # fmt: skip
+    cm = named(system, "randomization of note commitment", hashed.add, randomness)
+    named(system, "commitment", system.output, "cmu", cm.u)

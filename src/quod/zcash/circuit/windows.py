@@ -1,0 +1,162 @@
+"""Multiples of generators by windows of bits, and Sapling's Pedersen hash, in a circuit.
+
+A point of a table is chosen by its bits with sums over products of these (inclusion and exclusion),
+so that tables cost nothing and windows two or three constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import islice
+
+from quod.curve.edwards.affine import EdwardsPair, edwards_group
+from quod.curve.named.jubjub import JUBJUB
+from quod.r1cs.gadgets.booleans import Boolean, both, constants, scaled, weighted
+from quod.r1cs.reference.hash_to_jubjub import find_group_hash
+from quod.r1cs.signal import Signal
+from quod.r1cs.system import ConstraintSystem
+from quod.zcash.circuit.points import SCALE, EdwardsPoint, MontgomeryPoint
+
+_P = JUBJUB.fq.value
+_GROUP = edwards_group(JUBJUB)
+_WINDOW_BITS = 3
+_SEGMENT_WINDOWS = 63
+
+Coefficients = tuple[int, ...]
+"""Of a table of 2^n values, by place: that of the product of the bits that the place has."""
+
+
+def interpolated(values: Sequence[int]) -> Coefficients:
+    """The coefficients with which products of bits sum up to the value that the bits number."""
+    found = list(values)
+    step = 1
+    while step < len(found):
+        for at in range(len(found)):
+            if at & step:
+                found[at] -= found[at ^ step]
+        step *= 2
+    return tuple([each % _P for each in found])
+
+
+@cache
+def _fixed_windows(generator: EdwardsPair, count: int) -> list[tuple[Coefficients, Coefficients]]:
+    """For each window the coefficients of u and v of 0, 1, ..., 7 times the base."""
+    found = []
+    for _ in range(count):
+        table = [(0, 1)]
+        for _ in range(1 << _WINDOW_BITS):
+            table.append(_GROUP.add(table[-1], generator))
+        generator = table.pop()
+        found.append((interpolated([p[0] for p in table]), interpolated([p[1] for p in table])))
+    return found
+
+
+def fixed_multiple(
+    system: ConstraintSystem, generator: EdwardsPair, bits: Sequence[Boolean]
+) -> EdwardsPoint:
+    """The multiple of a generator by a number, its bits least first."""
+    result: EdwardsPoint | None = None
+    windows = list(_windows(bits))
+    for own, tables in zip(windows, _fixed_windows(generator, len(windows)), strict=True):
+        point = _looked_up(system, own, tables)
+        result = point if result is None else result.add(point)
+    assert result is not None
+    return result
+
+
+def _windows(bits: Sequence[Boolean]) -> Iterable[list[Boolean]]:
+    """Three bits at a time, filled up with zeros."""
+    for at in range(0, len(bits), _WINDOW_BITS):
+        own = list(bits[at : at + _WINDOW_BITS])
+        yield own + constants(0, _WINDOW_BITS - len(own))
+
+
+def _looked_up(
+    system: ConstraintSystem, bits: list[Boolean], tables: tuple[Coefficients, Coefficients]
+) -> EdwardsPoint:
+    """The point of a table of eight."""
+    first, second, third = bits
+    coordinates = system.wire(), system.wire()
+    product = both(system, second, third)
+    choosing = scaled(system, first, 1)
+    for wire, k in zip(coordinates, tables, strict=True):
+        factor = weighted(system, [(True, k[1]), (second, k[3]), (third, k[5]), (product, k[7])])
+        rest = weighted(system, [(True, k[0]), (second, k[2]), (third, k[4]), (product, k[6])])
+        system.enforce(factor, choosing, wire - rest)
+    return EdwardsPoint(system, *coordinates)
+
+
+@cache
+def _pedersen_windows(
+    personalisation: bytes, segment: int
+) -> list[tuple[Coefficients, Coefficients]]:
+    """For each window of a segment the coefficients of x and y of 1, 2, 3, 4 times its base."""
+    base = find_group_hash(personalisation, segment.to_bytes(4, "little"))
+    found = []
+    for _ in range(_SEGMENT_WINDOWS):
+        table = [base]
+        for _ in range(3):
+            table.append(_GROUP.add(table[-1], base))
+        points = [_montgomery(point) for point in table]
+        found.append((interpolated([p[0] for p in points]), interpolated([p[1] for p in points])))
+        base = _GROUP.double(_GROUP.double(table[-1]))
+    return found
+
+
+def _montgomery(point: EdwardsPair) -> tuple[int, int]:
+    u, v = point
+    x = (1 + v) * pow(1 - v, -1, _P) % _P
+    return x, x * pow(u, -1, _P) * SCALE % _P
+
+
+def pedersen(
+    system: ConstraintSystem,
+    personalisation: Sequence[int],
+    message: Sequence[Boolean],
+    generators: bytes,
+) -> EdwardsPoint:
+    """Sapling's Pedersen hash of bits behind six of a personalisation (specification, 5.4.1.7).
+
+    The generators of its segments are group hashes under the 8 bytes of `generators`.
+    """
+    bits = [*map(bool, personalisation), *message]
+    windows = iter(_windows(bits))
+    result: EdwardsPoint | None = None
+    segment = 0
+    while own := list(islice(windows, _SEGMENT_WINDOWS)):
+        with system.namespace(f"segment {segment}"):
+            point = _segment(system, own, _pedersen_windows(generators, segment)).to_edwards()
+            result = point if result is None else point.add(result)
+        segment += 1
+    assert result is not None
+    return result
+
+
+def _segment(
+    system: ConstraintSystem,
+    windows: list[list[Boolean]],
+    tables: list[tuple[Coefficients, Coefficients]],
+) -> MontgomeryPoint:
+    result: MontgomeryPoint | None = None
+    for bits, (x, y) in zip(windows, tables, strict=False):
+        point = _signed(system, bits, x, y)
+        result = point if result is None else point.add(result)
+    assert result is not None
+    return result
+
+
+def _signed(
+    system: ConstraintSystem, bits: list[Boolean], x: Coefficients, y: Coefficients
+) -> MontgomeryPoint:
+    """The point of a table of four by two bits, negated where the third is 1."""
+    first, second, sign = bits
+    answer = system.wire()
+    product = both(system, first, second)
+
+    def at(k: Coefficients) -> Signal:
+        return weighted(system, [(True, k[0]), (first, k[1]), (second, k[2]), (product, k[3])])
+
+    plain = at(y)
+    system.enforce(2 * plain, scaled(system, sign, 1), plain - answer)
+    return MontgomeryPoint(system, at(x), answer)

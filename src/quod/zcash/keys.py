@@ -1,0 +1,110 @@
+"""Spending and viewing keys: Zcash protocol specification, 4.2.2.
+
+Secrets are in no text that a key shows of itself. Nothing runs in constant time.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2s
+
+from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
+from quod.curve.named.jubjub import JUBJUB
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.validation import exact_bytes
+from quod.zcash.address import DIVERSIFIER_BYTES, PaymentAddress, diversify_hash
+from quod.zcash.generators import proof_generator, spend_authorizing_generator
+from quod.zcash.scalars import encoded, expanded, expanded_scalar, multiple, secret_scalar
+
+_ASK, _NSK, _OVK, _DIVERSIFIER = b"\0", b"\1", b"\2", b"\3"
+_IVK_BITS = 251
+
+
+@frozen
+class ViewingKey:
+    """A full viewing key: the points ak and nk, and ovk of 32 bytes.
+
+    InputError for points off the curve or outside the subgroup of prime order, and for an ak that
+    is neutral.
+    """
+
+    ak: EdwardsPair
+    nk: EdwardsPair
+    ovk: bytes
+
+    def __post_init__(self) -> None:
+        exact_bytes("ovk", self.ovk, 32)
+        for name, given in (("ak", self.ak), ("nk", self.nk)):
+            point = edwards_pair(name, JUBJUB, given)
+            if not edwards_group(JUBJUB).in_subgroup(point):
+                raise InputError(f"{name} is not in the subgroup of prime order")
+            self.__dict__[name] = point
+        if self.ak == (0, 1):
+            raise InputError("ak is the neutral element")
+
+    def __repr__(self) -> str:
+        return "ViewingKey(...)"
+
+    @property
+    def incoming(self) -> int:
+        """ivk; InputError for 0, which a key has by less than chance."""
+        digest = blake2s(encoded(self.ak) + encoded(self.nk), person=b"Zcashivk").digest()
+        ivk = int.from_bytes(digest, "little") & (1 << _IVK_BITS) - 1
+        if not ivk:
+            raise InputError("the ivk of this key is 0; take another spending key")
+        return ivk
+
+    def address(self, diversifier: bytes) -> PaymentAddress:
+        """The address of a diversifier of 11 bytes; InputError for one that has no point."""
+        return incoming_address(self.incoming, diversifier)
+
+
+@frozen
+class SpendingKey:
+    """What a seed sk of 32 bytes expands to: the scalars ask, not 0, and nsk; ovk of 32 bytes."""
+
+    ask: int
+    nsk: int
+    ovk: bytes
+
+    def __post_init__(self) -> None:
+        ask, nsk = secret_scalar("ask", self.ask, least=1), secret_scalar("nsk", self.nsk)
+        self.__dict__.update(ask=ask, nsk=nsk)
+        exact_bytes("ovk", self.ovk, 32)
+
+    def __repr__(self) -> str:
+        return "SpendingKey(...)"
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> SpendingKey:
+        """The key of sk."""
+        ask, nsk = (expanded_scalar(seed, domain) for domain in (_ASK, _NSK))
+        return cls(ask, nsk, expanded(seed, _OVK)[:32])
+
+    @property
+    def viewing_key(self) -> ViewingKey:
+        """What sees payments and cannot spend."""
+        ak = multiple(self.ask, spend_authorizing_generator())
+        return ViewingKey(ak, multiple(self.nsk, proof_generator()), self.ovk)
+
+
+def incoming_address(ivk: int, diversifier: bytes) -> PaymentAddress:
+    """The address that an incoming viewing key has for a diversifier.
+
+    InputError for an ivk that is none, from 1 on below 2**251, and a diversifier without a point.
+    """
+    if not 0 < secret_scalar("ivk", ivk, least=1) < 1 << _IVK_BITS:
+        raise InputError("ivk must be below 2**251")
+    base = diversify_hash(diversifier)
+    if base is None:
+        raise InputError(f"the diversifier {diversifier.hex()} has no point")
+    return PaymentAddress(diversifier, edwards_group(JUBJUB).multiply(ivk, base))
+
+
+def default_diversifier(seed: bytes) -> bytes:
+    """The first diversifier of a seed sk that has a point, as keys without ZIP 32 have it."""
+    for counter in range(256):
+        diversifier = expanded(seed, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
+        if diversify_hash(diversifier) is not None:
+            return diversifier
+    raise InputError("this seed has no default diversifier; take another")

@@ -1,0 +1,119 @@
+"""Outputs: a note's commitments with the proof that they are right, made and verified.
+
+The circuit is that of the ceremony of 2018, `quod.zcash.circuit.output`; the parameters are its
+`sapling-output.params`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from os import PathLike
+
+from quod.device.discovery import DeviceChoice
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.frozen import frozen
+from quod.groth16 import ProvingKey, Verdict, VerifyingKey, verify_batch
+from quod.groth16.proof import Proof
+from quod.r1cs import Circuit
+from quod.r1cs.cached_circuits import own_circuit
+from quod.r1cs.inputs import Inputs
+from quod.validation import in_order, instance
+from quod.zcash.note import Note
+from quod.zcash.output_statement import OutputStatement
+from quod.zcash.scalars import random_scalar, secret_scalar
+
+_READ = "quod.zcash.files.read_output reads one"
+
+
+@cache
+def output_circuit() -> Circuit:
+    """The circuit, traced unless an earlier process has (`quod.r1cs.cached_circuits`)."""
+    return own_circuit("quod.zcash.circuit.output", "sapling_output", "bls12_381")
+
+
+def output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
+    """What the circuit takes for a note and two scalars; InputError for one that is not canonical,
+    and for an esk of 0."""
+    instance("the note", note, Note, "Note.from_seed makes one")
+    u, v = note.address.transmission_key
+    return {
+        "value": note.value, "rcv": secret_scalar("rcv", rcv), "g_d": note.address.base,
+        "esk": secret_scalar("esk", esk, least=1), "pk_d_v": v, "pk_d_u": u & 1, "rcm": note.rcm,
+    }  # fmt: skip
+
+
+@frozen(eq=False)
+class Output:
+    """A statement and its proof."""
+
+    statement: OutputStatement
+    proof: Proof
+
+    def __post_init__(self) -> None:
+        instance(
+            "the statement", self.statement, OutputStatement, "OutputStatement.from_bytes makes one"
+        )
+        instance("the proof", self.proof, Proof, "quod.groth16.encodings.bellman reads one")
+
+
+class OutputProver:
+    """Proves Outputs with parameters of bellman, which stay open."""
+
+    def __init__(
+        self,
+        parameters: str | PathLike[str],
+        device: DeviceChoice = "cpu",
+        timeline: Timeline | None = None,
+        *,
+        checked: bool = True,
+    ) -> None:
+        """With `checked` all points of the parameters are looked at; see `from_bellman`.
+
+        InputError and MismatchError as that raises.
+        """
+        with or_null(timeline).stage("circuit"):
+            self.circuit = output_circuit()
+        self.key = ProvingKey.from_bellman(
+            parameters, self.circuit.r1cs, device, timeline, checked=checked
+        )
+
+    def prove(
+        self,
+        note: Note,
+        *,
+        esk: int | None = None,
+        rcv: int | None = None,
+        seed: int | None = None,
+        timeline: Timeline | None = None,
+    ) -> Output:
+        """The Output of a note, its proof verified.
+
+        Scalars that are not given come from the system, as the blinding of the proof does unless
+        there is a `seed` (see `ProvingKey.prove`). InputError for scalars that are not canonical.
+        """
+        esk = random_scalar() if esk is None else esk
+        rcv = random_scalar() if rcv is None else rcv
+        timeline = or_null(timeline)
+        with timeline.stage("witness"):
+            witness = self.circuit.witness(output_inputs(note, esk, rcv))
+        proof, public = self.key.prove(witness, seed=seed, timeline=timeline)
+        u, v, epk_u, epk_v, cmu = public
+        return Output(OutputStatement((u, v), (epk_u, epk_v), cmu), proof)
+
+    def close(self) -> None:
+        """Ends threads that wait for the next proof."""
+        self.key.close()
+
+
+def verify_output(key: VerifyingKey, output: Output) -> bool:
+    """Whether the proof is valid; what else consensus asks of a statement every one meets."""
+    instance("the key", key, VerifyingKey, "quod.groth16.encodings.bellman reads one")
+    instance("the Output", output, Output, _READ)
+    return key.verify(output.statement.public, output.proof)
+
+
+def verify_outputs(key: VerifyingKey, outputs: Sequence[Output]) -> list[Verdict]:
+    """The same of many, together; see `quod.groth16.verify_batch`."""
+    given = [instance("an Output", each, Output, _READ) for each in in_order("Outputs", outputs)]
+    return verify_batch([(key, output.statement.public, output.proof) for output in given])

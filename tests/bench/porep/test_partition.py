@@ -1,0 +1,246 @@
+"""Partitions of PoRep's shape: their matrices, their key in device memory, their proofs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from quod.bench.porep import bases, sums
+from quod.bench.porep.bases import base_bytes, group_of
+from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
+from quod.bench.porep.key import PartitionKey, device_witness
+from quod.bench.porep.memory import PartitionMemory
+from quod.bench.porep.streamed import RING, Mode, StreamedSums
+from quod.curve.groups import GROUPS
+from quod.device import open_device
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordedStream, SubmittedStream
+from quod.device.runtime.timeline import Timeline
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field.array import words_to_integers
+from quod.formats import SparseMatrix, Witness
+from quod.groth16 import ProvingKey
+from quod.groth16.setup import make_key
+from quod.msm.fixed_base import FixedBase
+from tests.support.submitted import are_under_way
+
+# Of two blocks and a piece of a third.
+SMALL = PartitionCircuit("bn254", 57, 24, 3)
+SEED = 5
+
+
+def product(circuit: PartitionCircuit, matrix: SparseMatrix, values: list[int], row: int) -> int:
+    entries = slice(int(matrix.row_ptr[row]), int(matrix.row_ptr[row + 1]))
+    coefficients = words_to_integers(circuit.fr, matrix.value[entries])
+    wires = matrix.column[entries].tolist()
+    return sum(own * values[wire] for own, wire in zip(coefficients, wires, strict=True))
+
+
+@pytest.mark.parametrize(
+    "circuit",
+    [SMALL, PartitionCircuit.like_porep(12), PartitionCircuit.like_porep(11, bits=90)],
+    ids=lambda circuit: str(circuit.constraints),
+)
+def test_the_witness_satisfies_the_constraints(circuit: PartitionCircuit) -> None:
+    r = circuit.fr.value
+    values = words_to_integers(circuit.fr, circuit.witness(seed=2).values)
+    assert len(values) == circuit.wires
+    assert max(values) < r
+    a, b, c = circuit.matrices
+    rows = random.Random(1).sample(range(circuit.constraints), min(circuit.constraints, 300))
+    for row in {*rows, 0, circuit.constraints - 1}:
+        left, right = product(circuit, a, values, row), product(circuit, b, values, row)
+        assert left * right % r == product(circuit, c, values, row) % r
+    assert set(b.column.tolist()) <= set(range(FIRST, circuit.used, B_STRIDE))
+    assert a.column.max() < circuit.used
+    # No value but a full one is anything but a bit, and these are no bits.
+    places = [(wire - FIRST) % circuit.width for wire in range(FIRST, circuit.wires)]
+    assert all(
+        (values[FIRST + wire] > 1) == (place < circuit.full) for wire, place in enumerate(places)
+    )
+
+
+def test_a_whole_partition_has_the_shape_of_poreps() -> None:
+    circuit = PartitionCircuit.like_porep()
+    assert (circuit.constraints, circuit.log2_domain) == (130_278_869, 27)
+    assert circuit.constraints / circuit.wires == pytest.approx(0.997, abs=1e-3)
+    assert circuit.used_in_b / circuit.wires == pytest.approx(0.33, abs=5e-3)
+    assert circuit.full / circuit.width == pytest.approx(0.01, abs=1e-4)
+    denser = PartitionCircuit.like_porep(bits=90)
+    assert denser.full / denser.width == pytest.approx(0.1, abs=1e-4)
+    h200 = open_device("emulated", memory_budget=int(0.92 * (139 << 30)))
+    assert 90 < PartitionMemory(h200, circuit).nbytes / 2**30 < 128
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((100, 25, 3), "a block of 25 wires, 3 of them full"),
+        ((100, 24, 4), "4 of them full"),
+        ((100, 24, 24), "24 of them full"),
+        ((0, 24, 3), "0 constraints"),
+        ((1 << 30, 24, 3), "1073741824 constraints"),
+    ],
+)
+def test_sizes_that_do_not_go_together(sizes: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PartitionCircuit("bn254", *sizes)
+
+
+@pytest.mark.parametrize(("log2", "bits"), [(8, 99), (28, 99), (12, 49), (12, 100)])
+def test_partitions_that_are_none(log2: int, bits: int) -> None:
+    with pytest.raises(InputError, match="of bits is none"):
+        PartitionCircuit.like_porep(log2, bits=bits)
+
+
+@pytest.fixture(scope="module")
+def key(gpu_device: AnyDevice) -> Iterator[PartitionKey]:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size are for GPUs whose kernels reach all memory")
+    found = PartitionKey(SMALL, gpu_device, SEED)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def expected() -> ProvingKey:
+    return ProvingKey(make_key(SMALL, SEED))
+
+
+def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) -> None:
+    zkey, device = expected.zkey, key.device
+    bases = key.resident.bases  # type: ignore[attr-defined]
+    in_b = slice(FIRST, SMALL.used, B_STRIDE)
+    for name, points in (
+        ("A", zkey.a[: SMALL.used]), ("B1", zkey.b_g1[in_b]), ("B2", zkey.b_g2[in_b]),
+        ("C", zkey.c), ("H", zkey.h),
+    ):  # fmt: skip
+        found = np.zeros(points.shape, np.uint32)
+        device.download(bases[name], found)
+        assert (found == points).all(), name
+    # The other wires are in no row.
+    assert not zkey.a[SMALL.used :].any()
+    assert not np.delete(zkey.b_g1, in_b, axis=0).any()
+    assert key.digest == expected.digest
+
+
+def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
+    witness = device_witness(key.device, SMALL, 2)
+    assert (witness.values == SMALL.witness(seed=2).values).all()
+    timeline = Timeline()
+    assert key.prove(witness, seed=9, timeline=timeline) == expected.prove(witness, seed=9)
+    labels = {stage.name for stage in timeline.rows()}
+    assert {"MSM A: ones: accumulate", "MSM B2: others: accumulate", "MSM H: accumulate"} <= labels
+    others = [SMALL.witness(seed=seed) for seed in (3, 4)]
+    assert list(key.prove_many(others, seed=9)) == [expected.prove(one, seed=9) for one in others]
+
+
+def test_sums_that_are_done_as_soon_as_they_are_begun(
+    key: PartitionKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum over h, say, before the others are so much as recorded."""
+
+    class Done:
+        def __init__(self, stream: SubmittedStream) -> None:
+            stream.wait()
+
+        def wait(self) -> None:
+            """It is done."""
+
+    submit = vars(sums)["replay"]
+    monkeypatch.setattr(sums, "replay", lambda *given: Done(submit(*given)))
+    witness = SMALL.witness(seed=6)
+    assert key.prove(witness, seed=9) == expected.prove(witness, seed=9)
+
+
+def test_a_witness_of_full_values_only_is_no_proof(key: PartitionKey) -> None:
+    values = SMALL.witness().values.copy()
+    values[FIRST:, 1] = 7
+    wrong = Witness("wrong.wtns", SMALL.curve, values, values.nbytes)
+    with pytest.raises(VerificationError, match=r"wrong\.wtns: the proof does not verify"):
+        key.prove(wrong)
+    values[9] = 0xFFFFFFFF
+    with pytest.raises(InputError, match="scalar 9 is not below the order"):
+        key.prove(wrong)
+
+
+def test_too_little_memory_is_said_with_the_sum() -> None:
+    device = open_device("emulated", memory_budget=1 << 18)
+    with pytest.raises(DeviceError, match=r"takes .* of emulated.*bases A \d.*smaller domain"):
+        PartitionKey(SMALL, device, SEED)
+
+
+def test_no_key_in_host_memory() -> None:
+    with pytest.raises(InputError, match="computes in host memory"):
+        PartitionKey(SMALL, "cpu", SEED)
+    assert group_of(SMALL, 2) is GROUPS["bn254.g2"]
+
+
+def failing_sums(number: int) -> Any:
+    """Submits all but the sums of this number."""
+    submit, left = RecordedStream.submit, iter(range(number, -1, -1))
+
+    def fails(self: RecordedStream, *given: Any, **named: Any) -> SubmittedStream:
+        if self.name == "sums" and not next(left):
+            raise DeviceError("no memory for sums")
+        return submit(self, *given, **named)
+
+    return fails
+
+
+class HostMultiples(FixedBase):
+    """Multiples of a point for memory of a device, made by the processor: an interpreter takes
+    long, and the key's own test has it make all of them."""
+
+    def __init__(self, device: AnyDevice, *rest: Any) -> None:
+        super().__init__(open_device("cpu"), *rest)
+        self._target = device
+
+    def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
+        words = np.zeros(scalars.nbytes // 4, np.uint32)
+        self._target.download(scalars, words)
+        points = self.multiply(words.reshape(-1, SMALL.fr.bytes // 4))
+        self._target.upload(points, into=out)
+
+
+def test_bases_that_pass_through_give_the_same_proof(
+    expected: ProvingKey, monkeypatch: pytest.MonkeyPatch, submitted: list[SubmittedStream]
+) -> None:
+    monkeypatch.setattr(bases, "FixedBase", HostMultiples)
+    key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
+    resident = key.resident
+    assert isinstance(resident, StreamedSums)
+    streamed = [own for own in resident.blocks if own.host is not None]
+    assert len(streamed) > RING
+    assert resident.nbytes <= 0.9 * sum(base_bytes(SMALL).values())
+    assert resident.streamed_bytes == sum(own.bases.nbytes for own in streamed)
+    witness, timeline = SMALL.witness(seed=2), Timeline()
+    proof = expected.prove(witness, seed=9)
+    assert key.prove(witness, seed=9, timeline=timeline) == proof
+    copies = [stage for stage in timeline.rows() if stage.track == "copies" and stage.bytes]
+    assert sum(stage.bytes for stage in copies) == 2 * resident.streamed_bytes
+    assert resident.mode == "deferred"
+    for mode in sorted(get_args(Mode)):
+        resident.mode = mode
+        with monkeypatch.context() as patch:
+            patch.setattr(RecordedStream, "submit", failing_sums(1))
+            del submitted[:]
+            with pytest.raises(DeviceError, match="no memory for sums"):
+                key.prove(witness, seed=9)
+        # A copy that is late would reach the ring when that is the next proof's.
+        resident._slots.release(resident._slots.acquire())
+        assert len(submitted) == (1 if mode == "synchronous" else 1 + RING)
+        assert not are_under_way(submitted)
+        if mode != "deferred":
+            assert key.prove(witness, seed=9) == proof, mode
+    key.close()
+
+
+def test_a_share_without_room_for_what_has_to_stay() -> None:
+    with pytest.raises(DeviceError, match=r"40% of the .* have no room for the bases of B and 3"):
+        PartitionKey(SMALL, open_device("emulated"), SEED, share=0.4, block=24)

@@ -1,0 +1,498 @@
+"""Contributions to keys: snarkjs's and ours in turn, forged ones, and what becomes of secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quod.ceremony import Beacon, multiples, ratio
+from quod.ceremony.blake2b import blake2b
+from quod.ceremony.secret import Secret
+from quod.curve.array import from_points
+from quod.curve.groups import GROUPS
+from quod.curve.named import CURVES
+from quod.curve.parameters import PairingCurve
+from quod.curve.weierstrass.affine import affine_group, g1_group
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError, MismatchError, OutputError, QuodError, VerificationError
+from quod.formats.iden3 import Iden3File, write_iden3
+from quod.formats.ptau import PowersOfTau
+from quod.frozen import fields_of
+from quod.frozen import replace as replace_frozen
+from quod.groth16 import ProvingKey
+from quod.groth16.phase2 import (
+    VerifiedKey,
+    add_beacon,
+    contribute,
+    new_key,
+    verify_from_init,
+    verify_from_r1cs,
+)
+from quod.groth16.phase2 import key_update as contributing
+from quod.groth16.phase2 import key_verification as verification
+from quod.groth16.phase2.key_contribution import Ceremony, KeyContribution
+from tests.groth16.phase2.circuits import known_powers, mixed
+from tests.groth16.test_verifier import point_outside_the_subgroup
+from tests.support.node import run_program
+
+BEACON = Beacon.from_hex("0102030405060708", 10)
+
+# What snarkjs 0.7.6 printed for this beacon on the key of `mixed` and powers of 2**5.
+BEACON_HASHES = {
+    "bn254": (
+        "a3fe51d8d9a2c7cf8e30ab63e7d21d7d9faef89333cf11e4421a61001f9aab0d"
+        "f1966fbe41e8101b19417df2a2c43bc97b7a0aaaf3758e8eeb8b32e37af6afdf"
+    ),
+    "bls12_381": (
+        "cc58f802f98661dbe8be84436aad0bec5eec2820476901049ab76f5f8ac8b2a6"
+        "5da397143c2b17890060ec15c5683086ae9ab9804370dff1169de5df6f8e2473"
+    ),
+}
+
+
+@dataclass
+class Made:
+    """A circuit, powers of tau, its key, and that key after two contributions."""
+
+    curve: str
+    r1cs: Path
+    ptau: Path
+    init: Path
+    last: Path
+
+    def verified(self, zkey: Path) -> VerifiedKey:
+        """By both ways, which say the same."""
+        found = verify_from_r1cs(self.r1cs, self.ptau, zkey)
+        assert verify_from_init(self.init, self.ptau, zkey) == found
+        return found
+
+    def refused(self, zkey: Path) -> str:
+        """The one message of both ways."""
+        messages = set()
+        for run, first in ((verify_from_r1cs, self.r1cs), (verify_from_init, self.init)):
+            with pytest.raises(QuodError) as caught:
+                run(first, self.ptau, zkey)
+            messages.add(f"{type(caught.value).__name__} {caught.value}")
+        assert len(messages) == 1, messages
+        return messages.pop()
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+    found: dict[str, Made] = {}
+
+    def made(curve: str) -> Made:
+        if curve not in found:
+            folder = tmp_path_factory.mktemp(curve)
+            r1cs = mixed(curve).write_r1cs(folder / "c.r1cs")
+            ptau = known_powers(folder, curve, 5)
+            own = Made(curve, r1cs, ptau, folder / "0.zkey", folder / "2.zkey")
+            new_key(r1cs, ptau, own.init)
+            contribute(own.init, folder / "1.zkey", name="alice")
+            add_beacon(folder / "1.zkey", own.last, BEACON, name="the end")
+            found[curve] = own
+        return found[curve]
+
+    return made
+
+
+def test_contributions_follow_each_other(make: Callable[[str], Made], tmp_path: Path) -> None:
+    """No two are alike, and proofs are made with the last key and verified."""
+    made = make("bn254")
+    first, last = (one.details for one, _ in made.verified(made.last).contributions)
+    assert (first.name, first.beacon, last.name, last.beacon) == ("alice", None, "the end", BEACON)
+    receipts = []
+    for number in range(2):
+        path = tmp_path / f"{number}.zkey"
+        receipts.append(contribute(made.init, path, text="the same"))
+        found = made.verified(path)
+        assert found.contributions[0][1] == receipts[-1].contribution_hash
+        assert found.circuit_hash == receipts[-1].circuit_hash
+    assert receipts[0].contribution_hash != receipts[1].contribution_hash
+    key = ProvingKey.from_zkey(made.last)
+    assert key.weakness is None
+    key.check()
+    circuit = mixed("bn254")
+    proof, public = key.prove(circuit.write_wtns(tmp_path / "w.wtns"))
+    assert public == circuit.public
+    assert key.verifying_key.verify(public, proof)
+
+
+@pytest.mark.parametrize("curve", BEACON_HASHES)
+def test_a_beacon(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
+    """All of it follows from public values, so that there is one right file."""
+    made = make(curve)
+    receipt = add_beacon(made.init, tmp_path / "b.zkey", BEACON)
+    assert receipt.contribution_hash.hex() == BEACON_HASHES[curve]
+    assert made.verified(tmp_path / "b.zkey").contributions[0][1] == receipt.contribution_hash
+
+
+def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
+    r1cs = mixed("bn254", 2).write_r1cs(tmp_path / "c.r1cs")
+    ptau = known_powers(tmp_path, "bn254", 3)
+    new_key(r1cs, ptau, tmp_path / "0.zkey")
+    add_beacon(tmp_path / "0.zkey", tmp_path / "cpu.zkey", BEACON)
+    add_beacon(tmp_path / "0.zkey", tmp_path / "gpu.zkey", BEACON, device=gpu_device)
+    assert (tmp_path / "cpu.zkey").read_bytes() == (tmp_path / "gpu.zkey").read_bytes()
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("curve", BEACON_HASHES)
+def test_with_snarkjs_in_turn(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
+    """Every one follows every other; its beacon's file is ours, byte for byte."""
+    made = make(curve)
+
+    def snarkjs(*arguments: object) -> str:
+        done = run_program("snarkjs", *map(str, arguments), directory=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    value = BEACON.value.hex()
+    snarkjs("zkey", "beacon", made.init, "theirs.zkey", value, 10)
+    add_beacon(made.init, tmp_path / "ours.zkey", BEACON)
+    assert (tmp_path / "theirs.zkey").read_bytes() == (tmp_path / "ours.zkey").read_bytes()
+    snarkjs("zkey", "contribute", made.last, "3.zkey", "-e=text", "--name=them")
+    contribute(tmp_path / "3.zkey", tmp_path / "4.zkey", name="us")
+    snarkjs("zkey", "beacon", "4.zkey", "5.zkey", value, 10, "-n=their end")
+    add_beacon(tmp_path / "5.zkey", tmp_path / "6.zkey", BEACON)
+    found = made.verified(tmp_path / "6.zkey")
+    assert [one.details.name for one, _ in found.contributions] == [
+        "alice", "the end", "them", "us", "their end", "",
+    ]  # fmt: skip
+    said = snarkjs("zkey", "verify", made.r1cs, made.ptau, "6.zkey")
+    assert "ZKey Ok!" in said
+    for _, digest in found.contributions:
+        assert digest.hex()[:8] in said
+
+
+# --- what is refused
+
+Sections = dict[int, bytearray]
+
+
+def _tampered(path: Path, out: Path, change: Callable[[Sections], None]) -> Path:
+    file = Iden3File.open(path, "zkey", 1)
+    sections = {
+        number: bytearray(file.data[place.offset : place.offset + place.length])
+        for number, place in file.sections.items()
+    }
+    change(sections)
+    write_iden3(out, "zkey", 1, [(number, [bytes(data)]) for number, data in sections.items()])
+    return out
+
+
+def _ceremony(sections: Sections, change: Callable[[Ceremony], Ceremony], path: Path) -> None:
+    file = Iden3File.open(path, "zkey", 1)
+    sections[10][:] = change(Ceremony.read(file, CURVES["bn254"])).data()
+
+
+def _with(ceremony: Ceremony, number: int, **changed: Any) -> Ceremony:
+    own = list(ceremony.contributions)
+    own[number] = replace_frozen(own[number], **changed)
+    return Ceremony(ceremony.curve, ceremony.circuit_hash, tuple(own))
+
+
+def _swap(data: bytearray, size: int, first: int, second: int) -> None:
+    a, b = (slice(place * size, (place + 1) * size) for place in (first, second))
+    data[a], data[b] = bytes(data[b]), bytes(data[a])
+
+
+def _generator_twice() -> bytes:
+    """Another point of G1."""
+    law = g1_group(CURVES["bn254"])
+    return from_points(
+        GROUPS["bn254.g1"], [law.multiply(2, CURVES["bn254"].g1.generator)]
+    ).tobytes()
+
+
+Change = Callable[[Sections], None]
+_HEADER_END = 3 * 64 + 3 * 128
+
+
+def _change(section: int, at: int, data: bytes) -> Change:
+    def change(sections: Sections) -> None:
+        start = at % len(sections[section])
+        sections[section][start : start + len(data)] = data
+
+    return change
+
+
+def _gamma_of_delta(sections: Sections) -> None:
+    sections[2][-320:-192] = sections[2][-128:]
+
+
+def _delta_of_gamma(sections: Sections) -> None:
+    sections[2][-128:] = sections[2][-320:-192]
+
+
+_FIRST = "of the key is not that of the circuit and the powers of tau"
+_DIVIDED = "is not that of the key before contributions, divided by delta"
+_POWERS = "is not that of the powers of tau"
+POINTS: dict[str, tuple[Change, str]] = {
+    "ic": (lambda s: _swap(s[3], 64, 0, 1), f"ic {_FIRST} (section 3, byte 0)"),
+    "coefficients": (_change(4, 4 + 44 + 12, b"\x01"), f"the coefficients {_FIRST}"),
+    "a": (lambda s: _swap(s[5], 64, 0, 3), f"a {_FIRST}"),
+    "b_g1": (lambda s: _swap(s[6], 64, 2, 3), f"b_g1 {_FIRST}"),
+    "b_g2": (lambda s: _swap(s[7], 128, 2, 3), f"b_g2 {_FIRST}"),
+    "c": (lambda s: _swap(s[8], 64, 0, 1), f"c {_DIVIDED}"),
+    "h": (lambda s: _swap(s[9], 64, 30, 31), f"h {_POWERS}, divided by delta"),
+    "off the curve": (_change(9, 64 * 5, b"\x01"), "point 5 of h is not on the curve"),
+    "alpha": (_change(2, -_HEADER_END, _generator_twice()), f"alpha_g1 {_POWERS}"),
+    "gamma": (_gamma_of_delta, f"gamma_g2 {_POWERS}"),
+    "delta": (_change(2, -192, _generator_twice()), "delta_g1 is not what contribution 2 says"),
+    "delta in G2": (_delta_of_gamma, "delta_g2 is not of the same delta as delta_g1"),
+    "circuit hash": (_change(10, 0, b"\x00\x00"), "contribution 1 does not follow: its transcript"),
+}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_changed_keys(make: Callable[[str], Made], name: str, tmp_path: Path) -> None:
+    """Each says what differs, and both ways say the same."""
+    made = make("bn254")
+    change, message = POINTS[name]
+    said = made.refused(_tampered(made.last, tmp_path / "bad.zkey", change))
+    assert message in said
+    assert said.startswith("InputError" if "curve" in name else "VerificationError")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_contributions_that_do_not_follow(
+    make: Callable[[str], Made], number: int, tmp_path: Path
+) -> None:
+    """Of another ceremony, with parts of others, of a beacon that is another, twice, and gone."""
+    made = make("bn254")
+    contribute(made.init, tmp_path / "other.zkey")
+    other = Ceremony.read(Iden3File.open(tmp_path / "other.zkey", "zkey", 1), CURVES["bn254"])
+    theirs = other.contributions[0]
+    place = f"VerificationError {tmp_path}/bad.zkey: contribution {number + 1} does not follow: "
+
+    def refused(change: Callable[[Ceremony], Ceremony]) -> str:
+        path = _tampered(
+            made.last, tmp_path / "bad.zkey", lambda s: _ceremony(s, change, made.last)
+        )
+        return made.refused(path)
+
+    mine = Ceremony.read(Iden3File.open(made.last, "zkey", 1), CURVES["bn254"])
+    own = mine.contributions[number]
+    key = replace_frozen(own.key, g2_spx=theirs.key.g2_spx)
+    assert refused(lambda all_: _with(all_, number, transcript=bytes(64))) == (
+        place + "its transcript is not that of the circuit and the contributions before it"
+    )
+    assert refused(lambda all_: _with(all_, number, key=key)) == (
+        place + "its key proves no secret: g1_sx and g2_spx are not of the same one"
+    )
+    assert refused(lambda all_: _with(all_, number, delta_g1=theirs.delta_g1)) == (
+        place + "its delta is not the one before times the secret of its key"
+    )
+    beacon = replace_frozen(own.details, beacon=Beacon(b"\x07", 10))
+    assert refused(lambda all_: _with(all_, number, details=beacon)) == (
+        place + "its key is not that of its beacon"
+    )
+    if number == 1:
+        assert "delta_g1 is not what contribution 1 says" in refused(
+            lambda all_: Ceremony(all_.curve, all_.circuit_hash, all_.contributions[:1])
+        )
+        assert "nobody contributed to it" in refused(
+            lambda all_: Ceremony(all_.curve, all_.circuit_hash, ())
+        )
+        place = place.replace("contribution 2", "contribution 1")
+        assert refused(
+            lambda all_: Ceremony(all_.curve, all_.circuit_hash, all_.contributions[::-1])
+        ).startswith(place + "its transcript")
+
+
+def test_small_subgroups(make: Callable[[str], Made], tmp_path: Path) -> None:
+    """A point outside the group would tell of a secret: refused before one touches it, and by
+    verification, where snarkjs takes it."""
+    made = make("bls12_381")
+    law = g1_group(CURVES["bls12_381"])
+    roots = ((x, law.field.square_root(law.right_side(x))) for x in range(100))
+    point = next((x, y) for x, y in roots if y is not None and not law.in_subgroup((x, y)))
+    stray = from_points(GROUPS["bls12_381.g1"], [point]).tobytes()
+    bad = _tampered(made.last, tmp_path / "bad.zkey", _change(9, 96 * 3, stray))
+    message = "point 3 of h is not in the subgroup of prime order"
+    assert message in made.refused(bad)
+    with pytest.raises(InputError, match=message):
+        contribute(bad, tmp_path / "out.zkey")
+    assert not (tmp_path / "out.zkey").exists()
+
+
+@pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_deltas_are_looked_at(
+    make: Callable[[str], Made], curve: str, degree: int, tmp_path: Path
+) -> None:
+    """Before a pairing, which says nothing about points outside, and before a secret."""
+    made = make(curve)
+    group = GROUPS[f"{curve}.g{degree}"]
+    at, size = (-6, 2) if degree == 1 else (-4, 4)
+    at, size = at * CURVES[curve].fq.bytes, size * CURVES[curve].fq.bytes
+    off = bytearray(Iden3File.open(made.last, "zkey", 1).section(2, "").rest()[at:][:size])
+    off[0] ^= 1
+    cases = {"is not on the curve": bytes(off), "is the point at infinity": bytes(size)}
+    if group.name != "bn254.g1":
+        stray = point_outside_the_subgroup(affine_group(group))
+        cases["is not in the subgroup"] = from_points(group, [stray]).tobytes()
+    for why, data in cases.items():
+        bad = _tampered(made.last, tmp_path / "bad.zkey", _change(2, at, data))
+        said = made.refused(bad)
+        assert said.startswith("InputError")
+        assert f"delta_g{degree} {why}" in said
+        with pytest.raises(InputError, match=f"delta_g{degree} {why}"):
+            contribute(bad, tmp_path / "out.zkey")
+    assert not (tmp_path / "out.zkey").exists()
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_more_or_fewer_coefficients(make: Callable[[str], Made], more: int, tmp_path: Path) -> None:
+    made = make("bn254")
+
+    def change(sections: Sections) -> None:
+        own = sections[4]
+        count = int.from_bytes(own[:4], "little") + more
+        own[:4] = count.to_bytes(4, "little")
+        own[4:] = own[4:-44] if more < 0 else own[4:] + own[-44:]
+
+    said = made.refused(_tampered(made.last, tmp_path / "bad.zkey", change))
+    assert f"the coefficients {_FIRST} (section 4, byte 0)" in said
+
+
+def test_transcripts_are_hashed_once(make: Callable[[str], Made]) -> None:
+    """Each contribution goes into the hash of all after it, without being hashed for each anew."""
+    made = make("bn254")
+    ceremony = Ceremony.read(Iden3File.open(made.last, "zkey", 1), CURVES["bn254"])
+    hashed: list[object] = []
+
+    class Counted(KeyContribution):
+        def public_bytes(self, curve: PairingCurve) -> bytes:
+            hashed.append(self)
+            return super().public_bytes(curve)
+
+    one, two = (Counted(**fields_of(given)) for given in ceremony.contributions)
+    many = Ceremony(ceremony.curve, ceremony.circuit_hash, (one, two) * 20)
+    digests = list(many.digests())
+    assert len(digests) == 41
+    assert len(hashed) == 40
+    public = [given.public_bytes(ceremony.curve) for given in (one, two)]
+    for number in (0, 1, 2, 5):
+        before = [ceremony.circuit_hash, *(public * 20)[:number]]
+        for points in (b"points", b"others"):
+            assert digests[number](points) == blake2b(*before, points)
+    assert many.digest()(b"") == digests[-1](b"")
+
+
+def test_files_that_are_written_to_meanwhile(
+    make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read more than once; a contribution to them is not kept."""
+    made = make("bn254")
+    for name, path in (("init", made.init), ("ptau", made.ptau), ("zkey", made.last)):
+        (tmp_path / name).write_bytes(path.read_bytes())
+    init, ptau, zkey = (tmp_path / name for name in ("init", "ptau", "zkey"))
+    kept, touched = ratio.same_ratio, [zkey]
+
+    def touching(*given: Any) -> bool:
+        os.utime(touched[0], ns=(1, touched[0].stat().st_mtime_ns + 1))
+        return kept(*given)
+
+    monkeypatch.setattr(verification, "same_ratio", touching)
+    for path in (zkey, ptau, init):
+        touched[0] = path
+        with pytest.raises(InputError, match="has changed since it was opened"):
+            verify_from_init(init, ptau, zkey)
+        if path != init:
+            with pytest.raises(InputError, match="has changed since it was opened"):
+                verify_from_r1cs(made.r1cs, ptau, zkey)
+    multiply = multiples.secret_multiples
+
+    def multiplied(*given: Any) -> Any:
+        os.utime(zkey, ns=(1, zkey.stat().st_mtime_ns + 1))
+        return multiply(*given)
+
+    monkeypatch.setattr(contributing, "secret_multiples", multiplied)
+    with pytest.raises(InputError, match="has changed since it was opened"):
+        contribute(zkey, tmp_path / "out.zkey")
+    assert not (tmp_path / "out.zkey").exists()
+
+
+def test_a_key_is_replaced_by_its_contribution(make: Callable[[str], Made], tmp_path: Path) -> None:
+    made = make("bn254")
+    path = tmp_path / "own.zkey"
+    path.write_bytes(made.init.read_bytes())
+    receipt = contribute(path, path, replace=True)
+    assert made.verified(path).contributions[0][1] == receipt.contribution_hash
+
+
+def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> None:
+    made, other = make("bn254"), make("bls12_381")
+    small = mixed("bn254", 20).write_r1cs(tmp_path / "small.r1cs")
+    with pytest.raises(VerificationError, match=r"is of another circuit than .*small.r1cs"):
+        verify_from_r1cs(small, made.ptau, made.last)
+    with pytest.raises(MismatchError, match="over bn254"):
+        verify_from_r1cs(other.r1cs, other.ptau, made.last)
+    with pytest.raises(MismatchError, match="over bn254"):
+        verify_from_init(other.init, other.ptau, made.last)
+    with pytest.raises(InputError, match="was contributed to; take the key before"):
+        verify_from_init(made.last, made.ptau, made.last)
+
+
+def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -> None:
+    """Whatever is prepared of them: with powers of another tau, both keys may agree."""
+    made = make("bn254")
+    file = PowersOfTau.open(made.ptau).file
+    sections = {
+        number: bytearray(file.data[place.offset : place.offset + place.length])
+        for number, place in file.sections.items()
+    }
+    _swap(sections[2], 64, 40, 41)
+    bad = tmp_path / "bad.ptau"
+    write_iden3(bad, "ptau", 1, [(number, [bytes(data)]) for number, data in sections.items()])
+    with pytest.raises(VerificationError, match="h is not that of the powers of tau, divided"):
+        verify_from_init(made.init, bad, made.last)
+
+
+# --- secrets
+
+
+def test_interrupted_it_leaves_nothing(
+    make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While points are multiplied: no file, and all secrets are zeros."""
+    made, secrets = make("bn254"), []
+    draw, invert = Secret.drawn.__func__, Secret.inverse  # type: ignore[attr-defined]
+
+    def drawn(*arguments: Any) -> Secret:
+        secrets.append(draw(Secret, *arguments))
+        return secrets[-1]
+
+    def inverse(self: Secret) -> Secret:
+        secrets.append(invert(self))
+        return secrets[-1]
+
+    def stop(*_: Any) -> None:
+        assert all(secret.words.any() for secret in secrets)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Secret, "drawn", drawn)
+    monkeypatch.setattr(Secret, "inverse", inverse)
+    monkeypatch.setattr(contributing, "secret_multiples", stop)
+    with pytest.raises(KeyboardInterrupt):
+        contribute(made.init, tmp_path / "out.zkey")
+    assert len(secrets) == 2
+    assert not any(secret.words.any() for secret in secrets)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_cannot_be_written(make: Callable[[str], Made], tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="directory"):
+        contribute(make("bn254").init, tmp_path / "missing" / "out.zkey")
+    with pytest.raises(InputError, match="a name has 255 bytes"):
+        contribute(make("bn254").init, tmp_path / "out.zkey", name="x" * 256)
+    with pytest.raises(InputError, match="is not a zkey file"):
+        contribute(make("bn254").ptau, tmp_path / "out.zkey")
+    assert list(tmp_path.iterdir()) == []
