@@ -1,0 +1,143 @@
+"""Compare what two test suites detect: mutate executed lines of src/quod and run their tests.
+
+A mutant is the package with one small change in one statement. A suite kills it if a test that runs
+the statement fails. Three steps:
+
+    python -m tools.mutants draw --seed 1 --out candidates.json
+    python -m tools.mutants record --candidates candidates.json --out old.json -- -n 2 tests
+    python -m tools.mutants run --record old.json --record new.json --count 60 --out results.jsonl
+
+`draw` chooses statements at random, `record` runs a test suite and notes which tests run each of
+them, `run` changes those that the old suite runs, one at a time, and runs their tests. See the help
+of each command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.mutants import candidates as drawn
+from tools.mutants import record as recorded
+
+_RECORD = """\
+Run a test suite and write which tests run each candidate, as JSON.
+
+What follows -- goes to pytest, which runs in the tree with this Python, pytest-xdist included. The
+probes change neither sources nor line numbers. Child processes are recorded too, for the test that
+started them, unless the test replaces PYTHONPATH. What a shared fixture runs counts for all tests
+that use it.
+
+A line runs only in the first test of a process that needs its result if the program keeps that
+result: a kernel is traced once a process, and not at all if the cache on disk has its code. So the
+run has a new, empty cache of compiled kernels unless --kept-cache is given.
+
+Each process appends to files below --raw as it goes. If the run is killed, `merge` makes the
+record of what was written.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code."""
+    options = _parser().parse_args(arguments)
+    code: int = options.command(options)
+    return code
+
+
+def _draw(options: argparse.Namespace) -> int:
+    chosen = drawn.draw(options.tree, options.candidates, options.seed)
+    drawn.write(options.out, chosen)
+    print(f"{len(chosen)} candidates in {options.out}")
+    return 0
+
+
+def _record(options: argparse.Namespace) -> int:
+    raw: Path = options.raw or options.out.with_suffix(".raw")
+    if raw.exists():
+        sys.exit(f"{raw} exists; remove it, or make the record of it with `merge`")
+    recorded.prepare(options.tree, drawn.read(options.candidates), raw)
+    if not options.kept_cache:
+        os.environ["QUOD_CACHE_DIR"] = cache = tempfile.mkdtemp(prefix="quod-mutants-cache-")
+    try:
+        code = recorded.run_suite(options.tree, raw, options.pytest, options.limit)
+    finally:
+        if not options.kept_cache:
+            shutil.rmtree(cache, ignore_errors=True)
+    if code is None:
+        print(f"the suite was stopped after {options.limit:g} seconds")
+    options.raw = [raw]
+    return _merge(options)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    record = recorded.union([recorded.merge(folder) for folder in options.raw])
+    record.write(options.out)
+    if options.durations:
+        record.write_durations(options.durations)
+    print(recorded.summary(record))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw_text = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.mutants", description=__doc__, formatter_class=raw_text
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    draw = commands.add_parser(
+        "draw", help="choose statements at random", description=drawn.__doc__
+    )
+    draw.set_defaults(command=_draw)
+    draw.add_argument(
+        "--seed", type=int, required=True, help="the draw follows from it and the tree"
+    )
+    draw.add_argument("--candidates", type=int, default=600, metavar="N", help="how many (600)")
+    draw.add_argument("--out", type=Path, required=True, help="the JSON file to write")
+    _add_tree(draw)
+
+    record = commands.add_parser(
+        "record", help="run a suite and note which tests run each candidate",
+        description=_RECORD, formatter_class=raw_text,
+    )  # fmt: skip
+    record.set_defaults(command=_record)
+    record.add_argument("--candidates", type=Path, required=True, help="the file that `draw` wrote")
+    record.add_argument("--out", type=Path, required=True, help="the record to write")
+    record.add_argument("--raw", type=Path, help="folder for the files of the processes (OUT.raw)")
+    record.add_argument(
+        "--durations", type=Path, help="write seconds, a tab and the id of each test"
+    )
+    record.add_argument("--limit", type=float, metavar="SECONDS", help="stop the suite after them")
+    record.add_argument("--kept-cache", action="store_true", help="use the user's kernel cache")
+    record.add_argument("pytest", nargs="*", metavar="-- PYTEST ARGS", help="arguments of pytest")
+    _add_tree(record)
+
+    merge = commands.add_parser(
+        "merge", help="make the record of a run that was killed, or of several runs",
+        description="Write one record of what runs of `record` left below --raw, also killed ones. "
+        "Runs over parts of a suite join if they have the same candidates.",
+    )  # fmt: skip
+    merge.set_defaults(command=_merge)
+    merge.add_argument(
+        "--raw", type=Path, required=True, action="append", help="the folder of a run; repeatable"
+    )
+    merge.add_argument("--out", type=Path, required=True, help="the record to write")
+    merge.add_argument(
+        "--durations", type=Path, help="write seconds, a tab and the id of each test"
+    )
+    return parser
+
+
+def _add_tree(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tree", type=Path, default=recorded.ROOT, help="the checkout (by default this one)"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
