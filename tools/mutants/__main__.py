@@ -24,6 +24,9 @@ from pathlib import Path
 
 from tools.mutants import candidates as drawn
 from tools.mutants import record as recorded
+from tools.mutants.run import Results, Suite, choose_mutants, run_all, table
+
+_SUITES = ("old", "new")
 
 _RECORD = """\
 Run a test suite and write which tests run each candidate, as JSON.
@@ -39,6 +42,23 @@ run has a new, empty cache of compiled kernels unless --kept-cache is given.
 
 Each process appends to files below --raw as it goes. If the run is killed, `merge` makes the
 record of what was written.
+"""
+
+_RUN = """\
+Mutate executed statements and run their tests, with one suite or two.
+
+The first candidates that a passed test of the first record runs get one mutation each. It follows
+from --seed, the statement and its function, so both trees get the same one. In a copy of each tree
+the tests that run the statement start, the quickest first, until one fails or --limit is over. A
+test that fails counts only if the copy without the mutation passes it. A test that hangs kills its
+mutant by timeout; running out of time between tests does not.
+
+Mutants have copies of the cache of compiled kernels, so that none gets into the user's own; those
+of src/quod/device start with an empty one.
+
+Each result is appended to --out at once, and a result that is there is not computed again: remove
+the file after a new record. The table goes to standard output. The exit code is 1 if the second
+suite misses a mutant that the first one kills.
 """
 
 
@@ -81,6 +101,24 @@ def _merge(options: argparse.Namespace) -> int:
         record.write_durations(options.durations)
     print(recorded.summary(record))
     return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    if len(options.record) > len(_SUITES):
+        sys.exit("give one record or two")
+    trees = (options.old_tree, options.new_tree)
+    suites = [
+        Suite(name, tree, recorded.Record.read(path))
+        for name, tree, path in zip(_SUITES, trees, options.record)
+    ]
+    choice = choose_mutants(suites, options.count, options.seed)
+    results = Results(options.out)
+    run_all(
+        suites, choice, results, options.jobs, options.limit, whole_files=options.whole_files
+    )  # fmt: skip
+    lines, is_worse = table(suites, choice, results)
+    print("", *lines, sep="\n")
+    return int(is_worse)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -130,6 +168,31 @@ def _parser() -> argparse.ArgumentParser:
     merge.add_argument(
         "--durations", type=Path, help="write seconds, a tab and the id of each test"
     )
+
+    run = commands.add_parser(
+        "run", help="mutate executed statements and run their tests",
+        description=_RUN, formatter_class=raw_text,
+    )  # fmt: skip
+    run.set_defaults(command=_run)
+    run.add_argument(
+        "--record", type=Path, required=True, action="append",
+        help="the old suite's record; a second one is the new suite's, of the same candidates",
+    )  # fmt: skip
+    run.add_argument("--old-tree", type=Path, default=recorded.ROOT, help="checkout of the first")
+    run.add_argument("--new-tree", type=Path, default=recorded.ROOT, help="checkout of the second")
+    run.add_argument("--count", type=int, default=60, metavar="N", help="how many mutants (60)")
+    run.add_argument("--seed", type=int, default=1, help="chooses the mutation of a statement (1)")
+    run.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at a time (1)")
+    run.add_argument(
+        "--limit", type=float, default=120, metavar="SECONDS",
+        help="for the tests of one mutant in one suite (120)",
+    )  # fmt: skip
+    run.add_argument(
+        "--whole-files", action="store_true",
+        help="then run the other tests of the same files too: they may use what the first test of "
+        "a process computed and kept, such as a traced kernel",
+    )  # fmt: skip
+    run.add_argument("--out", type=Path, required=True, help="the file of results, JSON lines")
     return parser
 
 

@@ -53,7 +53,7 @@ def places_of(tree: Path, path: Path) -> tuple[ast.Module, list[Place]]:
     source = (tree / path).read_text()
     module = ast.parse(source)
     lines = source.splitlines()
-    places = {}
+    places: dict[int, Place] = {}
     for function, statement, block in _statements(module, "", ""):
         if function and can_change(statement):
             candidate = Candidate(
@@ -147,7 +147,7 @@ def _normal_form(statement: ast.stmt) -> str:
     """Return a statement's text with one layout, without its body."""
     if not hasattr(statement, "body"):
         return ast.unparse(statement)
-    bodies = {
+    bodies: dict[str, list[ast.stmt]] = {
         name: [] for name in ("body", "orelse", "finalbody", "handlers") if hasattr(statement, name)
     }
     fields = {**dict(ast.iter_fields(statement)), **bodies}

@@ -56,7 +56,7 @@ def plant(tree: Path, candidates: Iterable[Candidate | None], folder: Path) -> N
     for number, candidate in enumerate(candidates):
         if candidate is not None:
             numbers.setdefault(candidate.path, {})[candidate.line] = number
-    index = {}
+    index: dict[str, str] = {}
     for path, lines in numbers.items():
         file = (tree / path).resolve()
         module, places = places_of(tree, file.relative_to(tree.resolve()))
@@ -89,8 +89,7 @@ def start() -> None:
             code: CodeType = marshal.loads(file.read())
         return code
 
-    # mypy takes a method for constant.
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
     setattr(builtins, _PROBE, probe)
 
 

@@ -124,9 +124,9 @@ def merge(folder: Path) -> Record:
     for file in (folder / probes.HITS).iterdir():
         # A process that was killed may have left half a line.
         for line in file.read_text().splitlines(keepends=True):
-            number, _, owner = line.partition(" ")
             if line.endswith("\n"):
-                lines[owner.removesuffix("\n")].add(int(number))
+                digits, _, owner = line[:-1].partition(" ")
+                lines[owner].add(int(digits))
     covering: list[list[str]] = [[] for _ in rows]
     for name in tests:
         for number in lines[name].union(*(lines[key] for key in fixtures[name])):
