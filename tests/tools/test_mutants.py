@@ -11,7 +11,7 @@ import pytest
 from tools.mutants.__main__ import main
 from tools.mutants.candidates import draw, locate, read, write
 from tools.mutants.mutations import choose, mutations
-from tools.mutants.record import Record, Test
+from tools.mutants.record import CaseResult, Record
 from tools.mutants.run import Runner, Suite, mutant_of
 from tools.mutants.workplace import KILLED, SURVIVED, TIMEOUT, Verdict, verdict_of
 
@@ -95,6 +95,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with one module and its tests; the user's cache of kernels is left alone."""
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    # The suites of these tests need no plugins, and start in half the time.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return tree_at(tmp_path / "old", "toy.py", TESTS)
 
 
@@ -185,7 +187,9 @@ def test_the_choice_follows_from_its_random_numbers() -> None:
     assert "assigned value replaced" not in {mutation.rule for mutation in choices}
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "arguments", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "xdist"]
+)
 def test_a_record_has_the_tests_of_each_candidate(
     tree: Path, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -276,8 +280,8 @@ def test_verdicts(
 
 def test_a_failure_of_the_original_is_no_kill(tree: Path, tmp_path: Path) -> None:
     name = "tests/test_toy.py::test_failing"
-    candidate = next(row for row in draw(tree, 100, seed=1) if row.text == "return value + 0")
-    result = Record([candidate], [candidate], {name: Test("passed", 0.1)}, [[name]])
+    candidate = next(row for row in draw(tree, 100, seed=1) if row.text == "if value > LIMIT:")
+    result = Record([candidate], [candidate], {name: CaseResult("passed", 0.1)}, [[name]])
     suite = Suite("old", tree, result)
     runner = Runner([suite], 60, whole_files=False)
     try:

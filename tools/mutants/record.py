@@ -21,7 +21,7 @@ _STARTUP = Path(__file__).resolve().parent / "startup"
 
 
 @dataclass(frozen=True)
-class Test:
+class CaseResult:
     """How a test ended: "passed", "skipped" or "failed", after so many seconds."""
 
     outcome: str
@@ -40,7 +40,7 @@ class Record:
 
     candidates: list[Candidate]
     places: list[Candidate | None]
-    tests: dict[str, Test]
+    tests: dict[str, CaseResult]
     covering: list[list[str]]
 
     def killers(self, number: int) -> list[str]:
@@ -72,7 +72,7 @@ class Record:
         return cls(
             [Candidate(**row) for row in document["candidates"]],
             [row and Candidate(**row) for row in document["places"]],
-            {name: Test(outcome, seconds) for name, outcome, seconds in document["tests"]},
+            {name: CaseResult(outcome, seconds) for name, outcome, seconds in document["tests"]},
             [[names[number] for number in row] for row in document["covering"]],
         )
 
@@ -110,7 +110,7 @@ def run_suite(
 def merge(folder: Path) -> Record:
     """Merge what the processes of a run wrote; also of a run that was killed."""
     rows = json.loads((folder / "candidates.json").read_text())
-    tests: dict[str, Test] = {}
+    tests: dict[str, CaseResult] = {}
     lines: defaultdict[str, set[int]] = defaultdict(set)
     fixtures: dict[str, list[str]] = {}
     for row in _written(folder / probes.TESTS):
@@ -118,7 +118,7 @@ def merge(folder: Path) -> Record:
             lines[row["fixture"]].update(row["lines"])
             continue
         name = row["test"]
-        tests[name] = Test(row["outcome"], row["seconds"])
+        tests[name] = CaseResult(row["outcome"], row["seconds"])
         lines[name].update(row["lines"])
         fixtures[name] = row["fixtures"]
     for file in (folder / probes.HITS).iterdir():
@@ -142,7 +142,7 @@ def merge(folder: Path) -> Record:
 def union(records: Sequence[Record]) -> Record:
     """Join the records of runs with the same candidates, of which each ran a part of the suite."""
     first = records[0]
-    tests: dict[str, Test] = {}
+    tests: dict[str, CaseResult] = {}
     covering: list[set[str]] = [set() for _ in first.candidates]
     for record in records:
         if (record.candidates, record.places) != (first.candidates, first.places):
