@@ -227,8 +227,9 @@ def test_a_weaker_suite_is_reported(
 ) -> None:
     weak = TESTS.replace("assert answer == 42", "pass").replace("quod.toy", "quod.room")
     new = tree_at(tmp_path / "new", "room.py", weak)
+    (new / "src/quod/room.py").write_text(SOURCE.replace("return 7", "return 8"))
     candidates = drawn(tree, tmp_path / "candidates.json")
-    wanted = {"return 40 + 2", "return LIMIT"}
+    wanted = {"return 40 + 2", "return LIMIT", "return 7"}
     rows = [row for row in read(candidates) if row.text in wanted]
     write(candidates, rows)
     record(tree, candidates, tmp_path / "old.json")
@@ -240,7 +241,7 @@ def test_a_weaker_suite_is_reported(
     ]  # fmt: skip
     assert main(command) == 1
     text = capfd.readouterr().out
-    assert "2 mutants, 0 absent: old kills 2, 0 of them by timeout; new kills 1," in text
+    assert "2 mutants, 1 absent: old kills 2, 0 of them by timeout; new kills 1," in text
     assert "new misses 1 that old kills" in text
     # The second run computes nothing, and says the same.
     lines = (tmp_path / "results.jsonl").read_text().splitlines()
@@ -276,6 +277,16 @@ def test_verdicts(
     steps: list[dict[str, object]], code: int | None, now: float, verdict: Verdict
 ) -> None:
     assert verdict_of(steps, {"a": 1.0}, code, now) == verdict
+
+
+def test_other_tests_of_the_same_files_come_in_their_order() -> None:
+    tests = {
+        "a.py::slow": CaseResult("passed", 2.0), "a.py::quick": CaseResult("passed", 1.0),
+        "a.py::failing": CaseResult("failed", 0.1), "b.py::other": CaseResult("passed", 0.1),
+        "a.py::covering": CaseResult("passed", 3.0),
+    }  # fmt: skip
+    result = Record([], [], tests, [])
+    assert result.others_of_files(["a.py::covering"]) == ["a.py::quick", "a.py::slow"]
 
 
 def test_a_failure_of_the_original_is_no_kill(tree: Path, tmp_path: Path) -> None:

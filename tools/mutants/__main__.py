@@ -15,8 +15,6 @@ of each command.
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -38,7 +36,7 @@ that use it.
 
 A line runs only in the first test of a process that needs its result if the program keeps that
 result: a kernel is traced once a process, and not at all if the cache on disk has its code. So the
-run has a new, empty cache of compiled kernels unless --kept-cache is given.
+run has a new, empty cache of compiled kernels unless --cache names another.
 
 Each process appends to files below --raw as it goes. If the run is killed, `merge` makes the
 record of what was written.
@@ -53,8 +51,9 @@ the tests that run the statement start, the quickest first, until one fails or -
 test that fails counts only if the copy without the mutation passes it. A test that hangs kills its
 mutant by timeout; running out of time between tests does not.
 
-Mutants have copies of the cache of compiled kernels, so that none gets into the user's own; those
-of src/quod/device start with an empty one.
+Mutants have copies of the user's cache of compiled kernels, so that their code does not get into
+it; those of src/quod/device start with an empty one. QUOD_CACHE_DIR names another cache. If it is
+empty, each mutant compiles all its kernels, so let the suite run once before.
 
 Each result is appended to --out at once, and a result that is there is not computed again: remove
 the file after a new record. The table goes to standard output. The exit code is 1 if the second
@@ -81,13 +80,11 @@ def _record(options: argparse.Namespace) -> int:
     if raw.exists():
         sys.exit(f"{raw} exists; remove it, or make the record of it with `merge`")
     recorded.prepare(options.tree, drawn.read(options.candidates), raw)
-    if not options.kept_cache:
-        os.environ["QUOD_CACHE_DIR"] = cache = tempfile.mkdtemp(prefix="quod-mutants-cache-")
-    try:
-        code = recorded.run_suite(options.tree, raw, options.pytest, options.limit)
-    finally:
-        if not options.kept_cache:
-            shutil.rmtree(cache, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as empty:
+        code = recorded.run_suite(
+            options.tree, raw, options.pytest, cache=options.cache or Path(empty),
+            limit=options.limit,
+        )  # fmt: skip
     if code is None:
         print(f"the suite was stopped after {options.limit:g} seconds")
     options.raw = [raw]
@@ -151,7 +148,9 @@ def _parser() -> argparse.ArgumentParser:
         "--durations", type=Path, help="write seconds, a tab and the id of each test"
     )
     record.add_argument("--limit", type=float, metavar="SECONDS", help="stop the suite after them")
-    record.add_argument("--kept-cache", action="store_true", help="use the user's kernel cache")
+    record.add_argument(
+        "--cache", type=Path, help="folder for compiled kernels (a new one, removed afterwards)"
+    )
     record.add_argument("pytest", nargs="*", metavar="-- PYTEST ARGS", help="arguments of pytest")
     _add_tree(record)
 

@@ -131,14 +131,14 @@ def _statements(
         if not isinstance(block, list):
             continue
         for child in block:
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
             if isinstance(child, ast.stmt):
                 yield function, child, block
             if isinstance(child, _DEFINITIONS):
                 inner = f"{scope}.{child.name}" if scope else child.name
                 runs_on_import = isinstance(child, ast.ClassDef) and not function
                 yield from _statements(child, inner, "" if runs_on_import else inner)
-            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                continue
             elif isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
                 yield from _statements(child, scope, function)
 

@@ -45,7 +45,16 @@ class Record:
 
     def killers(self, number: int) -> list[str]:
         """Return the passed tests that run a candidate, the quickest first."""
-        passed = [name for name in self.covering[number] if self.tests[name].outcome == "passed"]
+        return self._quickest_passed(self.covering[number])
+
+    def others_of_files(self, tests: Sequence[str]) -> list[str]:
+        """Return the other passed tests in the files of some, the quickest first."""
+        files = {_file(name) for name in tests}
+        others = [name for name in self.tests if _file(name) in files]
+        return self._quickest_passed(set(others) - set(tests))
+
+    def _quickest_passed(self, tests: Iterable[str]) -> list[str]:
+        passed = [name for name in tests if self.tests[name].outcome == "passed"]
         return sorted(passed, key=lambda name: (self.tests[name].seconds, name))
 
     def write(self, path: Path) -> None:
@@ -87,14 +96,19 @@ def prepare(tree: Path, candidates: Sequence[Candidate], folder: Path) -> None:
 
 
 def run_suite(
-    tree: Path, folder: Path, arguments: Sequence[str], limit: float | None
+    tree: Path, folder: Path, arguments: Sequence[str], *, cache: Path, limit: float | None
 ) -> int | None:
-    """Run pytest on a tree with the probes of a folder; return its exit code, None at the limit."""
-    environment = dict(os.environ)
-    environment[probes.FOLDER] = str(folder.resolve())
-    outer = environment.get("PYTHONPATH")
+    """Run pytest on a tree with the probes of a folder; return its exit code, None at the limit.
+
+    `cache` is the folder for compiled kernels.
+    """
+    outer = os.environ.get("PYTHONPATH")
     paths = [str(_STARTUP), str(tree.resolve() / "src"), *([outer] if outer else []), str(ROOT)]
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "QUOD_CACHE_DIR": str(cache.resolve()),
+        probes.FOLDER: str(folder.resolve()),
+    }
     command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.plugin", *arguments]
     process = subprocess.Popen(command, cwd=tree, env=environment, start_new_session=True)
     try:
@@ -164,6 +178,10 @@ def summary(record: Record) -> str:
         f"{len(record.tests)} tests ({counts}) in {seconds / 60:.1f} minutes of workers\n"
         f"{len(record.candidates)} candidates: {covered} run by a test, {absent} not in this tree"
     )
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _written(folder: Path) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -103,7 +104,9 @@ def choose_mutants(suites: Sequence[Suite], count: int, seed: int) -> Choice:
 def mutant_of(tree: Path, number: int, place: Candidate, seed: int) -> Mutant:
     """Mutate a candidate; the change follows from the seed, the statement and its function."""
     _, places = places_of(tree, Path(place.path))
-    statement = next(row.statement for row in places if row.candidate == place)
+    statement = next((row.statement for row in places if row.candidate == place), None)
+    if statement is None:
+        raise ValueError(f"{tree} is not the recorded tree: {place.path}:{place.line} differs")
     mutation = choose(statement, Random(f"{seed} {place.function} {place.statement}"))
     original = (tree / place.path).read_text()
     source = mutation.apply(original)
@@ -133,7 +136,7 @@ class Runner:
         recorded = suite.record.tests
         tests = suite.record.killers(mutant.number)
         if self._whole_files:
-            tests = tests + _others_of_files(suite.record, tests)
+            tests = tests + suite.record.others_of_files(tests)
         with self._workplaces[suite.name].changed(mutant.place.path, mutant.source):
             verdict = self._judge(suite.name, {name: recorded[name].seconds for name in tests})
         seconds = round(time.monotonic() - begin, 1)
@@ -227,8 +230,16 @@ def run_all(
             runner.close()
 
     with ThreadPoolExecutor(jobs) as pool:
-        for future in [pool.submit(job) for _ in range(min(jobs, work.qsize()))]:
-            future.result()
+        futures = [pool.submit(job) for _ in range(min(jobs, work.qsize()))]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            # The jobs end after their present mutants.
+            with suppress(queue.Empty):
+                while True:
+                    work.get_nowait()
+            raise
 
 
 def table(suites: Sequence[Suite], choice: Choice, results: Results) -> tuple[list[str], bool]:
@@ -264,28 +275,15 @@ def table(suites: Sequence[Suite], choice: Choice, results: Results) -> tuple[li
     return [*lines, closing], missed > 0
 
 
-def _others_of_files(record: Record, tests: Sequence[str]) -> list[str]:
-    """Return the other passed tests of some tests' files, the quickest first."""
-    files = {name.partition("::")[0] for name in tests}
-    others = [
-        name for name, test in record.tests.items()
-        if test.outcome == "passed" and name.partition("::")[0] in files
-    ]  # fmt: skip
-    return sorted(set(others) - set(tests), key=lambda name: (record.tests[name].seconds, name))
-
-
 def _where(mutant: Mutant) -> str:
     return f"{mutant.place.path}:{mutant.place.line}"
 
 
 def _said(result: Result) -> str:
-    test = result.test or "the tests do not start"
-    match result.outcome:
-        case "killed":
-            return f"killed by {test}"
-        case "timeout":
-            return f"killed by timeout: {test}"
-    return f"survives {result.ran} of {result.of} tests"
+    if not result.is_kill:
+        return f"survives {result.ran} of {result.of} tests"
+    how = "killed by timeout" if result.outcome == TIMEOUT else "killed"
+    return f"{how}: {result.test or 'the tests do not start'}"
 
 
 def _code(text: str) -> str:
