@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -287,6 +288,14 @@ def test_other_tests_of_the_same_files_come_in_their_order() -> None:
     }  # fmt: skip
     result = Record([], [], tests, [])
     assert result.others_of_files(["a.py::covering"]) == ["a.py::quick", "a.py::slow"]
+
+
+def test_a_mutant_needs_the_recorded_tree_and_not_its_version_of_python(tree: Path) -> None:
+    candidate = draw(tree, 1, seed=1)[0]
+    mutant = mutant_of(tree, 0, replace(candidate, statement="in another form"), seed=1)
+    assert mutant.source != SOURCE
+    with pytest.raises(ValueError, match=r"is not the recorded tree: src/quod/toy\.py:\d+ differs"):
+        mutant_of(tree, 0, replace(candidate, text="other"), seed=1)
 
 
 def test_a_failure_of_the_original_is_no_kill(tree: Path, tmp_path: Path) -> None:

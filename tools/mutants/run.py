@@ -104,7 +104,11 @@ def choose_mutants(suites: Sequence[Suite], count: int, seed: int) -> Choice:
 def mutant_of(tree: Path, number: int, place: Candidate, seed: int) -> Mutant:
     """Mutate a candidate; the change follows from the seed, the statement and its function."""
     _, places = places_of(tree, Path(place.path))
-    statement = next((row.statement for row in places if row.candidate == place), None)
+    # The normal form of a statement may differ from one version of Python to the next.
+    at = (place.line, place.text)
+    statement = next(
+        (row.statement for row in places if (row.candidate.line, row.candidate.text) == at), None
+    )
     if statement is None:
         raise ValueError(f"{tree} is not the recorded tree: {place.path}:{place.line} differs")
     mutation = choose(statement, Random(f"{seed} {place.function} {place.statement}"))
