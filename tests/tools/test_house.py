@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.house import circles, import_graph, lines_per_package, modules, prefix_families
+from tools.house import (
+    MOST_MODULES,
+    SOURCES,
+    circles,
+    import_graph,
+    lines_per_package,
+    modules,
+    modules_per_folder,
+    prefix_families,
+)
 
 
 def tree(root: Path, **files: str) -> dict[str, Path]:
@@ -45,3 +54,11 @@ def test_modules_that_share_a_first_word_are_a_family(tmp_path: Path) -> None:
 def test_lines_are_counted_by_package(tmp_path: Path) -> None:
     named = tree(tmp_path, quod__field__array="1\n2\n", quod__errors="1\n")
     assert lines_per_package(named) == {"quod.field": 2, "quod": 1}
+
+
+def test_no_folder_of_the_repository_is_crowded() -> None:
+    paths = list(modules(SOURCES).values())
+    assert len(paths) > 500
+    crowded = {path: n for path, n in modules_per_folder(paths).items() if n > MOST_MODULES}
+    assert crowded == {}
+    assert prefix_families(paths) == []

@@ -3,7 +3,7 @@
 A row says of an op everything that is not a target's: operand and result types, traits, a sentence
 of documentation and, if it computes values from values alone, its meaning as a NumPy function over
 all lanes. Whoever treats ops asks the row and keeps no list of names; each target has one rule for
-each op. tests/kernel/test_op_table.py holds it so; docs/layout.md adds an op as an example.
+each op. tests/kernel/test_op_table.py holds it so; docs/extending.md adds an op as an example.
 """
 
 from __future__ import annotations
