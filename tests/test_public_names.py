@@ -8,8 +8,7 @@ import pkgutil
 import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
-    "ceremony",
-    "commitment", "curve", "device", "field", "formats", "gkr",
+    "ceremony", "codegen", "commitment", "curve", "device", "field", "formats", "gkr",
     "groth16", "groth16.phase2", "inference", "kernel", "layered", "layered.gadgets", "lookup",
     "msm", "ntt", "r1cs", "r1cs.reference", "r1cs.gadgets", "service.keys", "service.queue",
     "service.client", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",

@@ -17,10 +17,9 @@ import re
 import sys
 from pathlib import Path
 
+from quod import catalogue
+from quod.codegen.targets import TARGETS, emit_registered
 from quod.errors import KernelError
-from quod.kernel import registry
-
-TARGETS = ("llvm", "ptx", "wgsl")
 
 Digests = dict[str, dict[str, str]]
 """The digest of each target's text by kernel; empty where the target does not take the kernel."""
@@ -42,15 +41,15 @@ def normalised(text: str, target: str) -> str:
 
 def digests(normalise: bool = False, pattern: str = "") -> Digests:
     """Return the digests of all kernels whose name matches a pattern."""
-    names = [row.name for row in registry.kernels() if re.search(pattern, row.name)]
+    names = [row.name for row in catalogue.kernels() if re.search(pattern, row.name)]
     return {name: _digests_of(name, normalise) for name in names}
 
 
 def _digests_of(name: str, normalise: bool) -> dict[str, str]:
-    texts = {}
+    kernel, texts = catalogue.find(name), {}
     for target in TARGETS:
         try:
-            text = registry.emit(name, target)
+            text = emit_registered(kernel, target)
         except KernelError:
             texts[target] = ""
             continue

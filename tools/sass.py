@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 
+from quod.catalogue import find
 from quod.codegen.ptx.emitter import emit
 from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
-from quod.kernel.registry import find
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 
 

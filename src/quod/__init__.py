@@ -70,8 +70,8 @@ _HOME = {
 # Packages that are loaded when they are first named.
 _PACKAGES = (
     "msm", "ntt", "sumcheck", "transcript", "commitment", "ceremony", "lookup", "layered", "gkr",
-    "groth16", "inference", "formats", "kernel", "device", "field", "curve", "witness", "service",
-    "r1cs", "zcash", "tensor", "testing",
+    "groth16", "inference", "formats", "kernel", "codegen", "device", "field", "curve", "witness",
+    "service", "r1cs", "zcash", "tensor", "testing",
 )  # fmt: skip
 
 

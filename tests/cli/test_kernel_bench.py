@@ -1,4 +1,4 @@
-"""quod kernel bench: any kernel timed; usage, PTX and WGSL of a kernel."""
+"""quod kernel bench: any kernel timed; what a kernel uses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from quod.cli import entry
+from quod.codegen import kernel_usage
 from quod.codegen import usage as module
 from quod.codegen.ptx.assembler import AssemblerMissing
 from quod.errors import KernelError
@@ -72,24 +73,19 @@ def test_sizes_that_are_none(
 
 
 def test_usage(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = field_multiply.usage("sm_80", workgroup=64, spec=BN254_FR)
+    found = kernel_usage(field_multiply, "sm_80", workgroup=64, spec=BN254_FR)
     assert found.registers is not None
     assert 30 < found.registers < 80
     assert (found.spilled_bytes, found.stack_bytes, found.shared_bytes) == (0, 0, 0)
     assert found.counts["loaded"] == 64
     assert 128 <= found.counts["multiply-adds"] <= 150
     with pytest.raises(KernelError, match="static parameters without a value: spec"):
-        field_multiply.usage()
+        kernel_usage(field_multiply)
 
     def missing(*_: object) -> None:
         raise AssemblerMissing("there is none")
 
     monkeypatch.setattr(module, "assemble", missing)
-    without = examples.reduce_sum.usage()
+    without = kernel_usage(examples.reduce_sum)
     assert (without.registers, without.spilled_bytes, without.shared_bytes) == (None, None, 512)
     assert without.live_words > 0
-
-
-def test_texts() -> None:
-    assert examples.saxpy.ptx() == examples.saxpy.emit("ptx")
-    assert examples.saxpy.wgsl() == examples.saxpy.emit("wgsl")

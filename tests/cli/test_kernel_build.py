@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from quod.catalogue import kernels
 from quod.cli import entry
 from quod.cli.kernel import build as kernel_build
+from quod.codegen import emit
 from quod.codegen.ptx import emitter
 from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assembler_version
 from quod.codegen.ptx.machine import architecture_of, ptx_machine
@@ -25,7 +27,6 @@ from quod.errors import InputError, KernelError, OutputError
 from quod.kernel import U32, Builder, Pointer, kernel, registry
 from quod.kernel.examples import saxpy
 from quod.kernel.ir import types
-from quod.kernel.registry import kernels
 from tests.device.kernels import in_roles
 
 try:
@@ -71,7 +72,7 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
         assert [one["kernel"] for one in manifest["kernels"]] == [
             "examples.saxpy", "examples.vector_add",
         ]  # fmt: skip
-        text = registry.emit("examples.saxpy", "ptx", ptx_machine(arch=arch))
+        text = emit(saxpy, "ptx", ptx_machine(arch=arch))
         found = manifest["kernels"][0]
         assert found["text"] == text_digest(text)
         code = (out / arch / f"{found['text']}.cubin").read_bytes()

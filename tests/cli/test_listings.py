@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
-import types
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from quod import catalogue
 from quod.cli import entry
+from quod.codegen import targets
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 
@@ -123,7 +123,6 @@ class FakeKernel:
 
 
 def test_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    registry = types.ModuleType("quod.kernel.registry")
     rows = [FakeKernel("field.mul", ["x: u32[n]", "n: u32"], "Multiplies.\n\nMore.")]
     texts: list[tuple[str, str]] = []
 
@@ -131,9 +130,9 @@ def test_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         texts.append((name, target))
         return "kernel text\n"
 
-    registry.kernels = lambda: rows  # type: ignore[attr-defined]
-    registry.emit = emit  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "quod.kernel.registry", registry)
+    monkeypatch.setattr(catalogue, "kernels", lambda: rows)
+    monkeypatch.setattr(catalogue, "find", lambda name: name)
+    monkeypatch.setattr(targets, "emit_registered", emit)
     assert entry.run(["kernel", "list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [
         {"name": "field.mul", "parameters": ["x: u32[n]", "n: u32"], "doc": "Multiplies.\n\nMore."}
@@ -166,7 +165,7 @@ def test_kernels_for_an_architecture(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_tables_break_no_line_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    from quod.kernel.registry import kernels
+    from quod.catalogue import kernels
 
     assert entry.run(["kernel", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.catalogue import find
 from quod.codegen.listing import side_by_side
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx import inline as ptx_inline
@@ -30,7 +31,6 @@ from quod.kernel import (
     kernel,
 )
 from quod.kernel.ir import types
-from quod.kernel.registry import find
 from tests.codegen.test_golden import dot_products
 from tests.conftest import REPOSITORY
 from tests.support.executors import run_everywhere
@@ -91,7 +91,7 @@ def test_a_kernel_is_emitted_the_same_every_time() -> None:
 
 
 def test_the_page_shows_what_is_emitted() -> None:
-    """To write the table again: python -m quod.codegen.listing examples.vector_add"""
+    """To write the table again: python -m tools.listing examples.vector_add"""
     table = side_by_side(find("examples.vector_add").trace(MACHINE), MACHINE)
     assert table in (REPOSITORY / "docs" / "ptx.md").read_text()
 

@@ -7,10 +7,10 @@ import functools
 
 import pytest
 
+from quod import catalogue
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.field.moduli import MODULI
-from quod.kernel import registry
 from tests.support.ptx_assembler import assemble, opcodes, sass
 
 FIELDS = ("bls12_377.fq", "bls12_381.fq", "bls12_381.fr", "bn254.fq", "bn254.fr")
@@ -20,7 +20,7 @@ ARCHS = ("sm_90a", "sm_120")
 @functools.cache
 def _counts(name: str, arch: str) -> collections.Counter[str]:
     machine = ptx_machine(arch=arch)
-    text = ptx.emit(registry.find(name).trace(machine), machine)
+    text = ptx.emit(catalogue.find(name).trace(machine), machine)
     return opcodes(sass(assemble(text, arch)[0]))
 
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
+from quod import catalogue
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
-from quod.kernel import registry
 from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
 
 TABLE = Path(__file__).parent / "ptx_resources.json"
@@ -68,7 +68,7 @@ def _may_spill(name: str, arch: str) -> bool:
 
 
 def _names() -> list[str]:
-    names = [row.name for row in registry.kernels()]
+    names = [row.name for row in catalogue.kernels()]
     return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY | WGSL_ONLY)]
 
 
@@ -79,7 +79,7 @@ def _table() -> dict[str, dict[str, Any]]:
 
 def _emitted(name: str, arch: str) -> str:
     machine = ptx_machine(arch=arch)
-    return ptx.emit(registry.find(name).trace(machine), machine)
+    return ptx.emit(catalogue.find(name).trace(machine), machine)
 
 
 _assembler = functools.cache(functools.partial(version, "nvidia-nvjitlink"))
@@ -172,4 +172,4 @@ def test_only_the_text_of_a_row_is_not_assembled(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("pattern", CPU_ONLY | WGSL_ONLY)
 def test_exceptions_are_kernels(pattern: str) -> None:
     """An exception of no kernel is out of date."""
-    assert any(re.match(pattern, row.name) for row in registry.kernels())
+    assert any(re.match(pattern, row.name) for row in catalogue.kernels())

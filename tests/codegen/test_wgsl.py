@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen import emit
 from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.codegen.wgsl.module import Binding, Field
@@ -32,7 +33,6 @@ from quod.kernel import (
     u64,
 )
 from quod.kernel.interpreter.interpreter import interpret
-from quod.kernel.registry import emit
 from tests.codegen.test_golden import dot_products
 from tests.support.tint import Tint
 
@@ -89,8 +89,8 @@ def test_dialects_differ_in_subgroups(tint: Tint, naga: Errors) -> None:
     assert "subgroups" in naga(texts["tint"])[0]
 
 
-def test_the_registry_emits_what_browsers_take(tint: Tint) -> None:
-    text = emit("examples.vector_add", "wgsl")
+def test_emit_prints_what_browsers_take(tint: Tint) -> None:
+    text = emit(examples.vector_add, "wgsl")
     machine = PORTABLE.machine()
     assert text == wgsl.emit(examples.vector_add.trace(machine), machine)
     assert tint.errors(text) == []

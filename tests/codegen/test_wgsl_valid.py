@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
+from quod import catalogue
 from quod.codegen.wgsl import emitter as wgsl
 from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.codegen.wgsl.module import Binding
 from quod.frozen import replace
-from quod.kernel import Machine, registry
+from quod.kernel import Machine
 from quod.kernel.ir.nodes import Kernel
 from quod.kernel.ir.types import PointerType
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
@@ -46,12 +47,12 @@ Errors = Callable[[str], list[str]]
 
 
 def _names() -> list[str]:
-    names = [row.name for row in registry.kernels()]
+    names = [row.name for row in catalogue.kernels()]
     return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY)]
 
 
 def _traced(name: str, target: WgslTarget) -> tuple[Kernel, Machine]:
-    found = registry.find(name)
+    found = catalogue.find(name)
     machine = target.machine()
     static = dict(found.static)
     if re.match(r"ntt_.*_tiles", name):

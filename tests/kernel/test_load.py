@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from quod import catalogue
 from quod.cli import entry
+from quod.codegen import emit
 from quod.errors import InputError, KernelError
-from quod.kernel import TraceError, registry
-from quod.kernel.examples import saxpy
+from quod.kernel import TraceError
 from tests.device import kernels
-from tests.kernel.machines import FOUR
 
 FILE = """
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:
         (f"{'n' * 300}.py:add", r"n\.py: could not be read \(File name too long\)"),
     ]:
         with pytest.raises(InputError, match=message):
-            registry.find(name)
+            catalogue.find(name)
 
 
 def test_files_that_do_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,10 +99,10 @@ def test_files_that_do_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ]:
         file.write_text(source)
         with pytest.raises(InputError, match=f"wrong.py does not run: {message}"):
-            registry.find(f"{file}:add")
+            catalogue.find(f"{file}:add")
     file.write_text("from quod.kernel import kernel\n@kernel\ndef f(k, n): pass\n")
     with pytest.raises(TraceError, match="parameter n needs a kernel type"):
-        registry.find(f"{file}:f")
+        catalogue.find(f"{file}:f")
     assert entry.run(["kernel", "emit", f"{file}:f"]) != 0
     assert "parameter n needs a kernel type" in capsys.readouterr().err
 
@@ -110,17 +110,8 @@ def test_files_that_do_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_static_parameters(path: str) -> None:
     remedy = r"write a default in its signature \(amount: int = 4\), or give the value in Python: "
     with pytest.raises(KernelError, match=f"static parameters without a value: amount; {remedy}"):
-        registry.find(f"{path}:add_any")
+        catalogue.find(f"{path}:add_any")
     with pytest.raises(KernelError, match="raise_to has static parameters without a value: amount"):
-        kernels.raise_to.emit()
+        emit(kernels.raise_to)
     with pytest.raises(KernelError, match="raise_to has no static parameter much"):
-        kernels.raise_to.emit(amount=1, much=2)
-    assert "const 12345" in kernels.raise_to.emit(amount=12345)
-
-
-def test_emit_of_a_definition() -> None:
-    for target in ("ir", "llvm", "ptx", "wgsl"):
-        assert saxpy.emit(target) == registry.emit("examples.saxpy", target)
-    assert saxpy.emit("ir", FOUR) == registry.emit("examples.saxpy", "ir", FOUR)
-    with pytest.raises(InputError, match="there is no target c;"):
-        saxpy.emit("c")
+        emit(kernels.raise_to, amount=1, much=2)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import numpy as np
@@ -17,7 +18,6 @@ import quod
 from quod.codegen.int64 import rules as int64_pairs
 from quod.codegen.llvm import emitter as llvm_emitter
 from quod.codegen.ptx import emitter as ptx_emitter
-from quod.codegen.rules import ABSENT, rule_of
 from quod.codegen.wgsl import emitter as wgsl_emitter
 from quod.codegen.wgsl.lowering import kernel as wgsl_lowering
 from quod.codegen.wgsl.machine import PORTABLE
@@ -158,20 +158,16 @@ def test_no_other_op_has_an_identity() -> None:
 
 # --- a rule in each target
 
-TARGETS: dict[str, tuple[Mapping[str, Any], ...]] = {
-    "LLVM": llvm_emitter.TABLES,
-    "PTX": ptx_emitter.TABLES,
-}
 
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_every_op_has_a_rule_or_the_target_says_why_not(target: str) -> None:
-    ruled = [name for table in TARGETS[target] for name in table]
+@pytest.mark.parametrize("emitter", [llvm_emitter, ptx_emitter], ids=["LLVM", "PTX"])
+def test_every_op_has_a_rule_or_the_target_says_why_not(emitter: ModuleType) -> None:
+    ruled = [name for table in emitter.TABLES for name in table]
+    absent = emitter.RULES.absent
     assert len(ruled) == len(set(ruled))
     assert UNWRITTEN.isdisjoint(ruled)
-    assert set(ruled).isdisjoint(ABSENT[target])
-    assert {*ruled, *ABSENT[target], *UNWRITTEN} == set(OPS)
-    assert all(reason for reason in ABSENT[target].values())
+    assert set(ruled).isdisjoint(absent)
+    assert {*ruled, *absent, *UNWRITTEN} == set(OPS)
+    assert all(reason for reason in absent.values())
 
 
 LOWERED = {**wgsl_lowering.RULES, **int64_pairs.RULES}
@@ -182,11 +178,11 @@ WRITTEN = {name for table in wgsl_emitter.TABLES for name in table}
 
 def test_every_op_has_a_rule_of_wgsl_or_becomes_others() -> None:
     assert len(LOWERED) == len(wgsl_lowering.RULES) + len(int64_pairs.RULES)
-    assert {*LOWERED, *WRITTEN, *ABSENT["WGSL"], "yield"} == set(OPS)
-    assert ABSENT["WGSL"].keys().isdisjoint({*LOWERED, *WRITTEN})
+    assert {*LOWERED, *WRITTEN, *wgsl_emitter.RULES.absent, "yield"} == set(OPS)
+    assert wgsl_emitter.RULES.absent.keys().isdisjoint({*LOWERED, *WRITTEN})
     # What stays as it is is written.
     assert {row.name for row in ROWS if row.name not in LOWERED} <= (
-        WRITTEN | UNWRITTEN | ABSENT["WGSL"].keys()
+        WRITTEN | UNWRITTEN | wgsl_emitter.RULES.absent.keys()
     )
 
 
@@ -200,7 +196,7 @@ def test_every_op_on_64_bits_has_a_rule_for_pairs(row: OpDefinition) -> None:
 def test_an_op_without_a_rule_is_refused_with_the_reason() -> None:
     op = Op("exp2", (), (), {}, (), Location("kernel.py", 7))
     with pytest.raises(KernelError, match=r"kernel\.py:7: LLVM has no rule for .* exp2: proces"):
-        rule_of({}, op, "LLVM")
+        llvm_emitter.RULES.of(op)
 
 
 _OF_EACH = {case.name: case for case in reversed(OP_CASES) if types.f64 not in case.operand_types}

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import quod
+from quod import catalogue
+from quod.codegen.targets import emit_registered
 from quod.errors import InputError, KernelError
-from quod.frozen import replace
-from quod.kernel import Machine, registry
+from quod.kernel import registry
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.examples import saxpy
 from quod.kernel.ir.parse import parse
 from quod.kernel.ir.text import to_text
-from tests.kernel.machines import EIGHT, FOUR
+from tests.kernel.machines import FOUR
 
 
 def test_rows() -> None:
-    rows = registry.kernels()
+    rows = catalogue.kernels()
     assert [row.name for row in rows] == sorted(row.name for row in rows)
     (row,) = [row for row in rows if row.name == "examples.saxpy"]
     assert row.parameters == ["n: u32", "a: f32", "x: ptr<f32, global>", "y: ptr<f32, global>"]
@@ -29,21 +31,21 @@ def test_rows() -> None:
 
 
 def test_every_registered_kernel_says_what_it_does_and_prints() -> None:
-    for row in registry.kernels():
+    for row in catalogue.kernels():
         if row.name.startswith("examples."):
             assert row.doc.endswith("."), row.name
-            text = registry.emit(row.name)
+            text = emit_registered(catalogue.find(row.name))
             assert to_text(parse(text)) == text
 
 
 def test_every_registered_kernel_has_its_static_parameters() -> None:
-    for row in registry.kernels():
-        registry.find(row.name).check_static()
+    for row in catalogue.kernels():
+        catalogue.find(row.name).check_static()
 
 
 @pytest.mark.parametrize("package", ["sumcheck", "lookup", "commitment", "gkr"])
 def test_all_kernels_of_a_package_are_listed(package: str) -> None:
-    found = {registry.find(row.name).definition for row in registry.kernels()}
+    found = {catalogue.find(row.name).definition for row in catalogue.kernels()}
     own = importlib.import_module(f"quod.{package}")
     for module in pkgutil.walk_packages(own.__path__, f"quod.{package}."):
         for name, value in vars(importlib.import_module(module.name)).items():
@@ -51,7 +53,7 @@ def test_all_kernels_of_a_package_are_listed(package: str) -> None:
 
 
 def test_find() -> None:
-    found = registry.find("examples.saxpy")
+    found = catalogue.find("examples.saxpy")
     assert found.definition is saxpy
     assert found.trace(FOUR).workgroup_size == 4
 
@@ -71,62 +73,34 @@ LISTED = "`quod kernel list` shows the names, and a kernel of a file is path.py:
 )
 def test_unknown_names(name: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        registry.find(name)
+        catalogue.find(name)
     assert str(caught.value) == message
-
-
-def test_emit() -> None:
-    features = EIGHT.features | {"subgroup"}
-    lanes = replace(EIGHT, features=features, subgroup_size=8)
-    assert registry.emit("examples.saxpy") == to_text(saxpy.trace(lanes))
-    assert "workgroup 4" in registry.emit("examples.saxpy", "ir", FOUR)
-    assert "define void" in registry.emit("examples.saxpy", "llvm")
-    assert ".maxntid 128" in registry.emit("examples.saxpy", "ptx")
-    one = Machine("llvm", 1, frozenset({"u64"}))
-    assert "x i32>" not in registry.emit("examples.vector_add", "llvm", one)
-
-
-@pytest.mark.parametrize("target", ["metal", "llvm_control", "", "../x", "os.path"])
-def test_unknown_targets(target: str) -> None:
-    with pytest.raises(InputError) as caught:
-        registry.emit("examples.saxpy", target)
-    assert str(caught.value) == f"there is no target {target}; take one of ir, llvm, ptx, wgsl"
-
-
-def test_emitters_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    def emit(kernel: object, machine: Machine) -> str:
-        return f"for {machine.workgroup_size}"
-
-    monkeypatch.setitem(registry.emitters, "other", emit)
-    assert registry.emit("examples.saxpy", "other") == "for 8"
 
 
 def test_register(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
     assert registry.register("mine", saxpy) is saxpy
-    assert registry.find("mine").definition is saxpy
+    assert catalogue.find("mine").definition is saxpy
     with pytest.raises(KernelError, match="the kernel name mine is taken; name each instance once"):
         registry.register("mine", saxpy)
 
 
-def test_packages_bring_their_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A package with a module `kernels` is asked; one without is not even imported."""
-    monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(quod, "__path__", [str(tmp_path)])
-    for package, files in {
-        "with_kernels": {
-            "__init__": "",
-            "kernels": "from quod.kernel.examples import saxpy\n"
-            "from quod.kernel.registry import register\nregister('with.saxpy', saxpy)\n",
-        },
-        "without_kernels": {"__init__": "raise RuntimeError('was imported')"},
-    }.items():
-        (tmp_path / package).mkdir()
-        for name, text in files.items():
-            (tmp_path / package / f"{name}.py").write_text(text)
-    try:
-        assert [row.name for row in registry.kernels()] == ["with.saxpy"]
-        assert [row.name for row in registry.kernels()] == ["with.saxpy"]
-    finally:
-        sys.modules.pop("quod.with_kernels", None)
-        sys.modules.pop("quod.with_kernels.kernels", None)
+def test_all_modules_that_register_kernels_are_in_the_table() -> None:
+    """Only those of the table bring kernels: the others are imported by one of them."""
+    packages = {module.name for module in pkgutil.iter_modules(quod.__path__, "quod.")}
+    found = {
+        f"{package}.kernels"
+        for package in packages
+        if (Path(quod.__path__[0]) / package.removeprefix("quod.") / "kernels.py").exists()
+    }
+    assert {*found, "quod.kernel.examples"} == set(catalogue.MODULES)
+    script = "import sys\nfrom quod import catalogue\ncatalogue.kernels()\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    source = Path(quod.__path__[0])
+    for path in source.rglob("*.py"):
+        if "from quod.kernel.registry import register\n" in path.read_text():
+            name = ".".join(("quod", *path.relative_to(source).with_suffix("").parts))
+            assert name in loaded, name

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.codegen.rules import rule_of
+from quod import catalogue
+from quod.codegen.rules import Rules
+from quod.codegen.targets import emit, emit_registered
 from quod.codegen.wgsl.emitter import emit as emit_wgsl
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
@@ -35,7 +37,6 @@ from quod.kernel import (
 )
 from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.ir import types  # fmt: skip
-from quod.kernel.registry import RegisteredKernel, emit, emit_kernel
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
 
@@ -239,7 +240,7 @@ def test_doubles_in_wgsl_name_a_line() -> None:
 
 def test_kernels_for_other_targets() -> None:
     with pytest.raises(KernelError) as caught:
-        emit("msm.accumulate[bn254.g1]", "wgsl")
+        emit_registered(catalogue.find("msm.accumulate[bn254.g1]"), "wgsl")
     assert str(caught.value).startswith(
         "the kernel msm.accumulate[bn254.g1] is not written for the machine of wgsl (take the "
         "target llvm): "
@@ -254,7 +255,7 @@ def test_kernels_for_no_target() -> None:
 
     for target in ("ir", "llvm", "ptx", "wgsl"):
         with pytest.raises(KernelError) as caught:
-            emit_kernel(RegisteredKernel("wrong", wrong), target)
+            emit(wrong, target)
         assert str(caught.value).startswith("the kernel wrong cannot be traced: ")
 
 
@@ -264,8 +265,8 @@ def test_subgroups_in_texts_for_processors() -> None:
         y[k.global_id()] = k.subgroup_sum(x[k.global_id()])
 
     for definition in (total, kernel(workgroup=64)(total.function)):
-        assert "define" in emit_kernel(RegisteredKernel("total", definition), "llvm")
-        assert "subgroup_sum" in emit_kernel(RegisteredKernel("total", definition), "ir")
+        assert "define" in emit(definition, "llvm")
+        assert "subgroup_sum" in emit(definition, "ir")
 
 
 def test_a_modulus_without_a_value() -> None:
@@ -274,11 +275,11 @@ def test_a_modulus_without_a_value() -> None:
         y[0] = k.constant(modulus.bits, types.u32)
 
     with pytest.raises(KernelError) as caught:
-        emit_kernel(RegisteredKernel("one", one), "ptx")
+        emit(one, "ptx")
     assert str(caught.value) == (
         "the kernel one has static parameters without a value: modulus; write a default in its "
         'signature (modulus: Modulus = MODULI["bn254.fr"]), or give the value in Python: '
-        'kernel.emit(modulus=MODULI["bn254.fr"])'
+        'quod.codegen.emit(kernel, modulus=MODULI["bn254.fr"])'
     )
 
 
@@ -289,7 +290,7 @@ def test_an_op_without_a_rule_names_its_line() -> None:
 
     (op,) = (op for op in one.trace(EIGHT).block.ops if op.name == "add")
     with pytest.raises(KernelError, match=r"test_silent.*: WGSL has no rule for the op add"):
-        rule_of({}, op, "WGSL")
+        Rules[Any]("WGSL", (), {}).of(op)
 
 
 # --- two fields of one name

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen import kernel_usage
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
@@ -146,8 +147,8 @@ def test_sums_of_f32_stay_in_registers(size: int) -> None:
             (ATTENTION_BACKWARD_KEYS[f32, True], 2, 2),
         ):  # fmt: skip
             plan = plan_tiles(device, f32, size, operands=operands, sums=sums)
-            usage = kernel.usage(
-                "sm_90a", workgroup=plan.lanes, element=f32, plan=plan, form=lengths
+            usage = kernel_usage(
+                kernel, "sm_90a", workgroup=plan.lanes, element=f32, plan=plan, form=lengths
             )
             assert usage.registers is not None
             assert usage.registers <= 200

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen import kernel_usage
 from quod.device import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
@@ -122,8 +123,8 @@ def test_the_large_tile(element: Type) -> None:
         assert isinstance(large, GemmPlan)
         assert large.tile == (128, 128)
     form = GemmForm()
-    usage = GEMM[element].usage(
-        "sm_90a", workgroup=large.lanes, element=element, plan=large, form=form
+    usage = kernel_usage(
+        GEMM[element], "sm_90a", workgroup=large.lanes, element=element, plan=large, form=form
     )
     assert usage.registers is not None
     assert usage.registers <= 168

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen import emit
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
@@ -285,5 +286,5 @@ def test_bits() -> None:
 def test_ptx_is_assembled(arch: str, name: str) -> None:
     machine = ptx_machine(64, arch)
     hash = recursive_hash(FIELDS[name])
-    text = absorb_elements.emit("ptx", machine, spec=FIELDS[name], count=2, hash=hash)
+    text = emit(absorb_elements, "ptx", machine, spec=FIELDS[name], count=2, hash=hash)
     assert assemble(text, arch)

@@ -1,1 +1,27 @@
-"""Emitters: a traced kernel to the text of one target, one module a target."""
+"""Emitters: a traced kernel to the text of one target, one folder a target (`targets`).
+
+The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.codegen.targets import TARGETS as TARGETS
+    from quod.codegen.targets import emit as emit
+    from quod.codegen.usage import KernelUsage as KernelUsage
+    from quod.codegen.usage import kernel_usage as kernel_usage
+
+__all__ = ["TARGETS", "KernelUsage", "emit", "kernel_usage"]
+
+_HOME = {
+    "TARGETS": "quod.codegen.targets",
+    "KernelUsage": "quod.codegen.usage",
+    "emit": "quod.codegen.targets",
+    "kernel_usage": "quod.codegen.usage",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

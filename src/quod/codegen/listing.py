@@ -1,21 +1,18 @@
 """A kernel three times, side by side: each Python line with the IR and the PTX that it became.
 
-`python -m quod.codegen.listing NAME` prints the table that docs/ptx.md shows.
+`python -m tools.listing NAME` prints the table that docs/ptx.md shows.
 """
 
 from __future__ import annotations
 
 import linecache
 import re
-import sys
 from collections.abc import Iterator
 
 from quod.codegen.ptx.emitter import translate
-from quod.codegen.ptx.machine import ptx_machine
 from quod.kernel.ir.nodes import Kernel, Location
 from quod.kernel.ir.text import to_text
 from quod.kernel.machine import Machine
-from quod.kernel.registry import find
 
 _LOCATION = re.compile(r'(.*) at "(.*)":(\d+)( \{)?$')
 
@@ -55,8 +52,3 @@ def _ir_lines(kernel: Kernel) -> Iterator[tuple[str, Location]]:
 
 def _cell(lines: list[str]) -> str:
     return "<br>".join(f"`{line}`" for line in lines)
-
-
-if __name__ == "__main__":
-    machine = ptx_machine()
-    sys.stdout.write(side_by_side(find(sys.argv[1]).trace(machine), machine))

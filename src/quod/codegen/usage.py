@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from quod.codegen.ptx.assembler import AssemblerMissing, assemble
 from quod.codegen.ptx.assembler import usage as read_log
@@ -10,6 +11,7 @@ from quod.codegen.ptx.emitter import emit
 from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.frozen import frozen
 from quod.kernel.analysis import analyze
+from quod.kernel.definition import KernelDefinition
 from quod.kernel.registry import RegisteredKernel
 
 
@@ -34,16 +36,24 @@ class KernelUsage:
     missing: str = ""
 
 
-def usage(found: RegisteredKernel, arch: str | None, workgroup: int | None) -> KernelUsage:
-    """Traces a kernel, counts, and has it assembled; KernelError if it is wrong."""
+def kernel_usage(
+    kernel: KernelDefinition, /, arch: str | None = None, *, workgroup: int | None = None,
+    **static: Any,
+) -> KernelUsage:  # fmt: skip
+    """What an instance needs and does on an NVIDIA GPU; none need be there.
+
+    `arch` is an architecture, by default ``sm_90a``; `workgroup` the instances of a workgroup.
+    KernelError if the kernel is wrong.
+    """
+    RegisteredKernel(kernel.name, kernel, static).check_static()
     arch = arch or DEFAULT_ARCH
-    size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    size = workgroup or kernel.workgroup or DEFAULT_WORKGROUP_SIZE
     machine = ptx_machine(size, arch)
-    kernel = found.trace(machine)
-    analysis = analyze(kernel)
-    told = (kernel.shared_bytes, analysis.pressure.words, dict(analysis.mix.whole()))
+    traced = kernel.trace(machine, **static)
+    analysis = analyze(traced)
+    told = (traced.shared_bytes, analysis.pressure.words, dict(analysis.mix.whole()))
     try:
-        needs = read_log(assemble(emit(kernel, machine), arch)[1])
+        needs = read_log(assemble(emit(traced, machine), arch)[1])
     except AssemblerMissing as error:
         return KernelUsage(arch, size, None, None, None, *told, str(error))
     spilled = needs.spill_store_bytes + needs.spill_load_bytes

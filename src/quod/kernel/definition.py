@@ -41,7 +41,7 @@ from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from quod.kernel.builder.captured import Outside
-    from quod.kernel.launcher import K, KernelUsage, Launcher, Launches
+    from quod.kernel.launcher import K, Launcher, Launches
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,38 +107,6 @@ class KernelDefinition:
         from quod.kernel.launcher import bind
 
         return bind(self, device, lanes, static)
-
-    def emit(self, target: str = "ir", machine: Machine | None = None, **static: Any) -> str:
-        """The kernel's text: ``ir``, ``llvm``, ``ptx`` or ``wgsl``; no device is needed.
-
-        Without a machine it is for eight lanes without special features, PTX for sm_90a, WGSL for
-        browsers. InputError for an unknown target; KernelError if the kernel is wrong.
-        """
-        from quod.kernel.registry import RegisteredKernel, emit_kernel
-
-        return emit_kernel(RegisteredKernel(self.name, self, static), target, machine)
-
-    def ptx(self, machine: Machine | None = None, **static: Any) -> str:
-        """The kernel's PTX, as `emit` gives it."""
-        return self.emit("ptx", machine, **static)
-
-    def wgsl(self, machine: Machine | None = None, **static: Any) -> str:
-        """The kernel's WGSL, as `emit` gives it."""
-        return self.emit("wgsl", machine, **static)
-
-    def usage(
-        self, arch: str | None = None, *, workgroup: int | None = None, **static: Any
-    ) -> KernelUsage:
-        """What an instance needs and does on an NVIDIA GPU; none need be there.
-
-        `arch` is an architecture, by default ``sm_90a``; `workgroup` the instances of a workgroup.
-        KernelError if the kernel is wrong.
-        """
-        from quod.kernel.registry import RegisteredKernel, usage_of
-
-        found = RegisteredKernel(self.name, self, static)
-        found.check_static()
-        return usage_of(found, arch, workgroup)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_COMPILED:

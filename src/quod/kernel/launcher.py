@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from quod.errors import DeviceError, KernelError
@@ -12,23 +11,6 @@ from quod.validation import is_device, shown
 
 Groups = int | tuple[int, ...]
 """How many workgroups: one number, or one along each axis of the grid."""
-
-
-class KernelUsage(Protocol):
-    """What a kernel needs and does; see `quod.codegen.usage`, which is loaded when it is asked."""
-
-    @property
-    def registers(self) -> int | None: ...
-    @property
-    def spilled_bytes(self) -> int | None: ...
-    @property
-    def stack_bytes(self) -> int | None: ...
-    @property
-    def shared_bytes(self) -> int: ...
-    @property
-    def live_words(self) -> int: ...
-    @property
-    def counts(self) -> Mapping[str, int]: ...
 
 
 K = TypeVar("K", bound=Compiled)

@@ -111,8 +111,8 @@ def _capability(name: str) -> Capability:
 class Machine:
     """The target of one trace: a language, the instances a workgroup, and what it can do.
 
-    `target` is ``llvm``, ``ptx`` or ``wgsl``, `arch` the processor's kind within it, such as
-    ``sm_90a``, or empty. `features` are its capabilities, which strategies of kernels ask for;
+    `target` names the language, `arch` the processor's kind within it, such as ``sm_90a``, or
+    empty. `features` are its capabilities, which strategies of kernels ask for;
     KernelError for the name of none. `shared_bytes_limit` is the most shared memory that a
     workgroup may declare. `limbs` says how field elements are held where capabilities leave a
     choice; see `quod.field.strategies.limb_choice`.

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from quod.catalogue import find
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.named import CURVES
@@ -14,7 +15,6 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.errors import KernelError
 from quod.field.roots import root_of_unity
 from quod.kernel.ir.nodes import walk
-from quod.kernel.registry import find
 from quod.ntt.gpu.layout import Step, Tile, arrange, padded, spread
 from quod.ntt.gpu.schedule import DEFAULT_TUNING, SHORT_TUNINGS, Tuning, tuning_of
 from quod.ntt.gpu.transform import TileShape, transform_tiles

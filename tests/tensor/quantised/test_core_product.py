@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.codegen import kernel_usage
 from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.kernel import f32
@@ -136,7 +137,7 @@ def test_blocks_whose_scales_are_no_numbers_are_of_their_rows() -> None:
 def test_two_workgroups_fit_a_multiprocessor() -> None:
     """Also of a launch and the next one, which begins to copy before it ends."""
     layout = CoreLayout(8, 2, 1, 1, True)
-    usage = MULTIPLY_ON_CORES[f32].usage("sm_90a", workgroup=layout.lanes, layout=layout)
+    usage = kernel_usage(MULTIPLY_ON_CORES[f32], "sm_90a", workgroup=layout.lanes, layout=layout)
     assert usage.registers is not None
     assert 2 * layout.lanes * usage.registers <= 1 << 16
     assert not usage.spilled_bytes

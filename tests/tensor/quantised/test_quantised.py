@@ -11,6 +11,7 @@ import gguf as peer
 import numpy as np
 import pytest
 
+from quod.codegen import kernel_usage
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.formats import GGUF_TYPES, Gguf, write_gguf
@@ -220,8 +221,8 @@ def test_products_of_parts_of_subgroups(
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q5_K"])
 def test_two_workgroups_fit_a_multiprocessor(name: str) -> None:
-    usage = MULTIPLY_BLOCKS[f32].usage(
-        "sm_90a", workgroup=256, form=name, width=8, at_once=2, together=2
+    usage = kernel_usage(
+        MULTIPLY_BLOCKS[f32], "sm_90a", workgroup=256, form=name, width=8, at_once=2, together=2
     )
     assert usage.registers is not None
     assert usage.registers <= 128

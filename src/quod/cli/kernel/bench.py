@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quod.catalogue import find
 from quod.cli.display.terminal import show_json, show_table
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
@@ -19,7 +20,6 @@ from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import ParameterType
 from quod.kernel.launcher import Launcher
 from quod.kernel.ops.semantics import NUMPY_TYPES
-from quod.kernel.registry import find
 from quod.validation import whole_number
 
 _MOST_RUNS = 1000

@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from quod.catalogue import find, kernels
 from quod.cli.display.terminal import show, show_json, show_table
 from quod.codegen.ptx.assembler import assemble, assembler_version
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, architecture, ptx_machine
 from quod.codegen.ptx.module import PtxModule
+from quod.codegen.targets import is_written_for
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.cache.compiled_code import KernelFacts
 from quod.device.cuda.compiler import emit, facts_of
@@ -22,7 +24,7 @@ from quod.device.host import usable_threads
 from quod.errors import InputError, KernelError, OutputError
 from quod.formats.output import advice_on, flush_directory
 from quod.frozen import frozen
-from quod.kernel.registry import RegisteredKernel, find, is_written_for, kernels
+from quod.kernel.registry import RegisteredKernel
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 """What is made unless told otherwise, by the names that devices ask for: data centres and desks

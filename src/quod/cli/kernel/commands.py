@@ -10,26 +10,24 @@ import typer
 
 from quod.cli.display.terminal import note, show, show_json, show_table
 from quod.cli.options import AsJson, Device, Quiet
+from quod.codegen.targets import TARGETS
 
 app = typer.Typer(help="The kernels Quod is made of.", no_args_is_help=True)
 
 
 _NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is run."
 
+# mypy wants the members written out.
+Form = StrEnum("Form", ["ir", *TARGETS])  # type: ignore[misc]
+"""Forms in which a kernel can be printed."""
 
-class Target(StrEnum):
-    """Forms in which a kernel can be printed."""
-
-    IR = "ir"
-    LLVM = "llvm"
-    PTX = "ptx"
-    WGSL = "wgsl"
+_IR = Form("ir")
 
 
 @app.command("list")
 def list_kernels(as_json: AsJson = False) -> None:
     """List the kernels with their parameters."""
-    from quod.kernel.registry import kernels
+    from quod.catalogue import kernels
 
     rows = kernels()
     if as_json:
@@ -46,7 +44,7 @@ def list_kernels(as_json: AsJson = False) -> None:
 @app.command()
 def emit(
     name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
-    target: Annotated[Target, typer.Option(help="The form to print.")] = Target.IR,
+    target: Annotated[Form, typer.Option(help="The form to print.")] = _IR,
     arch: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="An NVIDIA architecture to print it for, as sm_90a."),
@@ -61,19 +59,18 @@ def emit(
     PTX is for sm_90a and workgroups of 128 unless the kernel or an option says otherwise, WGSL for
     browsers. With --arch or --workgroup, `ir` is the representation that the PTX is made from.
     """
+    from quod.catalogue import find
     from quod.codegen.ptx.machine import DEFAULT_ARCH, DEFAULT_WORKGROUP_SIZE, ptx_machine
-    from quod.kernel.registry import emit as emit_text
+    from quod.codegen.targets import emit_registered
 
     if arch is None and workgroup is None:
-        show(emit_text(name, target.value))
+        show(emit_registered(find(name), target.value))
         return
-    if target is Target.LLVM:
+    if target is not _IR and not TARGETS[target.value].on_gpu:
         raise typer.BadParameter("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
-    from quod.kernel.registry import emit_kernel, find
-
-    found = find(name)
-    size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
-    show(emit_kernel(found, target.value, ptx_machine(size, arch or DEFAULT_ARCH)))
+    kernel = find(name)
+    size = workgroup or kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    show(emit_registered(kernel, target.value, ptx_machine(size, arch or DEFAULT_ARCH)))
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quod.catalogue import find
 from quod.cli.display.terminal import show, show_json, show_table
 from quod.codegen.ptx.assembler import AssemblerMissing, Usage, assemble, usage
 from quod.codegen.ptx.emitter import translate
@@ -12,7 +13,6 @@ from quod.device.cuda.limits import MEASURED_BANDWIDTH, MULTIPLY_ADDS_A_CLOCK
 from quod.device.limits import Limits
 from quod.frozen import frozen
 from quod.kernel.analysis import Analysis, Finding, analyze, short
-from quod.kernel.registry import find
 
 H200 = Limits(
     MEASURED_BANDWIDTH["NVIDIA H200"], MULTIPLY_ADDS_A_CLOCK * 132 * 1.98e9,

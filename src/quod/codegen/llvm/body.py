@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from quod.codegen.llvm.known_lanes import KnownLanes
 from quod.codegen.llvm.strides import LaneStrides
 from quod.codegen.llvm.types import constant_text, scalar_name
-from quod.codegen.rules import rule_of
+from quod.codegen.rules import Rules
 from quod.kernel.ir.nodes import Block, Function, Kernel, Op
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
@@ -48,7 +48,7 @@ class Module(Protocol):
 class BodyEmitter:
     """The body of one LLVM function, by the rules that it is given."""
 
-    def __init__(self, module: Module, rules: Mapping[str, Rule], uniformity: Uniformity) -> None:
+    def __init__(self, module: Module, rules: Rules[Rule], uniformity: Uniformity) -> None:
         self.module = module
         self.lanes = module.lanes
         self.uniformity = uniformity
@@ -187,7 +187,7 @@ class BodyEmitter:
         self._firsts.append({})
         for op in block.ops:
             if not op.definition.unwritten:
-                rule_of(self._rules, op, "LLVM")(self, op)
+                self._rules.of(op)(self, op)
         pairs = zip(block.yielded, varying, strict=True)
         yielded = [self.get(value, varying=differs) for value, differs in pairs]
         self._vectors.pop()

@@ -17,18 +17,20 @@ from collections.abc import Iterator, Sequence
 
 from quod.codegen.llvm import atomics, control, memory, rules, subgroups
 from quod.codegen.llvm.body import BodyEmitter
+from quod.codegen.llvm.lacking import LACKING
 from quod.codegen.llvm.types import scalar_name
+from quod.codegen.rules import Rules
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Function, Kernel, walk
 from quod.kernel.ir.types import Type
 from quod.kernel.machine import Capability, Machine
-from quod.kernel.registry import emitters
 from quod.kernel.verifier.uniformity import Uniformity
 
 TABLES = (rules.RULES, memory.RULES, atomics.RULES, subgroups.RULES, control.RULES)
 """How each op is written."""
 
-_RULES = {name: rule for table in TABLES for name, rule in table.items()}
+RULES = Rules("LLVM", TABLES, LACKING)
+"""The rule of each op, and the reason for each op without one."""
 _ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
@@ -39,9 +41,6 @@ def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
     use a calling convention that only this platform has. Without, the text suits any.
     """
     return ModuleEmitter(kernel, machine, triple).text()
-
-
-emitters["llvm"] = emit
 
 
 # Of the registers for numbers that the convention has, the first seven are for callees to change.
@@ -133,7 +132,7 @@ class ModuleEmitter:
         )  # fmt: skip
         if self.lanes > 1:
             uniformity.visit(function.block)
-        body = BodyEmitter(self, _RULES, uniformity)
+        body = BodyEmitter(self, RULES, uniformity)
         body.strides.carry(arguments)
         own = [body.type_of(argument) for argument in arguments]
         passed, names = self.passed([*self.mask_type(masked), *own]), []
@@ -194,7 +193,7 @@ class ModuleEmitter:
         uniformity = Uniformity((), trust_loads=True, one_subgroup=self.one_subgroup)
         if self.lanes > 1:
             uniformity.visit(kernel.block)
-        body = BodyEmitter(self, _RULES, uniformity)
+        body = BodyEmitter(self, RULES, uniformity)
         prologue = []
         for index, argument in enumerate(kernel.block.arguments):
             name = scalar_name(argument.type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from typing import Protocol
 
 from quod.codegen.ptx.facts import BASE_ALIGNMENT, Facts
@@ -16,7 +16,7 @@ from quod.codegen.ptx.types import (
     register_kind,
     suffix,
 )
-from quod.codegen.rules import rule_of
+from quod.codegen.rules import Rules
 from quod.errors import KernelError
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op
@@ -76,7 +76,7 @@ class BodyEmitter:
     """The body of an entry point or a function, by the rules that it is given."""
 
     def __init__(
-        self, module: Module, rules: Mapping[str, Rule], uniformity: Uniformity, location: Location
+        self, module: Module, rules: Rules[Rule], uniformity: Uniformity, location: Location
     ) -> None:
         self.module = module
         self.uniformity = uniformity
@@ -206,7 +206,7 @@ class BodyEmitter:
             if op.definition.unwritten:
                 continue
             self._location = op.location
-            rule_of(self._rules, op, "PTX")(self, op)
+            self._rules.of(op)(self, op)
         self._known.pop()
 
     def emit_call(self, op: Op) -> None:

@@ -17,9 +17,10 @@ from quod.codegen.ptx import carries, control, matrices, memory, rules, subgroup
 from quod.codegen.ptx.body import BodyEmitter
 from quod.codegen.ptx.facts import BASE_ALIGNMENT
 from quod.codegen.ptx.inline import inlined_functions
-from quod.codegen.ptx.machine import DEFAULT_ARCH, architecture, ptx_machine
+from quod.codegen.ptx.machine import DEFAULT_ARCH, architecture
 from quod.codegen.ptx.module import PtxModule, parameter_layout, result_layout
 from quod.codegen.ptx.types import parameter_type, suffix
+from quod.codegen.rules import Rules
 from quod.errors import KernelError
 from quod.kernel.builder.roles import find_roles, has_roles
 from quod.kernel.ir import types
@@ -27,7 +28,6 @@ from quod.kernel.ir.nodes import Function, Kernel, Location, Op, walk
 from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Machine
-from quod.kernel.registry import default_machines, emitters
 from quod.kernel.verifier.pointer_roots import array_roots
 from quod.kernel.verifier.registers import at_entry
 from quod.kernel.verifier.uniformity import Uniformity
@@ -38,7 +38,8 @@ TABLES = (
 )  # fmt: skip
 """How each op is written."""
 
-_RULES = {name: rule for table in TABLES for name, rule in table.items()}
+RULES = Rules("PTX", TABLES, {})
+"""The rule of each op, and the reason for each op without one."""
 
 ENTRY_PREFIX = "quod_"
 """Before the names of entry points and functions: PTX reserves the names of its instructions."""
@@ -47,10 +48,6 @@ ENTRY_PREFIX = "quod_"
 def emit(kernel: Kernel, machine: Machine) -> str:
     """The PTX text of one kernel."""
     return translate(kernel, machine).text
-
-
-emitters["ptx"] = emit
-default_machines["ptx"] = ptx_machine
 
 
 def translate(kernel: Kernel, machine: Machine) -> PtxModule:
@@ -194,7 +191,7 @@ class ModuleEmitter:
         kernel = self.kernel
         uniformity = Uniformity((), trust_loads=False)
         uniformity.visit(kernel.block)
-        body = BodyEmitter(self, _RULES, uniformity, kernel.location)
+        body = BodyEmitter(self, RULES, uniformity, kernel.location)
         declared = []
         for name, argument in zip(kernel.parameters, kernel.block.arguments, strict=True):
             parameter = f"param_{_clean(name)}"
@@ -233,7 +230,7 @@ class ModuleEmitter:
         block = function.block
         uniformity = Uniformity(block.arguments, trust_loads=False)
         uniformity.visit(block)
-        body = BodyEmitter(self, _RULES, uniformity, function.location)
+        body = BodyEmitter(self, RULES, uniformity, function.location)
         declared = []
         for number, argument in enumerate(block.arguments):
             declared.append(f"  .param .{parameter_type(argument.type)} a{number}")

@@ -7,10 +7,10 @@ are the only variables.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from quod.codegen.rules import rule_of
+from quod.codegen.rules import Rules
 from quod.codegen.wgsl.types import constant_text
 from quod.kernel.ir.nodes import Block, Function, Location, Op, walk
 from quod.kernel.ir.types import PointerType
@@ -71,7 +71,7 @@ class Module(Protocol):
 class BodyEmitter:
     """The statements of one function, by the rules that it is given."""
 
-    def __init__(self, module: Module, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, module: Module, rules: Rules[Rule]) -> None:
         self.module = module
         self.lines = Lines()
         self.names: dict[Value, str] = {}
@@ -153,7 +153,7 @@ class BodyEmitter:
         for op in block.ops:
             self.lines.location = op.location
             if not op.definition.unwritten:
-                rule_of(self._rules, op, "WGSL")(self, op)
+                self._rules.of(op)(self, op)
         self._block = outer
 
     def _count_uses(self, block: Block) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from quod.codegen.rules import Rules
 from quod.codegen.wgsl import control, memory, rules, subgroups
 from quod.codegen.wgsl.body import BodyEmitter, Lines
 from quod.codegen.wgsl.control import CUT_SHORT
+from quod.codegen.wgsl.lacking import LACKING
 from quod.codegen.wgsl.lowering import LoweredKernel, lower
-from quod.codegen.wgsl.machine import PORTABLE
 from quod.codegen.wgsl.module import WATCH_WORD, Binding, Dialect, Field, WgslModule
 from quod.codegen.wgsl.types import type_text
 from quod.errors import KernelError
@@ -25,12 +26,12 @@ from quod.kernel.ir.types import PointerType, Space, Type
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops.scalar import SUBGROUP
-from quod.kernel.registry import default_machines, emitters
 
 TABLES = (rules.RULES, subgroups.RULES, memory.RULES, control.RULES)
 """How each op is written."""
 
-_RULES = {name: rule for table in TABLES for name, rule in table.items()}
+RULES = Rules("WGSL", TABLES, LACKING)
+"""The rule of each op, and the reason for each op without one."""
 
 # WGSL allows 255 parameters of a function; one more is kept for none.
 _MOST_PARAMETERS = 250
@@ -46,11 +47,6 @@ _HEADER_GRID = "@builtin(num_workgroups) grid: vec3<u32>"
 def emit(kernel: Kernel, machine: Machine) -> str:
     """The WGSL of a traced kernel, as Tint takes it."""
     return translate(kernel, machine, dialect="tint").text
-
-
-emitters["wgsl"] = emit
-# Unless told otherwise for every implementation of WebGPU.
-default_machines["wgsl"] = PORTABLE.machine
 
 
 def translate(
@@ -106,7 +102,7 @@ class ModuleEmitter:
         declared = [op for op in self._kernel.block.ops if op.definition.declares]
         for number, op in enumerate(declared):
             self.arrays[op.results[0]] = (f"{op.name}{number}", "")
-        body = BodyEmitter(self, _RULES)
+        body = BodyEmitter(self, RULES)
         body.names.update(start)
         body.emit_block(self._kernel.block)
         lines = Lines()
@@ -235,7 +231,7 @@ class ModuleEmitter:
         return self.function_names[key]
 
     def _write_function(self, name: str, function: Function) -> None:
-        body = BodyEmitter(self, _RULES)
+        body = BodyEmitter(self, RULES)
         scalars = [a for a in function.block.arguments if not isinstance(a.type, PointerType)]
         lines = Lines(function.location)
         packed = self.packed(scalars)

@@ -23,10 +23,9 @@ row; `cc` is a carry, and `...` stands for any number of values.
 Integer arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each
 op, with subnormal numbers; which bits a NaN has is not specified. An op can be *pure* (it may be
 folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, an exchange within a
-*subgroup*, a *barrier* or *control*.
+*subgroup*, a *barrier* or *control*. Errors are by target: `llvm` is the CPU, `ptx` an NVIDIA GPU,
+`wgsl` WebGPU.
 """
-
-_TARGETS = {"llvm": "CPU", "ptx": "PTX", "wgsl": "WGSL"}
 
 _FUNCTIONS = """
 ## Functions of f32
@@ -78,7 +77,7 @@ def _row(definition: OpDefinition) -> str:
     effect = "pure" if definition.effect == "none" else definition.effect
     doc = definition.doc
     if definition.ulps:
-        errors = ", ".join(f"{_TARGETS[at]} {ulps:g}" for at, ulps in definition.ulps.items())
+        errors = ", ".join(f"{target} {ulps:g}" for target, ulps in definition.ulps.items())
         doc += f" Greatest error in ULP: {errors}."
     return f"| `{definition.name}` | {signature} | {effect} | {doc} |\n"
 

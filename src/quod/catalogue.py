@@ -1,0 +1,86 @@
+"""The kernels of Quod by name: the modules that register them, and the list of all.
+
+A module that calls `quod.kernel.registry.register` is in `MODULES`, or is imported by one that is.
+They load when a registered kernel is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.kernel.load import load
+from quod.kernel.registry import RegisteredKernel, registered
+from quod.names import nearest
+
+MODULES = (
+    "quod.kernel.examples",
+    "quod.field.kernels",
+    "quod.curve.kernels",
+    "quod.msm.kernels",
+    "quod.ntt.kernels",
+    "quod.sumcheck.kernels",
+    "quod.commitment.kernels",
+    "quod.ceremony.kernels",
+    "quod.r1cs.kernels",
+    "quod.lookup.kernels",
+    "quod.groth16.kernels",
+    "quod.bench.kernels",
+    "quod.gkr.kernels",
+    "quod.tensor.kernels",
+    "quod.witness.kernels",
+)
+"""The modules that register kernels."""
+
+
+@frozen
+class KernelRow:
+    """A row of the list of kernels: `parameters` as in ``n: u32``, `doc` one paragraph."""
+
+    name: str
+    parameters: list[str]
+    doc: str
+
+
+def kernels() -> list[KernelRow]:
+    """All registered kernels, in the order of their names."""
+    _load()
+    return [
+        KernelRow(
+            name,
+            [f"{parameter}: {type_}" for parameter, type_ in row.definition.parameters.items()],
+            row.definition.doc,
+        )
+        for name, row in sorted(registered().items())
+    ]
+
+
+def find(name: str) -> RegisteredKernel:
+    """The registered kernel of a name, or the kernel of a file that ``path.py:name`` names.
+
+    The file is run. InputError for an unknown name, with the nearest one; KernelError if a kernel
+    of a file has static parameters without defaults.
+    """
+    if ".py:" in name:
+        kernel = RegisteredKernel(name, load(name))
+        kernel.check_static()
+        return kernel
+    _load()
+    rows = registered()
+    if name not in rows:
+        close = nearest(name, rows, 0.5)
+        hint = (
+            f"did you mean {close}?"
+            if close
+            else "`quod kernel list` shows the names, and a kernel of a file is path.py:name"
+        )
+        raise InputError(f"there is no kernel {name}; {hint}")
+    return rows[name]
+
+
+@functools.cache
+def _load() -> None:
+    for module in MODULES:
+        import_module(module)

@@ -1,0 +1,155 @@
+"""The targets: the languages that kernels are compiled to, one row each.
+
+A target is a folder of this package and a row of `TARGETS`. ``ir``, the representation that kernels
+are traced into, is printed like a target, and is none. The command line reads the names before it
+parses a command, so that this module loads neither emitters nor the kernel language.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from quod.errors import InputError, KernelError
+from quod.frozen import frozen, replace
+
+if TYPE_CHECKING:
+    from quod.kernel.definition import KernelDefinition
+    from quod.kernel.ir.nodes import Kernel
+    from quod.kernel.machine import Machine
+    from quod.kernel.registry import RegisteredKernel
+
+
+@frozen
+class Target:
+    """A language that kernels are compiled to.
+
+    write: the emitter, from a kernel traced for a machine to text.
+    machine: the machine that text is for by default.
+    on_gpu: whether GPUs run it. On a processor the lanes of a vector are the workgroup, and a
+        subgroup divides it.
+    """
+
+    write: Callable[[Kernel, Machine], str]
+    machine: Callable[[], Machine]
+    on_gpu: bool = True
+
+
+def _write_ir(kernel: Kernel, _machine: Machine) -> str:
+    from quod.kernel.ir.text import to_text
+
+    return to_text(kernel)
+
+
+def _write_llvm(kernel: Kernel, machine: Machine) -> str:
+    from quod.codegen.llvm.emitter import emit
+
+    return emit(kernel, machine)
+
+
+def _llvm_machine() -> Machine:
+    from quod.codegen.llvm.machine import EIGHT_LANES
+
+    return EIGHT_LANES
+
+
+def _write_ptx(kernel: Kernel, machine: Machine) -> str:
+    from quod.codegen.ptx.emitter import emit
+
+    return emit(kernel, machine)
+
+
+def _ptx_machine() -> Machine:
+    from quod.codegen.ptx.machine import ptx_machine
+
+    return ptx_machine()
+
+
+def _write_wgsl(kernel: Kernel, machine: Machine) -> str:
+    from quod.codegen.wgsl.emitter import emit
+
+    return emit(kernel, machine)
+
+
+def _wgsl_machine() -> Machine:
+    from quod.codegen.wgsl.machine import PORTABLE
+
+    return PORTABLE.machine()
+
+
+TARGETS: dict[str, Target] = {
+    "llvm": Target(_write_llvm, _llvm_machine, on_gpu=False),
+    "ptx": Target(_write_ptx, _ptx_machine),
+    "wgsl": Target(_write_wgsl, _wgsl_machine),
+}
+"""The targets by name, which is also `Machine.target` of what is traced for them."""
+
+_IR = Target(_write_ir, _llvm_machine, on_gpu=False)
+
+
+def target_of(name: str) -> Target:
+    """The row of a target or of ``ir``; InputError for any other name."""
+    if name == "ir":
+        return _IR
+    if name not in TARGETS:
+        raise InputError(f"there is no target {name}; take one of {', '.join(('ir', *TARGETS))}")
+    return TARGETS[name]
+
+
+def emit(
+    kernel: KernelDefinition, /, target: str = "ir", machine: Machine | None = None, **static: Any
+) -> str:
+    """The text of a kernel: ``ir``, ``llvm``, ``ptx`` or ``wgsl``; no device is needed.
+
+    Without a machine it is for eight lanes without special features, PTX for sm_90a, WGSL for
+    browsers. InputError for an unknown target; KernelError if the kernel is wrong.
+    """
+    from quod.kernel.registry import RegisteredKernel
+
+    return emit_registered(RegisteredKernel(kernel.name, kernel, static), target, machine)
+
+
+def emit_registered(
+    kernel: RegisteredKernel, target: str = "ir", machine: Machine | None = None
+) -> str:
+    """The text of a kernel whose static parameters have values.
+
+    Without a machine it is for the target's default machine, in workgroups of the kernel's own
+    size if it has one. InputError for an unknown target; KernelError if the machine cannot run the
+    kernel, with the targets that can.
+    """
+    row = target_of(target)
+    kernel.check_static()
+    chosen = machine or _machine_for(kernel, row)
+    try:
+        traced = kernel.trace(chosen)
+    except KernelError as error:
+        if machine is not None and is_written_for(kernel, target):
+            raise
+        others = [name for name in TARGETS if name != target and is_written_for(kernel, name)]
+        if not others:
+            raise KernelError(f"the kernel {kernel.name} cannot be traced: {error}") from error
+        raise KernelError(
+            f"the kernel {kernel.name} is not written for the machine of {target} (take the "
+            f"target {' or '.join(others)}): {error}"
+        ) from error
+    return row.write(traced, chosen)
+
+
+def is_written_for(kernel: RegisteredKernel, target: str) -> bool:
+    """Whether a target's default machine can run a kernel: some kernels are for processors only."""
+    try:
+        kernel.trace(_machine_for(kernel, target_of(target)))
+    except KernelError:
+        return False
+    return True
+
+
+def _machine_for(kernel: RegisteredKernel, target: Target) -> Machine:
+    """The target's default machine, with workgroups of the kernel's own size if it has one."""
+    machine, size = target.machine(), kernel.definition.workgroup
+    if size is None:
+        return machine
+    subgroup = machine.subgroup_size if target.on_gpu else math.gcd(size, 32)
+    return replace(machine, workgroup_size=size, subgroup_size=subgroup)

@@ -1,0 +1,22 @@
+"""The capabilities that WGSL has no instructions for, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quod.codegen.rules import NO_FLOATS8, PLAIN_COPIES, PLAIN_STORES
+from quod.kernel.machine import Capability
+
+LACKING: Mapping[Capability, str] = {
+    Capability.F16: "it leaves rounding open; write k.pack_f16(a, b) or k.unpack_f16(word)",
+    Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
+    Capability.FLOATS8: NO_FLOATS8,
+    Capability.FLOAT8_CORES: NO_FLOATS8,
+    Capability.ASYNC_COPIES: PLAIN_COPIES,
+    Capability.NAMED_BARRIERS: "it has one barrier, where all come; write k.barrier()",
+    Capability.TENSOR_CORES: "its subgroup matrices are a draft; add products up",
+    Capability.MATRIX_STORES: PLAIN_STORES,
+    Capability.TILE_COPIES: PLAIN_COPIES,
+    Capability.WARPGROUPS: "its matrices are of one subgroup; add products up",
+}
+"""The reason by capability: the ops of these have no rule."""

@@ -1,0 +1,89 @@
+"""The table of targets, and the text of a kernel for each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import cast
+
+import pytest
+
+from quod import catalogue
+from quod.cli import entry
+from quod.codegen import targets
+from quod.codegen.targets import TARGETS, Target, emit, emit_registered
+from quod.errors import InputError
+from quod.frozen import replace
+from quod.kernel import Machine
+from quod.kernel.definition import KernelDefinition
+from quod.kernel.examples import saxpy, vector_add
+from quod.kernel.ir.text import to_text
+from tests.device import kernels
+from tests.kernel.machines import EIGHT, FOUR
+
+
+def test_emit() -> None:
+    features = EIGHT.features | {"subgroup"}
+    lanes = replace(EIGHT, features=features, subgroup_size=8)
+    assert emit(saxpy) == to_text(saxpy.trace(lanes))
+    assert "workgroup 4" in emit(saxpy, "ir", FOUR)
+    assert "define void" in emit(saxpy, "llvm")
+    assert ".maxntid 128" in emit(saxpy, "ptx")
+    one = Machine("llvm", 1, frozenset({"u64"}))
+    assert "x i32>" not in emit(vector_add, "llvm", one)
+    assert "const 12345" in emit(kernels.raise_to, amount=12345)
+
+
+@pytest.mark.parametrize("target", ["ir", *TARGETS])
+def test_the_text_of_a_registered_kernel_is_that_of_its_definition(target: str) -> None:
+    assert emit_registered(catalogue.find("examples.saxpy"), target) == emit(saxpy, target)
+
+
+@pytest.mark.parametrize("target", ["metal", "llvm_control", "", "../x", "os.path"])
+def test_unknown_targets(target: str) -> None:
+    with pytest.raises(InputError) as caught:
+        emit(saxpy, target)
+    assert str(caught.value) == f"there is no target {target}; take one of ir, llvm, ptx, wgsl"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_machines_are_of_their_target(name: str) -> None:
+    assert TARGETS[name].machine().target == name
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_loads_no_other(name: str) -> None:
+    script = f"""
+import sys
+from quod.codegen import emit
+from quod.kernel.examples import saxpy
+folders = ("quod.codegen.llvm", "quod.codegen.ptx", "quod.codegen.wgsl")
+assert not [module for module in sys.modules if module.startswith(folders)]
+assert "saxpy" in emit(saxpy, {name!r})
+loaded = {{module.split(".")[2] for module in sys.modules if module.startswith(folders)}}
+assert loaded == {{{name!r}}}, loaded
+assert not {{"llvmlite", "cuda"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_table_loads_no_kernel_language() -> None:
+    script = "import sys; import quod.codegen.targets; assert 'quod.kernel' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_row_makes_a_target(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy = Target(
+        lambda kernel, machine: f"{kernel.name} for {machine.workgroup_size}\n",
+        lambda: Machine("toy", 16, frozenset({"u64"})),
+    )
+    monkeypatch.setitem(targets.TARGETS, "toy", toy)
+    assert emit(saxpy, "toy") == "saxpy for 16\n"
+    of_64 = cast(KernelDefinition, replace(saxpy, workgroup=64))
+    assert emit(of_64, "toy") == "saxpy for 64\n"
+    with pytest.raises(InputError, match="take one of ir, llvm, ptx, wgsl, toy"):
+        emit(saxpy, "toi")
+    assert entry.run(["kernel", "emit", "examples.saxpy", "--target", "toi"]) == 2
+    assert "'toi'" in capsys.readouterr().err
