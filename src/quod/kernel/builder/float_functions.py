@@ -7,14 +7,10 @@ Ranges are reduced and polynomials taken as in Cephes (Moshier, netlib.org/cephe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from quod.frozen import frozen
 from quod.kernel.ir.types import f32, i32, u32
-from quod.kernel.ir.value import Value
-
-if TYPE_CHECKING:
-    from quod.kernel.builder.builder import Builder
+from quod.kernel.ir.value import Arithmetic, Value
 
 # ln 2 as a number of ten bits, whose products with whole exponents are exact, and the rest.
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
@@ -37,7 +33,7 @@ _EXP = (
 )  # fmt: skip
 
 
-def _scaled_exp(k: Builder, r: Value, n: Value) -> Value:
+def _scaled_exp(k: Arithmetic, r: Value, n: Value) -> Value:
     """e**r * 2**n for |r| below 0.35 and a whole n from -160 to 130, by two factors."""
     power = _polynomial(r, _EXP) * (r * r) + r + 1.0
     whole = n.cast(i32)
@@ -49,18 +45,18 @@ def _scaled_exp(k: Builder, r: Value, n: Value) -> Value:
     return power * power_of_two(half) * power_of_two(whole - half)
 
 
-def _within(k: Builder, x: Value, low: float, high: float) -> Value:
+def _within(k: Arithmetic, x: Value, low: float, high: float) -> Value:
     """Beyond these ends results are 0 and infinity as at them; NaN stays."""
     return k.minimum(k.maximum(x, low), high)
 
 
-def _exp(k: Builder, x: Value) -> Value:
+def _exp(k: Arithmetic, x: Value) -> Value:
     x = _within(k, x, -105.0, 89.0)
     n = k.floor(x * _LOG2_E + 0.5)
     return _scaled_exp(k, (x - n * _LN2_HIGH) - n * _LN2_LOW, n)
 
 
-def _exp2(k: Builder, x: Value) -> Value:
+def _exp2(k: Arithmetic, x: Value) -> Value:
     x = _within(k, x, -152.0, 129.0)
     n = k.floor(x + 0.5)
     return _scaled_exp(k, (x - n) * 0.6931471805599453, n)
@@ -72,7 +68,7 @@ _LOG = (
 )  # fmt: skip
 
 
-def _log_parts(k: Builder, x: Value) -> tuple[Value, Value, Value]:
+def _log_parts(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
     """e, f and g: x is 2**e * (1 + f), f from sqrt(1/2) - 1 to sqrt(2) - 1, log(1 + f) is f + g."""
     small = x < 1.1754943508222875e-38
     bits = k.bitcast(k.select(small, x * 2.0**25, x), u32).cast(i32)
@@ -83,7 +79,7 @@ def _log_parts(k: Builder, x: Value) -> tuple[Value, Value, Value]:
     return (e - k.select(small, k.constant(25, i32), 0)).cast(f32), f, g
 
 
-def _where_there_is_a_log(k: Builder, x: Value, log: Value) -> Value:
+def _where_there_is_a_log(k: Arithmetic, x: Value, log: Value) -> Value:
     """Infinity and NaN stay, of zero it is minus infinity, below that NaN."""
     infinity = float("inf")
     log = k.select(x < infinity, log, x)
@@ -91,12 +87,12 @@ def _where_there_is_a_log(k: Builder, x: Value, log: Value) -> Value:
     return k.select(x < 0.0, k.constant(float("nan"), f32), log)
 
 
-def _log(k: Builder, x: Value) -> Value:
+def _log(k: Arithmetic, x: Value) -> Value:
     e, f, g = _log_parts(k, x)
     return _where_there_is_a_log(k, x, (g + e * _LN2_LOW + f) + e * _LN2_HIGH)
 
 
-def _log2(k: Builder, x: Value) -> Value:
+def _log2(k: Arithmetic, x: Value) -> Value:
     """log(1 + f) times log2(e), which is 1 and the rest."""
     e, f, g = _log_parts(k, x)
     rest = _LOG2_E - 1.0
@@ -108,7 +104,7 @@ _TANH = (
 )  # fmt: skip
 
 
-def _tanh(k: Builder, x: Value) -> Value:
+def _tanh(k: Arithmetic, x: Value) -> Value:
     size = abs(x)
     square = x * x
     near = _polynomial(square, _TANH) * square * x + x
@@ -124,7 +120,7 @@ class FloatFunction:
     numbers and divide less exactly, it is `ulps_in_wgsl` for normal operands and results."""
 
     doc: str
-    body: Callable[[Builder, Value], Value]
+    body: Callable[[Arithmetic, Value], Value]
     ulps: float
     ulps_in_wgsl: float
 

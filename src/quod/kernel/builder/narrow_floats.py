@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from quod.frozen import frozen
 from quod.kernel.ir.types import f32, u32
-from quod.kernel.ir.value import Value
-
-if TYPE_CHECKING:
-    from quod.kernel.builder.builder import Builder
+from quod.kernel.ir.value import Arithmetic, Value
 
 _NAN = 0x7FFF
 _INFINITE = 0x7F800000
@@ -53,7 +49,7 @@ _E4M3 = _Format(8, 3, 7, 0x7E)
 _E5M2 = _Format(8, 2, 15, 0x7B)
 
 
-def _finite(k: Builder, bits: Value, of: _Format) -> tuple[Value, Value, Value]:
+def _finite(k: Arithmetic, bits: Value, of: _Format) -> tuple[Value, Value, Value]:
     """The bits of the f32 of a finite one, above which there are zeros, without its sign; its size
     and its exponent in their places there."""
     size = (bits & (of.sign - 1)) << (23 - of.digits)
@@ -66,21 +62,21 @@ def _finite(k: Builder, bits: Value, of: _Format) -> tuple[Value, Value, Value]:
     return k.select(exponent == 0, small, size + of.rebiased), size, exponent
 
 
-def _f16_value(k: Builder, bits: Value) -> Value:
+def _f16_value(k: Arithmetic, bits: Value) -> Value:
     """The f32 of the 16 bits of an f16, above which there are zeros."""
     found, size, exponent = _finite(k, bits, _F16)
     found = k.select(exponent == 0x1F << 23, size + 2 * _F16.rebiased, found)
     return k.bitcast(found | ((bits & 0x8000) << 16), f32)
 
 
-def _e4m3_value(k: Builder, bits: Value) -> Value:
+def _e4m3_value(k: Arithmetic, bits: Value) -> Value:
     """The f32 of the 8 bits of an e4m3, above which there are zeros."""
     found, size, _ = _finite(k, bits, _E4M3)
     found = k.select(size == 0x7F << 20, k.constant(_NAN_F32, u32), found)
     return k.bitcast(found | ((bits & 0x80) << 24), f32)
 
 
-def _nearest(k: Builder, value: Value, *, of: _Format) -> Value:
+def _nearest(k: Arithmetic, value: Value, *, of: _Format) -> Value:
     word = k.bitcast(value, u32)
     size = word & 0x7FFFFFFF
     dropped = 23 - of.digits
@@ -98,13 +94,13 @@ def _nearest(k: Builder, value: Value, *, of: _Format) -> Value:
     return k.select(size > _INFINITE, k.constant(of.sign - 1, u32), found)
 
 
-def _bf16_bits(k: Builder, value: Value) -> Value:
+def _bf16_bits(k: Arithmetic, value: Value) -> Value:
     word = k.bitcast(value, u32)
     found = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
     return k.select((word & 0x7FFFFFFF) > _INFINITE, k.constant(_NAN, u32), found)
 
 
-FUNCTIONS: dict[str, Callable[[Builder, Value], Value]] = {
+FUNCTIONS: dict[str, Callable[[Arithmetic, Value], Value]] = {
     "f16_value": _f16_value,
     "f16_bits": partial(_nearest, of=_F16),
     "bf16_bits": _bf16_bits,
