@@ -8,33 +8,51 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 from quod.field.moduli import Modulus
-from quod.field.spec import Extension, FieldSpec
 
 Plain = tuple[int, ...]
 
 
-def one(field: FieldSpec) -> Plain:
+class Extension(Protocol):
+    """The description of an extension that this arithmetic reads; see `quod.field.spec`."""
+
+    @property
+    def base(self) -> Field: ...
+    @property
+    def polynomial(self) -> tuple[int | tuple[int, ...], ...]: ...
+    @property
+    def modulus(self) -> Modulus: ...
+    @property
+    def degree(self) -> int: ...
+    @property
+    def product_terms(self) -> tuple[tuple[tuple[int, int, int], ...], ...]: ...
+
+
+Field: TypeAlias = Modulus | Extension
+
+
+def one(field: Field) -> Plain:
     return (1, *([0] * (field.degree - 1)))
 
 
-def add(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+def add(field: Field, a: Plain, b: Plain) -> Plain:
     """a + b."""
     return tuple((x + y) % field.modulus.value for x, y in zip(a, b, strict=True))
 
 
-def subtract(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+def subtract(field: Field, a: Plain, b: Plain) -> Plain:
     """a - b."""
     return tuple((x - y) % field.modulus.value for x, y in zip(a, b, strict=True))
 
 
-def scaled(field: FieldSpec, a: Plain, factor: int) -> Plain:
+def scaled(field: Field, a: Plain, factor: int) -> Plain:
     """a times an element of the prime field."""
     return tuple(c * factor % field.modulus.value for c in a)
 
 
-def product(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+def product(field: Field, a: Plain, b: Plain) -> Plain:
     """a * b."""
     if isinstance(field, Modulus):
         return (a[0] * b[0] % field.value,)
@@ -54,7 +72,7 @@ def product_terms(extension: Extension) -> tuple[tuple[tuple[int, int, int], ...
     return tuple(map(tuple, found))
 
 
-def _product_by_definition(field: FieldSpec, a: Plain, b: Plain) -> Plain:
+def _product_by_definition(field: Field, a: Plain, b: Plain) -> Plain:
     """a * b as polynomials, whose highest coefficients the field's polynomial takes away."""
     if isinstance(field, Modulus):
         return product(field, a, b)
@@ -83,7 +101,7 @@ def _add_to(total: list[int], a: Plain, p: int) -> None:
         total[place] = (total[place] + c) % p
 
 
-def power(field: FieldSpec, a: Plain, exponent: int) -> Plain:
+def power(field: Field, a: Plain, exponent: int) -> Plain:
     """a**exponent for an exponent of zero or more."""
     result = one(field)
     for bit in bin(exponent)[2:]:
@@ -101,7 +119,7 @@ def multiplication_table(extension: Extension) -> tuple[tuple[Plain, ...], ...]:
 
 
 @functools.cache
-def frobenius_table(field: FieldSpec, times: int = 1) -> tuple[Plain, ...]:
+def frobenius_table(field: Field, times: int = 1) -> tuple[Plain, ...]:
     """The basis elements to the power p**times, a linear map over the prime field."""
     if isinstance(field, Modulus) or times == 0:
         return tuple(_basis(field))
@@ -126,7 +144,7 @@ def _first_frobenius(field: Extension) -> tuple[Plain, ...]:
     return tuple(images)
 
 
-def mapped(field: FieldSpec, table: Sequence[Plain], a: Plain) -> Plain:
+def mapped(field: Field, table: Sequence[Plain], a: Plain) -> Plain:
     """a under the linear map that has the basis elements' images."""
     total = [0] * field.degree
     for c, image in zip(a, table, strict=True):
@@ -134,7 +152,7 @@ def mapped(field: FieldSpec, table: Sequence[Plain], a: Plain) -> Plain:
     return tuple(total)
 
 
-def _basis(field: FieldSpec) -> list[Plain]:
+def _basis(field: Field) -> list[Plain]:
     return [
         tuple(int(place == own) for place in range(field.degree)) for own in range(field.degree)
     ]
