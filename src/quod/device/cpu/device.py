@@ -261,7 +261,7 @@ class CpuDevice(OpenedDevice):
         """Begins to run recorded work on a thread of its own; streams call it."""
         from quod.device.cpu.stream import CpuSubmission
 
-        return CpuSubmission(self, recording, name, timeline, parent)
+        return CpuSubmission(self.execute, recording, name, timeline, parent)
 
     def run(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -282,7 +282,7 @@ class CpuDevice(OpenedDevice):
                 return
         from quod.device.cpu.stream import CpuSubmission
 
-        CpuSubmission(self, recording, name, timeline, parent, here=here).wait()
+        CpuSubmission(self.execute, recording, name, timeline, parent, here=here).wait()
 
     def close(self) -> None:
         """Ends the worker threads. The device may be used again; it starts others then."""

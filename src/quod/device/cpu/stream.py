@@ -6,7 +6,7 @@ goes on beside it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,22 +15,20 @@ from quod.device.runtime.recording import Copy, Fill, Launch, Recording
 from quod.device.runtime.thread_stream import ThreadSubmission
 from quod.device.runtime.timeline import Stage, Timeline
 
-if TYPE_CHECKING:
-    from quod.device.cpu.device import CpuDevice
-
 
 class CpuSubmission(ThreadSubmission):
     """One run of a recording."""
 
     def __init__(
-        self, device: CpuDevice, recording: Recording, name: str,
+        self, execute: Callable[..., None], recording: Recording, name: str,
         timeline: Timeline | None, parent: Stage | None, *, here: bool = False,
     ) -> None:  # fmt: skip
-        self._device = device
+        """`execute` is the device's: it runs one launch whose arguments are packed."""
+        self._execute = execute
         super().__init__(recording, name, timeline, parent, here=here)
 
     def _launch(self, step: Launch) -> None:
-        self._device.execute(step.kernel, step.groups, step.packed, step.arguments)
+        self._execute(step.kernel, step.groups, step.packed, step.arguments)
 
     def _copy(self, step: Copy) -> None:
         host_bytes(step.target)[:] = host_bytes(step.source)
