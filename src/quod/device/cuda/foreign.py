@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from quod.device.cuda.stream import wait_until
-from quod.device.memory.buffer import Buffer
+from quod.device.memory.buffer import Buffer, Space
 from quod.device.memory.torch_tensors import disguise
 from quod.errors import DeviceError
 
-if TYPE_CHECKING:
-    from quod.device.cuda.device import CudaDevice
-
 _DEFAULT_STREAM = 1  # CU_STREAM_LEGACY
 _FIRST_WITH_STREAMS = 3
+
+
+class Gpu(Protocol):
+    """The part of a CUDA device that this module calls."""
+
+    driver: Any
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def ordinal(self) -> int: ...
+    @property
+    def space(self) -> Space: ...
+    def using(self, doing: Callable[[], str] | None = None) -> AbstractContextManager[None]: ...
 
 
 class _Described(NamedTuple):
@@ -36,7 +49,7 @@ class _Described(NamedTuple):
     stream: int | None
 
 
-def foreign_memory(device: CudaDevice, value: object) -> Buffer | None:
+def foreign_memory(device: Gpu, value: object) -> Buffer | None:
     """The memory of an array on this GPU, which it keeps alive; None for anything else.
 
     Waits for the stream on which the array is made: the one that it names, or the default stream
@@ -105,7 +118,7 @@ def _is_contiguous(size: int, shape: tuple[int, ...], strides: tuple[int, ...] |
     return True
 
 
-def _check_own(device: CudaDevice, address: int, nbytes: int) -> None:
+def _check_own(device: Gpu, address: int, nbytes: int) -> None:
     """DeviceError unless all the bytes are of one allocation of this GPU."""
     last = address + nbytes - 1
     if not 0 < address <= last < 1 << 64:
