@@ -21,7 +21,7 @@ from quod.device import CpuDevice
 from quod.device.cache.cache import CompileCache
 from quod.device.cache.compilations import Compilations, compilations
 from quod.device.cpu import compile_helpers
-from quod.device.cpu.compile_helper import receive
+from quod.device.cpu.messages import receive
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
 from quod.kernel.definition import KernelDefinition

@@ -8,36 +8,16 @@ from __future__ import annotations
 
 import importlib
 import os
-import pickle
 import queue
 import signal
-import struct
 import sys
 import threading
 from typing import IO, Any
 
-from quod.kernel.machine import Machine
+from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu.messages import Request, receive, send
 
-_LENGTH = struct.Struct("<Q")
 _IDLE_SECONDS = 10.0
-
-Request = tuple[str, str, Machine, dict[str, Any]]
-"""A kernel's module and name, what it is traced for, and its static arguments."""
-
-
-def send(stream: IO[bytes], message: Any) -> None:
-    """Writes a message for `receive`."""
-    data = pickle.dumps(message)
-    stream.write(_LENGTH.pack(len(data)) + data)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> Any:
-    """The next message, from a process of one's own only; EOFError if there will be none."""
-    header = stream.read(_LENGTH.size)
-    if len(header) < _LENGTH.size:
-        raise EOFError
-    return pickle.loads(stream.read(_LENGTH.unpack(header)[0]))
 
 
 def main() -> None:
@@ -71,8 +51,6 @@ def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes
 
     None for what cannot be compiled: the parent does it again, and its caller sees the error.
     """
-    from quod.device.cpu import compiler as cpu_compiler
-
     module, name, machine, static = request
     try:
         definition = getattr(importlib.import_module(module), name)

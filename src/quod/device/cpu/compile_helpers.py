@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from quod.device.cpu.compile_helper import receive, send
+from quod.device.cpu.messages import receive, send
 from quod.device.memory.address_space import memory_limit
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine

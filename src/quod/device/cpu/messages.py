@@ -1,0 +1,29 @@
+"""Messages between a process and the helpers that compile kernels for it, over pipes."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from typing import IO, Any
+
+from quod.kernel.machine import Machine
+
+_LENGTH = struct.Struct("<Q")
+
+Request = tuple[str, str, Machine, dict[str, Any]]
+"""A kernel's module and name, what it is traced for, and its static arguments."""
+
+
+def send(stream: IO[bytes], message: Any) -> None:
+    """Writes a message for `receive`."""
+    data = pickle.dumps(message)
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """The next message, from a process of one's own only; EOFError if there will be none."""
+    header = stream.read(_LENGTH.size)
+    if len(header) < _LENGTH.size:
+        raise EOFError
+    return pickle.loads(stream.read(_LENGTH.unpack(header)[0]))
