@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from quod.device.cache.cache import CompileCache
-from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu import processor
 from quod.device.cpu.processor import HostProcessor, processor_through
 
@@ -36,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("asked")
         return SAID
 
-    monkeypatch.setattr(llvm_jit, "ask_llvm", ask)
+    monkeypatch.setattr(processor, "ask_llvm", ask)
     return seen
 
 
@@ -97,7 +96,7 @@ def test_an_entry_of_something_else_is_replaced(
 
 def test_the_cache_gives_what_llvm_says(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path)
-    assert processor_through(cache) == processor_through(cache) == llvm_jit.ask_llvm()
+    assert processor_through(cache) == processor_through(cache) == processor.ask_llvm()
 
 
 def test_compiled_kernels_are_run_without_llvm() -> None:

@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 
 from quod.device.cpu.native_code import ExecutableMemory, arrange
-from quod.device.cpu.processor import HostProcessor, host_processor
+from quod.device.cpu.processor import HostProcessor, host_processor, llvm
 from quod.device.cpu.workers import EntryPoint
 from quod.errors import DeviceError, KernelError
 
@@ -18,36 +18,8 @@ _SIGNATURE = ctypes.CFUNCTYPE(
 
 
 @functools.cache
-def _binding() -> Any:
-    try:
-        import llvmlite.binding as binding
-    except OSError as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise DeviceError(
-            f"LLVM could not be loaded ({reason}); allow more memory, or install llvmlite again"
-        ) from error
-
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    return binding
-
-
-def ask_llvm() -> HostProcessor:
-    """The processor of this machine; `processor.host_processor` gives it without loading LLVM."""
-    binding = _binding()
-    features = binding.get_host_cpu_features()
-    return HostProcessor(
-        name=binding.get_host_cpu_name(),
-        features=frozenset(name for name, present in features.items() if present),
-        description=features.flatten(),
-        triple=binding.get_default_triple(),
-        llvm=".".join(map(str, binding.llvm_version_info)),
-    )
-
-
-@functools.cache
 def _target_machine(processor: HostProcessor) -> Any:
-    binding = _binding()
+    binding = llvm()
     is_host = processor.triple == binding.get_default_triple()
     if not is_host:
         binding.initialize_all_targets()
@@ -61,7 +33,7 @@ def _target_machine(processor: HostProcessor) -> Any:
 
 def _module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
     """The module, ready for the code generator, and its target machine."""
-    binding = _binding()
+    binding = llvm()
     machine = _target_machine(processor)
     try:
         module = binding.parse_assembly(text)
@@ -101,7 +73,7 @@ def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
 def _jit(processor: HostProcessor) -> Any:
     # JITLink keeps the sections of an object together. The older linker maps each on its own, and
     # where a GPU's driver has filled the address space they land too far apart for relocations.
-    return _binding().create_lljit_compiler(_target_machine(processor), use_jit_link=True)
+    return llvm().create_lljit_compiler(_target_machine(processor), use_jit_link=True)
 
 
 class LoadedCode:
@@ -131,7 +103,7 @@ class LoadedCode:
 
 def _linked(code: bytes, symbol: str, library: str) -> tuple[Any, int]:
     """What keeps code loaded that LLVM's linker has placed, and the address of a symbol in it."""
-    builder = _binding().JITLibraryBuilder()
+    builder = llvm().JITLibraryBuilder()
     builder.add_object_img(code)
     builder.add_current_process()
     builder.export_symbol(symbol)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+from typing import Any
 
 from quod.device.cache.cache import CompileCache, key_of
 from quod.errors import DeviceError
@@ -62,12 +63,39 @@ def processor_through(cache: CompileCache) -> HostProcessor:
     known = None if key is None else _unpack(cache.get(key))
     if known is not None:
         return known
-    from quod.device.cpu.llvm import ask_llvm
-
     found = ask_llvm()
     if key is not None:
         cache.put(key, _pack(found))
     return found
+
+
+@functools.cache
+def llvm() -> Any:
+    """LLVM, loaded; DeviceError if it cannot be."""
+    try:
+        import llvmlite.binding as binding
+    except OSError as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise DeviceError(
+            f"LLVM could not be loaded ({reason}); allow more memory, or install llvmlite again"
+        ) from error
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+def ask_llvm() -> HostProcessor:
+    """The processor of this machine; `host_processor` gives it without loading LLVM."""
+    binding = llvm()
+    features = binding.get_host_cpu_features()
+    return HostProcessor(
+        name=binding.get_host_cpu_name(),
+        features=frozenset(name for name, present in features.items() if present),
+        description=features.flatten(),
+        triple=binding.get_default_triple(),
+        llvm=".".join(map(str, binding.llvm_version_info)),
+    )
 
 
 def toolchain() -> str:
