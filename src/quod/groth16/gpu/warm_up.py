@@ -8,20 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from quod.curve.array import Point
 from quod.curve.group import Group
+from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
 from quod.errors import QuodError
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
+from quod.groth16.verifier import VerifyingKey
 from quod.msm.gpu.reduce.finish import compile_for
 
-if TYPE_CHECKING:
-    from quod.groth16.keys import ProvingKey
+
+class Key(Protocol):
+    """The part of a proving key that the warm-up reads."""
+
+    groups: tuple[Group, Group]
+    host: AnyDevice
+    curve: str
+    public: int
+    delta_g1: Point
+
+    @property
+    def self_check_key(self) -> VerifyingKey: ...
 
 
-def prepare_host(key: ProvingKey) -> Background:
+def prepare_host(key: Key) -> Background:
     """Begins it; whoever closes the key closes what this gives.
 
     Errors are left to the proof that needs what failed.
