@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from quod.device.elements import FLOAT8_NAMES
 from quod.device.memory.array_protocols import ForeignArray
 from quod.device.memory.buffer import Array, Buffer, base_array, overlap
 from quod.device.memory.foreign import in_place
 from quod.device.memory.torch_tensors import as_torch_float8, torch_float8
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.arguments import FLOAT8_NAMES
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 from quod.kernel.ir.types import Type, bf16, f16, f32, i8, i32, u8, u16, u32, u64

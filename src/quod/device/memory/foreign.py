@@ -7,20 +7,15 @@ device knows (`Device.foreign_memory`). Nothing is copied, so that what a kernel
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from quod.device.memory.buffer import Array
 from quod.device.memory.torch_tensors import disguise
-from quod.device.runtime.arguments import OWN, Argument, Unfit, check_elements
 from quod.errors import DeviceError
-from quod.kernel.ir.types import PointerType
 
-if TYPE_CHECKING:
-    from quod.device.runtime.arguments import Owner
-    from quod.kernel.compiled import Compiled
+Array = np.ndarray[Any, Any]
 
 _ADDRESSES = 1 << 63
 _DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have page-locked
@@ -88,24 +83,3 @@ def _of_interface(value: Any) -> Array:
                 f"it describes bytes {first - start} to {end - start} of {memory.nbytes}"
             )
     return array
-
-
-def adopted(
-    device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
-) -> tuple[Argument, ...]:
-    """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
-    result: list[Any] = list(arguments)
-    for at, (name, type_) in enumerate(kernel.slots.items()):
-        if at >= len(result) or not isinstance(type_, PointerType) or isinstance(result[at], OWN):
-            continue
-        try:
-            buffer = device.foreign_memory(result[at])
-            if buffer is not None and buffer.dtype is not None:
-                check_elements(buffer.dtype, type_)
-            found = in_place(result[at]) if buffer is None else buffer
-        except (DeviceError, Unfit) as error:
-            colon = "" if isinstance(error, Unfit) else ":"
-            raise DeviceError(f"argument {name} of kernel {kernel.name}{colon} {error}") from None
-        if found is not None:
-            result[at] = found
-    return tuple(result)

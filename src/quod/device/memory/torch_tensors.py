@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from quod.device.runtime.arguments import FLOAT8_NAMES
+from quod.device.elements import FLOAT8_NAMES
 from quod.kernel.ir.types import Type
 
 _BESIDE = {

@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from quod.codegen.pointers import PointerUses
+from quod.device.elements import Unfit, check_elements
 from quod.device.memory.buffer import HOST, Array, Buffer, Space, base_array
 from quod.device.runtime.launch_checks import Place, check_kernel
 from quod.errors import DeviceError
-from quod.kernel.ir.types import FLOATS8, PointerType, Type, bf16, e4m3, e5m2
+from quod.kernel.ir.types import PointerType, Type
 from quod.validation import shown
 
 if TYPE_CHECKING:
@@ -47,11 +48,6 @@ _INTEGER_RANGES = {
     "i32": (-(1 << 31), (1 << 31) - 1), "i64": (-(1 << 63), (1 << 63) - 1),
 }  # fmt: skip
 _FORMATS = {"bool": "Q", "u32": "Q", "u64": "Q", "i32": "q", "i64": "q", "f32": "f4x", "f64": "d"}
-_NUMPY_KINDS = {"u": "integer", "i": "integer", "f": "float", "b": "bool"}
-_BF16_KINDS = "Vu"
-"""Of arrays of bf16: that of ml_dtypes and PyTorch, and u16 with the bits, as NumPy has none."""
-FLOAT8_NAMES = {"float8_e4m3fn": e4m3, "float8_e5m2": e5m2}
-"""Floats of 8 bits, by the names that ml_dtypes and PyTorch have for them."""
 _ADDRESS_ALIGNMENT = 4
 
 
@@ -148,14 +144,32 @@ def adopt(
         groups, arguments = split(kernel, groups, arguments)
     for argument in arguments:
         if not isinstance(argument, OWN):
-            from quod.device.memory.foreign import adopted
-
-            return groups, adopted(device, kernel, arguments)
+            return groups, _adopted(device, kernel, arguments)
     return groups, arguments
 
 
-class Unfit(Exception):
-    """Why an argument does not fit its parameter, to be put behind its name."""
+def _adopted(
+    device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
+) -> tuple[Argument, ...]:
+    """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
+    # Launches of Quod's own memory do without it.
+    from quod.device.memory.foreign import in_place
+
+    result: list[Any] = list(arguments)
+    for at, (name, type_) in enumerate(kernel.slots.items()):
+        if at >= len(result) or not isinstance(type_, PointerType) or isinstance(result[at], OWN):
+            continue
+        try:
+            buffer = device.foreign_memory(result[at])
+            if buffer is not None and buffer.dtype is not None:
+                check_elements(buffer.dtype, type_)
+            found = in_place(result[at]) if buffer is None else buffer
+        except (DeviceError, Unfit) as error:
+            colon = "" if isinstance(error, Unfit) else ":"
+            raise DeviceError(f"argument {name} of kernel {kernel.name}{colon} {error}") from None
+        if found is not None:
+            result[at] = found
+    return tuple(result)
 
 
 def _alignment(type_: Type, *, atomic: bool) -> int:
@@ -203,25 +217,6 @@ def _check_array(array: Array, type_: PointerType) -> None:
     check_elements(array.dtype, type_)
     if not array.flags.c_contiguous:
         raise Unfit("is not contiguous; take numpy.ascontiguousarray of it")
-
-
-def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
-    """`Unfit` unless a pointer takes arrays of that type."""
-    element = type_.element
-    if element is bf16 and dtype.itemsize == element.bytes and dtype.kind in _BF16_KINDS:
-        return
-    if element in FLOATS8 and (dtype == np.uint8 or FLOAT8_NAMES.get(dtype.name) is element):
-        return
-    wanted = "integer" if element.is_integer else element.kind
-    if (
-        element is bf16
-        or element in FLOATS8
-        or _NUMPY_KINDS.get(dtype.kind) != wanted
-        or not dtype.isnative
-    ):
-        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
-    if wanted != "integer" and dtype.itemsize != element.bytes:
-        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
 
 
 def _number(argument: Any, type_: Type) -> int | float:
