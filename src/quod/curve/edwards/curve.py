@@ -77,16 +77,33 @@ class EdwardsCurve:
             )
         if not self.contains(self.generator):
             raise InputError(f"the generator of {name} is not on the curve")
-        # Only what somebody makes is checked: the law of points takes time to load.
-        from quod.curve.edwards.weierstrass_model import model_of
-        from quod.curve.weierstrass.affine import affine_group
-
-        has_order = self.generator != (0, 1)
-        if has_order:
-            model = model_of(self)
-            multiple = affine_group(model).multiply(self.fr.value, model.parameters.generator)
-            has_order = multiple is None
+        has_order = self.generator != (0, 1) and self._has_order_r(self.generator)
         check_order(self, self.cofactor, has_order=has_order)
+
+    def _has_order_r(self, point: tuple[int, int]) -> bool:
+        """Whether r * point is the neutral element.
+
+        add-2008-bbjlp of the Explicit-Formulas Database, which has no exceptional points: each is
+        (X/Z, Y/Z).
+        """
+        q, a, d = self.fq.value, self.a, self.d
+
+        def add(left: tuple[int, int, int], right: tuple[int, int, int]) -> tuple[int, int, int]:
+            (x1, y1, z1), (x2, y2, z2) = left, right
+            z = z1 * z2 % q
+            xx, yy = x1 * x2 % q, y1 * y2 % q
+            cross, squared = d * xx * yy % q, z * z % q
+            low, high = squared - cross, squared + cross
+            mixed = (x1 + y1) * (x2 + y2) - xx - yy
+            return z * low * mixed % q, z * high * (yy - a * xx) % q, low * high % q
+
+        total, once = (0, 1, 1), (*point, 1)
+        for bit in bin(self.fr.value)[2:]:
+            total = add(total, total)
+            if bit == "1":
+                total = add(total, once)
+        x, y, z = total
+        return x == 0 and y == z
 
     def _set(self, a: int, d: int, generator: tuple[int, int]) -> None:
         q = self.fq.value
