@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quod.curve.affine_law import AffineGroup
 from quod.curve.coordinates import Coordinates, fq2_of, fq_of
 from quod.curve.named import CURVES
 from quod.curve.named.bls12_377 import BLS12_377
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.parameters import PairingCurve
-from quod.curve.weierstrass.affine import AffineGroup, g1_group, g2_group, phi, psi
+from quod.curve.weierstrass.affine import g1_group, g2_group, phi, psi
 from tests.reference import pairing as reference_pairing
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
 from tests.reference.field import Field, fields_of

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from py_ecc import optimized_bls12_381
 from py_ecc.bls import point_compression
 
+from quod.curve.affine_law import AffineGroup
 from quod.curve.encoding.points import (
     decode_arkworks_g1,
     decode_arkworks_g2,
@@ -44,7 +45,7 @@ from quod.curve.named.bls12_377 import BLS12_377
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import G1Point, G2Point
-from quod.curve.weierstrass.affine import AffineGroup, g1_group, g2_group
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.errors import InputError
 from tests.reference.circom import Proof, VerifyingKey
 from tests.reference.curve import TwistedEdwards

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quod.curve.affine_law import plain_point
 from quod.curve.array import from_points
 from quod.curve.edwards.operations import from_edwards_points
 from quod.curve.encoding.points import encode_eip197_g2, encode_zcash_g1
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
-from quod.curve.weierstrass.affine import affine_group, plain_point
+from quod.curve.weierstrass.affine import affine_group
 from quod.errors import InputError, InsecureKeyError, MismatchError, QuodError
 from quod.formats import Witness
 from quod.frozen import replace

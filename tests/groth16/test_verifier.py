@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quod.curve.affine_law import AffineGroup
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.curve.weierstrass.affine import AffineGroup, affine_group
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import DeviceError, InputError, MismatchError

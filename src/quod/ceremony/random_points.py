@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from quod.ceremony.chacha import ChaChaStream
+from quod.curve.affine_law import AffineGroup
 from quod.curve.coordinates import C
 from quod.curve.parameters import G1Point, G2Point, PairingCurve
-from quod.curve.weierstrass.affine import AffineGroup, g1_group, g2_group
+from quod.curve.weierstrass.affine import g1_group, g2_group
 
 
 def next_g1(curve: PairingCurve, stream: ChaChaStream) -> G1Point:

@@ -32,7 +32,9 @@ class Rules(Generic[Rule]):
         self.target = target
         self.written = {name: rule for table in tables for name, rule in table.items()}
         self.absent = {
-            name: lacking[row.capability] for name, row in OPS.items() if row.capability in lacking
+            name: lacking[row.capability]
+            for name, row in OPS.items()
+            if row.capability is not None and row.capability in lacking
         }
 
     def of(self, op: Op) -> Rule:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.curve.affine_law import AffineGroup as AffineGroup
     from quod.curve.array import Point as Point
     from quod.curve.array import from_points as from_points
     from quod.curve.array import to_points as to_points
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from quod.curve.pairing.products import pairing_product as pairing_product
     from quod.curve.pairing.products import pairing_product_is_one as pairing_product_is_one
     from quod.curve.parameters import PairingCurve as PairingCurve
-    from quod.curve.weierstrass.affine import AffineGroup as AffineGroup
     from quod.curve.weierstrass.affine import affine_group as affine_group
     from quod.curve.weierstrass.affine import g1_group as g1_group
     from quod.curve.weierstrass.affine import g2_group as g2_group
@@ -77,7 +77,7 @@ _HOME = {
     "Point": "quod.curve.array",
     "from_points": "quod.curve.array",
     "to_points": "quod.curve.array",
-    "AffineGroup": "quod.curve.weierstrass.affine",
+    "AffineGroup": "quod.curve.affine_law",
     "g1_group": "quod.curve.weierstrass.affine",
     "g2_group": "quod.curve.weierstrass.affine",
     "pairing_product": "quod.curve.pairing.products",

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from quod.curve.affine_law import plain_point
 from quod.curve.group import Group
-from quod.curve.weierstrass.affine import plain_point
 from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words

@@ -20,8 +20,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
+from quod.curve.affine_law import plain_point
 from quod.curve.parameters import PairingCurve
-from quod.curve.weierstrass.affine import plain_point
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
 from quod.formats.curves import curve_named, curve_of_json_name, supported_curves

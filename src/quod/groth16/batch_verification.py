@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from quod.curve.affine_law import plain_point
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
@@ -33,7 +34,7 @@ from quod.curve.named import CURVES
 from quod.curve.pairing.products import ONE, Pair, miller_values, miller_words, product_is
 from quod.curve.parameters import PairingCurve
 from quod.curve.weierstrass import operations
-from quod.curve.weierstrass.affine import affine_group, plain_point
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.concurrent import together
 from quod.device.runtime.sentinel import not_written

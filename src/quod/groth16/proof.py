@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
+from quod.curve.affine_law import plain_point
 from quod.curve.parameters import G1Point, G2Point
-from quod.curve.weierstrass.affine import plain_point
 from quod.errors import InputError
 from quod.formats import ProofJson, proof_to_json, read_proof
 from quod.formats.snarkjs_json import parse_proof, parse_public

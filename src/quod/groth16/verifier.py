@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from quod.curve.affine_law import plain_point
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
@@ -37,7 +38,7 @@ from quod.curve.pairing.products import (
     product_is,
 )
 from quod.curve.parameters import G1Point, G2Point, PairingCurve, by_family
-from quod.curve.weierstrass.affine import affine_group, g1_group, plain_point
+from quod.curve.weierstrass.affine import affine_group, g1_group
 from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice

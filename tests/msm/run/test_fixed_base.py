@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from quod.curve.affine_law import AffineGroup
 from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
-from quod.curve.weierstrass.affine import AffineGroup, g1_group, g2_group
+from quod.curve.weierstrass.affine import g1_group, g2_group
 from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words
 from quod.msm.fixed_base import FixedBase

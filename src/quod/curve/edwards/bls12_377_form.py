@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from quod.curve.affine_law import AffineGroup
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.curve.named.bls12_377 import BLS12_377
 from quod.curve.parameters import G1Point
-from quod.curve.weierstrass.affine import AffineGroup, g1_group
+from quod.curve.weierstrass.affine import g1_group
 from quod.frozen import frozen, replace
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.affine_law import plain_point
 from quod.curve.array import widened_scalars
 from quod.curve.edwards.curve import EdwardsCurve
 from quod.curve.edwards.point import EdwardsArithmetic
 from quod.curve.edwards.weierstrass_model import EdwardsModel, edwards_to_model
 from quod.curve.multiples.lane_table import LaneTable, digit_bits
-from quod.curve.weierstrass.affine import plain_point
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, unwritten
 from quod.errors import InputError

@@ -21,13 +21,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Generic, Literal
 
+from quod.curve.affine_law import AffineGroup, plain_point
 from quod.curve.array import Point, check_group
 from quod.curve.coordinates import C
 from quod.curve.group import Group
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
-from quod.curve.weierstrass.affine import AffineGroup, affine_group, g1_group, g2_group, plain_point
+from quod.curve.weierstrass.affine import affine_group, g1_group, g2_group
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.validation import flag, instance, plain_bytes

@@ -39,7 +39,7 @@ class Curve(Group):
 
     def __post_init__(self) -> None:
         # Only what somebody makes is checked: the law of points takes time to load.
-        from quod.curve.weierstrass.affine import affine_group, plain_point
+        from quod.curve.affine_law import law_of, plain_point
 
         instance("the name of a curve", self.name, str, "name it")
         for what, field in (("fq", self.fq), ("fr", self.fr)):
@@ -58,7 +58,7 @@ class Curve(Group):
             )
         if (4 * self.a**3 + 27 * self.b**2) % self.fq.value == 0:
             raise InputError(f"the equation of {self.name} is singular: 4a^3 + 27b^2 = 0")
-        law = affine_group(self)
+        law = law_of(self)
         if not law.contains(self.generator):
             raise InputError(f"the generator of {self.name} is not on the curve")
         has_order = law.multiply(self.fr.value, self.generator) is None
