@@ -2,13 +2,14 @@
 
 `python -m tools.house` prints the tables; with `--check` the exit code is 1 if a folder of src
 holds more than 22 modules, four of its modules share a prefix, or imports form a circle. Imports
-inside functions and for type checking count.
+inside functions, for type checking and by `import_module` count.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -53,13 +54,20 @@ def prefix_families(paths: Iterable[Path]) -> list[tuple[Path, str, int]]:
     )
 
 
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def import_graph(named: dict[str, Path]) -> Graph:
     """Return what each module imports, wherever the import stands.
 
-    A name of a package counts as an import of the module that defines it: what a package offers
-    by name loads on first use and is no import of the package itself.
+    A text that is the name of a module counts as an import of it: `import_module` takes it from
+    there. A name of a package counts as an import of the module that defines it: what a package
+    offers in `__all__` loads on first use and is no import of the package itself.
     """
-    imports = {name: list(_imports(name, path)) for name, path in named.items()}
+    trees = {name: _tree(path) for name, path in named.items()}
+    imports = {name: list(_imports(name, path, trees[name])) for name, path in named.items()}
     homes = {
         f"{name}.{alias}": f"{base}.{source}"
         for name, path in named.items()
@@ -77,16 +85,73 @@ def import_graph(named: dict[str, Path]) -> Graph:
 
     graph: Graph = {}
     for name, path in named.items():
-        offers = path.name == "__init__.py"
-        targets = {target(base, source) for base, source, _ in imports[name]}
-        graph[name] = set() if offers else {t for t in targets if t in named} - {name}
+        offers = _offers(trees[name]) if path.name == "__init__.py" else None
+        targets = {
+            target(base, source)
+            for base, source, alias in imports[name]
+            if offers is None or alias not in offers
+        }
+        if offers is None:
+            targets |= _texts(trees[name])
+        graph[name] = {t for t in targets if t in named} - {name}
     return graph
 
 
-def _imports(name: str, path: Path) -> Iterator[tuple[str, str, str]]:
+def eager_imports(named: dict[str, Path]) -> Graph:
+    """Return what each module, packages included, imports when it loads or for its type hints.
+
+    A name of a package is an import of the package, whose `__init__` runs.
+    """
+    graph: Graph = {}
+    for name, path in named.items():
+        found = set()
+        for node in _loaded(_tree(path).body):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = node.module or ""
+                full = {alias.name: f"{base}.{alias.name}" for alias in node.names}
+                found |= {module if module in named else base for module in full.values()}
+        graph[name] = (found & named.keys()) - {name}
+    return graph
+
+
+def _loaded(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that run, or are type-checked, when a module is imported."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for part in ("body", "orelse", "finalbody", "handlers"):
+                for inner in getattr(statement, part, ()):
+                    yield from _loaded(inner.body if part == "handlers" else [inner])
+
+
+def _offers(tree: ast.Module) -> set[str]:
+    """Return the names of `__all__`, and those imported under their own name (`x as x`)."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names if alias.asname == alias.name}
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(left, ast.Name) and left.id == "__all__" for left in node.targets
+        ):
+            names |= set(ast.literal_eval(node.value))
+    return names
+
+
+def _texts(tree: ast.Module) -> set[str]:
+    """Return the texts of a module that have a dot, as names of modules have."""
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value
+    }
+
+
+def _imports(name: str, path: Path, tree: ast.Module) -> Iterator[tuple[str, str, str]]:
     """Yield module, name in it (empty for the module itself) and local name of each import."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "", alias.asname or alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -8,6 +8,7 @@ from tools.house import (
     MOST_MODULES,
     SOURCES,
     circles,
+    eager_imports,
     import_graph,
     lines_per_package,
     modules,
@@ -44,6 +45,36 @@ def test_names_of_a_package_are_imports_of_their_homes(tmp_path: Path) -> None:
     )
     assert circles(import_graph(named)) == [["house.hall", "house.room"]]
     assert import_graph(named)["house"] == set()
+
+
+def test_names_of_modules_in_texts_are_imports(tmp_path: Path) -> None:
+    named = tree(
+        tmp_path,
+        house__hall='import importlib\n\nimportlib.import_module("house.room")\n',
+        house__room="import house.hall\n",
+    )
+    assert circles(import_graph(named)) == [["house.hall", "house.room"]]
+
+
+def test_imports_of_a_package_that_it_does_not_offer_count(tmp_path: Path) -> None:
+    (tmp_path / "house").mkdir()
+    (tmp_path / "house" / "__init__.py").write_text("from house.room import Door\nx: Door\n")
+    named = tree(tmp_path, house__room="from house import x\n")
+    assert circles(import_graph(named)) == [["house", "house.room"]]
+
+
+def test_eager_imports_are_those_of_loading_and_of_type_hints(tmp_path: Path) -> None:
+    names = dict.fromkeys(("p__a", "p__b", "p__c", "p__d", "p__e"), "")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "__init__.py").write_text("")
+    names["p__all"] = (
+        "from typing import TYPE_CHECKING\nimport p.a\n"
+        "if TYPE_CHECKING:\n from p import b\n"
+        "try:\n from p.c import x\nexcept ImportError:\n from p import y\n"
+        "class C:\n import p.d\n def f(self):\n  import p.e\n"
+    )
+    graph = eager_imports(tree(tmp_path, **names))
+    assert graph["p.all"] == {"p", "p.a", "p.b", "p.c", "p.d"}
 
 
 def test_modules_that_share_a_first_word_are_a_family(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ class Key(Protocol):
     curve: str
     public: int
     delta_g1: Point
+    delta_g2: Point
 
     @property
     def self_check_key(self) -> VerifyingKey: ...
