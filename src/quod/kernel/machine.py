@@ -114,8 +114,8 @@ class Machine:
     `target` names the language, `arch` the processor's kind within it, such as ``sm_90a``, or
     empty. `features` are its capabilities, which strategies of kernels ask for;
     KernelError for the name of none. `shared_bytes_limit` is the most shared memory that a
-    workgroup may declare. `limbs` says how field elements are held where capabilities leave a
-    choice; see `quod.field.strategies.limb_choice`.
+    workgroup may declare. `limbs` is a choice of the way in which numbers of several words
+    are held, where capabilities leave one; strategies of kernels read it.
 
     A subgroup is a run of `subgroup_size` instances of one workgroup that can read one another's
     values. Its size divides the workgroup's, or exceeds it.
