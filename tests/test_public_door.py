@@ -126,7 +126,16 @@ NOT_IN_IT = {
 @pytest.mark.parametrize(
     "package",
     ["", "device", "msm", "ntt", "sumcheck", "transcript", "commitment", "lookup", "circuit", "gkr"]
-    + ["curve", "field", "formats", "groth16", "circuit.gadgets", "service.queue", "service.keys"]
+    + [
+        "curve",
+        "field",
+        "formats",
+        "groth16",
+        "hash",
+        "circuit.gadgets",
+        "service.queue",
+        "service.keys",
+    ]
     + [
         "service.worker",
         "service.client",

@@ -17,6 +17,7 @@ ALGORITHMS = (
     "ntt",
     "sumcheck",
     "transcript",
+    "hash",
     "ceremony",
     "commitment",
     "lookup",

@@ -22,10 +22,10 @@ from quod.gkr.checker.reading import hash_runs
 from quod.gkr.prover.steps import begin_proofs
 from quod.gkr.reduction import by_reduction
 from quod.gkr.size import layer_bytes
+from quod.hash.table import HashFamily
 from quod.kernel.machine import Machine
 from quod.transcript import Hash, Transcript
 from quod.transcript.digests import digest_runs
-from quod.transcript.hashes import HashFamily
 from tests.gkr.circuits import satisfied
 
 Member = TypeVar("Member", bound=Enum)
@@ -102,4 +102,4 @@ def test_nothing_compares_with_one_member() -> None:
         for comparison in compared.findall(path.read_text())
     }
     # Whether a hash is over a field is what this one says, of every member.
-    assert found == {("transcript/hashes.py", "is HashFamily.POSEIDON2")}
+    assert found == {("hash/table.py", "is HashFamily.POSEIDON2")}

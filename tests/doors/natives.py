@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from quod import curve
 from quod import zcash as sapling
 from quod.curve import EDWARDS
+from quod.field import NAMED
+from quod.hash import keccak_256, recursive_hash
 from quod.r1cs import reference as native
 from tests.doors.row import Row
 
@@ -44,7 +46,9 @@ def rows() -> Iterator[tuple[str, Row]]:
 
 
 def _hashes() -> Iterator[tuple[str, Row]]:
-    for call in (native.blake_256, native.blake_512, native.pedersen_bytes, native.bytes_to_bits):
+    yield "recursive_hash", Row(recursive_hash, {"field": NAMED["m31"]})
+    byte_hashes = (keccak_256, native.blake_256, native.blake_512, native.pedersen_bytes)
+    for call in (*byte_hashes, native.bytes_to_bits):
         yield call.__name__, Row(call, {"data": b""}, {"data": ("bytes",)})
     for call in (native.group_hash, native.find_group_hash):
         fine = {"personalisation": ("bytes",), "tag": ("bytes",)}

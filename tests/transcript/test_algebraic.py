@@ -13,15 +13,14 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
+from quod.hash.algebraic import LOG_TAGS, RUN_ELEMENTS, STATE_BYTES
+from quod.hash.algebraic_chain import AlgebraicChain
+from quod.hash.table import recursive_hash
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.layered import Program
 from quod.layered.gadgets import POSEIDON2
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
-from quod.transcript.algebraic import LOG_TAGS, RUN_ELEMENTS, STATE_BYTES
-from quod.transcript.algebraic_chain import AlgebraicChain
 from quod.transcript.elements import encode
-from quod.transcript.hashes import recursive_hash
-from quod.transcript.poseidon2 import PARAMETERS, permuted
 from tests.layered.evaluation import finished, holds
 from tests.support.ptx_assembler import assemble
 from tests.transcript.test_chain import absorb_elements, check, plain
@@ -83,21 +82,6 @@ def test_messages_are_chained_by_compression(name: str) -> None:
         wanted = [sum(v << (bits * i) for i, v in enumerate(part)) for part in parts]
         assert challenge == tuple(value % field.modulus.value for value in wanted)
         state = model(base, state, 0, 1, [])
-
-
-def test_the_host_computes_the_published_permutation() -> None:
-    """The gadget has Plonky3's vectors (tests/layered/gadgets)."""
-    for name, parameters in PARAMETERS.items():
-        p, generator = parameters.field.value, random.Random(name)
-        for state in (
-            [0] * parameters.width, [p - 1] * parameters.width,
-            [generator.randrange(p) for _ in range(parameters.width)],
-        ):  # fmt: skip
-            assert permuted(parameters, state) == POSEIDON2[name].permute_numbers(state)
-    top = [np.full(3, M31.value - 1) for _ in range(16)]
-    assert [row[2] for row in permuted(PARAMETERS["m31"], top)] == permuted(
-        PARAMETERS["m31"], [M31.value - 1] * 16
-    )
 
 
 @pytest.mark.parametrize("name", FIELDS)

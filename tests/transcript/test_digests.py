@@ -11,9 +11,9 @@ import pytest
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field import NAMED, random_elements
+from quod.hash.table import RUN_BYTES
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from quod.transcript.digests import RecordedDigest
-from quod.transcript.hashes import RUN_BYTES
 
 BYTES = {Hash.SHA3_256: hashlib.sha3_256, Hash.SHA_256: hashlib.sha256}
 

@@ -11,11 +11,11 @@ import pytest
 from quod import zcash as sapling
 from quod.curve import EDWARDS, decode_edwards, edwards_group, encode_edwards
 from quod.errors import InputError
-from quod.r1cs import reference as native
-from quod.r1cs.reference.sapling_pedersen import (
+from quod.hash.sapling_pedersen import (
     note_commitment_randomness_generator,
     pedersen_segment_generator,
 )
+from quod.r1cs import reference as native
 from quod.zcash import generators
 from quod.zcash.output import Output, verify_output, verify_outputs
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from quod.ceremony.blake2b import compress_blocks
 from quod.ceremony.multiples import scalar_multiples, scalar_powers
 from quod.ceremony.point_bytes import curve_ordinates
 from quod.ceremony.secret import inverted_scalar
 from quod.curve.groups import GROUPS
 from quod.field.moduli import BN254_FR
+from quod.hash.blake2b import compress_blocks
 from quod.kernel.registry import register
 
 register("ceremony.compress_blocks", compress_blocks)

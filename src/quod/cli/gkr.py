@@ -146,9 +146,9 @@ def compile_key(
     from quod.gkr.files.key import verifying_key_to_json
     from quod.gkr.key import VerifyingKey
     from quod.gkr.reduction import Reduction
+    from quod.hash.table import hash_named
     from quod.layered.file import circuit_writer
     from quod.security import LEAST_BITS
-    from quod.transcript.hashes import hash_named
 
     made_by = None if hash is None else hash_named(hash)
     reduction = Reduction.COLUMNS if columns else Reduction.PLACES
@@ -370,8 +370,8 @@ def _circuit_and_scheme(
     from quod.commitment.named import parameters_of, scheme_named, scheme_with_powers
     from quod.gkr.files.key import field_named
     from quod.gkr.security import usual_challenges
+    from quod.hash.table import recursive_hash
     from quod.layered import read_circuit
-    from quod.transcript.hashes import recursive_hash
 
     _check_ptau(commitment, ptau)
     given = None if field is None else field_named(field)

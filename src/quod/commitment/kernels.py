@@ -11,9 +11,9 @@ from quod.commitment.raw_prover import send_elements
 from quod.commitment.rows import add_rows
 from quod.field.moduli import BN254_FR
 from quod.field.named_extensions import EXTENSIONS
+from quod.hash.table import Hash
 from quod.kernel.registry import register
 from quod.transcript.digests import digest_runs
-from quod.transcript.hashes import Hash
 
 _FIELD = EXTENSIONS["m31.4"]
 _BASE = _FIELD.modulus

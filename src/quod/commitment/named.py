@@ -11,7 +11,7 @@ from quod.device.discovery import DeviceChoice
 from quod.errors import InputError, InsecureKeyError, MismatchError
 from quod.formats.source import Path
 from quod.frozen import field_names, fields_of
-from quod.transcript.hashes import Hash, hash_named
+from quod.hash.table import Hash, hash_named
 from quod.validation import choice, whole_number
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from quod.field.array import all_canonical
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
+from quod.hash.table import Hash
+from quod.hash.words import message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.transcript.digests import RecordedDigest
-from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
-from quod.transcript.words import message_words
 
 _PAGE_WORDS = 1 << 10
 

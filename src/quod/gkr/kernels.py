@@ -13,8 +13,8 @@ from quod.gkr.prover import boundary, steps
 from quod.gkr.prover import kernels as prover
 from quod.gkr.prover.columns import kernels as columns
 from quod.gkr.prover.columns import steps as column_steps
+from quod.hash.table import Hash
 from quod.kernel.registry import register
-from quod.transcript.hashes import Hash
 
 _FIELD = EXTENSIONS["m31.4"]
 # A layer above the inputs with sums and products, and coefficients that are numbers.

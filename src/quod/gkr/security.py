@@ -11,10 +11,10 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.gkr.reduction import Reduction, by_reduction, check_reduction, degree_by_columns
+from quod.hash.table import Hash, check_hash
 from quod.layered.circuit import POWERS, LayeredCircuit
 from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
-from quod.transcript.hashes import Hash, check_hash
 from quod.validation import instance, whole_number
 
 MOST_LOG_INSTANCES = 24

@@ -16,6 +16,7 @@ from quod.field.array import check_field
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.table import Hash
 from quod.inference.layout import LIMB_BITS, Places
 from quod.inference.perceptron import (
     MOST_LAYERS,
@@ -31,7 +32,6 @@ from quod.lookup.statement import error_terms as lookup_error_terms
 from quod.security import LEAST_BITS, bits_of, check_bits
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import most_likely
-from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 from quod.validation import instance, plain_array, shown_kind, whole_number

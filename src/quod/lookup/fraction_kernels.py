@@ -7,15 +7,15 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
+from quod.hash.table import Hash
+from quod.hash.words import message_words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32, u64
 from quod.kernel.ir.value import Value
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
-from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
-from quod.transcript.words import message_words
 
 
 @kernel

@@ -17,6 +17,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical
 from quod.field.moduli import Modulus
 from quod.field.spec import Extension, FieldSpec
+from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import add_parts, embedded_numerators, row_denominators
 from quod.lookup.statement import Range, Statement
 from quod.lookup.tree import ALIGNMENT, FractionTrees, Shifted
@@ -26,7 +27,6 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import elements_to_words, words_to_elements
 from quod.sumcheck.shape import Shape
 from quod.transcript.elements import Plain
-from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 

@@ -9,11 +9,11 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.table import Hash, check_hash
 from quod.lookup.fractions import DEGREE, Fractions, layers_of
 from quod.security import check_bits
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import challenge_bits, describe, most_likely
-from quod.transcript.hashes import Hash, check_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript

@@ -20,6 +20,7 @@ from quod.field.array import Words, canonical
 from quod.field.plain_extension import subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import add_fractions, add_shifted, next_layer
 from quod.lookup.fractions import Fractions, layers_of
 from quod.sumcheck.memory import Progress
@@ -29,7 +30,6 @@ from quod.sumcheck.run import words_to_elements
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import STATE_WORDS
 from quod.transcript.elements import Plain, encode
-from quod.transcript.hashes import Hash
 
 ALIGNMENT = 64
 """What stands in one memory with other arrays begins at a multiple of so many bytes."""

@@ -24,11 +24,11 @@ from quod.device.runtime.sentinel import check_written, unwritten
 from quod.field.array import Words
 from quod.field.roots import root_of_unity
 from quod.field.strategy import prime_field
+from quod.hash.words import message_words
 from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.ntt.gpu.factors import build_progressions
-from quod.transcript.words import message_words
 
 # Points that share an inversion.
 _SHARING = 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quod.hash.words import Words
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir.value import Value
 from quod.sumcheck.accumulators import running_sum
@@ -13,7 +14,6 @@ from quod.sumcheck.memory import Progress, Proof, Scales, Weights
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.words import Words
 
 
 class LastRounds:

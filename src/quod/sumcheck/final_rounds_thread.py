@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.final_rounds import LastRounds
@@ -16,7 +17,6 @@ from quod.sumcheck.final_rounds_workgroup import Entry
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
-from quod.transcript.words import Words
 
 
 @kernel

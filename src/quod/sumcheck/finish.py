@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quod.field.extension import field_arithmetic
+from quod.hash.words import Words, message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.interpolation import coefficient_rows
@@ -15,7 +16,6 @@ from quod.sumcheck.summands import evaluated
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
-from quod.transcript.words import Words, message_words
 
 _MOST_AT_ONCE = 4
 

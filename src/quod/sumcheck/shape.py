@@ -8,8 +8,8 @@ from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.table import Hash, check_hash
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
-from quod.transcript.hashes import Hash, check_hash
 from quod.validation import flag, instance, whole_number, whole_number_or_none
 
 

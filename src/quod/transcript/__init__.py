@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.transcript.hashes import Hash as Hash
+    from quod.hash.table import Hash as Hash
     from quod.transcript.labels import Label as Label
     from quod.transcript.messages import ProofReader as ProofReader
     from quod.transcript.messages import ProofWriter as ProofWriter
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Hash", "Label", "ProofReader", "ProofWriter", "Transcript"]
 
 _HOME = {
-    "Hash": "quod.transcript.hashes",
+    "Hash": "quod.hash.table",
     "Label": "quod.transcript.labels",
     "ProofReader": "quod.transcript.messages",
     "ProofWriter": "quod.transcript.messages",

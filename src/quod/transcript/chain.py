@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.spec import FieldSpec
+from quod.hash.sha2 import Sha256
+from quod.hash.sha3 import Sha3
+from quod.hash.table import Hash, HashFamily
+from quod.hash.words import Load, Words
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.transcript.elements import challenge_bits
-from quod.transcript.hashes import Hash, HashFamily
-from quod.transcript.keccak import Sha3
 from quod.transcript.labels import Label
-from quod.transcript.sha2 import Sha256
 from quod.transcript.transcript import header
-from quod.transcript.words import Load, Words
 
 if TYPE_CHECKING:
-    from quod.transcript.algebraic_chain import AlgebraicChain
+    from quod.hash.algebraic_chain import AlgebraicChain
 
 STATE_WORDS = 8
 """32-bit words of a state."""
@@ -85,7 +85,7 @@ def _digest(k: Builder, hash: Hash, *, alone: bool = False) -> Sha3 | Sha256 | A
             return Sha256(k)
         case HashFamily.POSEIDON2:
             # Other hashes do not need it.
-            from quod.transcript.algebraic_chain import AlgebraicChain
+            from quod.hash.algebraic_chain import AlgebraicChain
 
             assert hash.algebraic is not None
             return AlgebraicChain(k, hash.algebraic)

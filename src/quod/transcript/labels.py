@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from quod.errors import InputError
+from quod.hash.function import DIGEST_LABEL
 from quod.validation import shown_kind
 
 
@@ -53,7 +54,7 @@ class Label(IntEnum):
     OPENING = 13
     """What shows values of a polynomial that was committed to."""
 
-    DIGEST = 14
+    DIGEST = DIGEST_LABEL
     """A run of elements of which a digest is made; no message of a transcript."""
 
 

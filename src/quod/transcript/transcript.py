@@ -1,11 +1,11 @@
 """The transcript of an interactive proof, from which a hash makes the verifier's challenges.
 
 Fiat and Shamir, "How to prove yourself", 1986. The state is a chain of a hash
-(`quod.transcript.hashes`): after a message it is the digest of the state before, a header of four
+(`quod.hash.table`): after a message it is the digest of the state before, a header of four
 bytes and the message. The header is the length of the message, three bytes little-endian, and its
 label, so that no two different sequences of messages are hashed alike. A challenge is what the
 state stands for in a field (`quod.transcript.elements`). `quod.transcript.chain` is the same inside
-kernels. A hash over a field takes elements instead of bytes (`quod.transcript.algebraic`).
+kernels. A hash over a field takes elements instead of bytes (`quod.hash.algebraic`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from quod.errors import InputError
 from quod.field.array import Words, check_canonical, check_field, check_words, to_integers
 from quod.field.spec import FieldSpec
+from quod.hash.table import Hash, hash_asked_for
 from quod.transcript.elements import (
     DIGEST_BYTES,
     Plain,
@@ -27,7 +28,6 @@ from quod.transcript.elements import (
     decode,
     encode,
 )
-from quod.transcript.hashes import Hash, hash_asked_for
 from quod.transcript.labels import Label, check_label
 from quod.validation import flag, shown_kind, whole_number
 

@@ -9,7 +9,7 @@ from quod.curve.edwards.encoding import decode_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.r1cs.reference.hash_to_jubjub import group_hash
+from quod.hash.hash_to_jubjub import group_hash
 from quod.validation import exact_bytes
 from quod.zcash.scalars import encoded
 

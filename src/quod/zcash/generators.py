@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.curve.edwards.affine import EdwardsPair
-from quod.r1cs.reference.hash_to_jubjub import find_group_hash
+from quod.hash.hash_to_jubjub import find_group_hash
 
 
 def value_generator() -> EdwardsPair:

@@ -12,10 +12,10 @@ from quod.curve.edwards.affine import EdwardsPair, edwards_group
 from quod.curve.edwards.encoding import decode_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
+from quod.hash.hash_to_jubjub import UNIFORM_RANDOM_STRING
 from quod.r1cs import Circuit
 from quod.r1cs.cached_circuits import own_circuit
 from quod.r1cs.inputs import Inputs
-from quod.r1cs.reference.hash_to_jubjub import UNIFORM_RANDOM_STRING
 from quod.validation import exact_bytes
 from quod.zcash.circuit.masp_output import ASSET_GENERATOR
 from quod.zcash.note import Note

@@ -8,8 +8,8 @@ from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.r1cs.reference.numbers import bytes_to_bits
-from quod.r1cs.reference.sapling_pedersen import (
+from quod.hash.arguments import bytes_to_bits
+from quod.hash.sapling_pedersen import (
     MERKLE_DEPTH,
     NOTE_COMMITMENT,
     note_commitment_randomness_generator,

@@ -11,7 +11,7 @@ from quod.curve.edwards.encoding import decode_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.r1cs.reference.numbers import element
+from quod.hash.arguments import element
 from quod.validation import exact_bytes
 from quod.zcash.scalars import encoded
 

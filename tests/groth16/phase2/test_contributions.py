@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from quod.ceremony import Beacon, multiples, ratio
-from quod.ceremony.blake2b import blake2b
 from quod.ceremony.secret import Secret
 from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
@@ -36,6 +35,7 @@ from quod.groth16.phase2 import (
 from quod.groth16.phase2 import key_update as contributing
 from quod.groth16.phase2 import key_verification as verification
 from quod.groth16.phase2.key_contribution import Ceremony, KeyContribution
+from quod.hash.blake2b import blake2b
 from tests.groth16.phase2.circuits import known_powers, mixed
 from tests.groth16.test_verifier import point_outside_the_subgroup
 from tests.support.node import run_program

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 
-from quod.ceremony.blake2b import BLOCK
 from quod.ceremony.point_bytes import uncompressed
 from quod.ceremony.powers.contribution import Contribution
 from quod.ceremony.powers.first_challenges import FIRST_CHALLENGES
@@ -15,6 +14,7 @@ from quod.curve.array import from_points
 from quod.curve.parameters import PairingCurve
 from quod.device.protocol import AnyDevice
 from quod.field.array import Words
+from quod.hash.blake2b import BLOCK
 
 BLANK = hashlib.blake2b().digest()
 """The response before the first one."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quod.ceremony.beacon import Beacon
-from quod.ceremony.blake2b import STATE_BYTES, Blake2b, blake2b
 from quod.ceremony.chacha import ChaChaStream
 from quod.ceremony.details import Details
 from quod.ceremony.public_key import (
@@ -28,6 +27,7 @@ from quod.errors import InputError
 from quod.formats.iden3 import SectionReader, little_u32
 from quod.formats.ptau import PowersOfTau
 from quod.frozen import frozen
+from quod.hash.blake2b import STATE_BYTES, Blake2b, blake2b
 
 NAMES = ("tau", "alpha", "beta")
 """The secrets of a contribution; the number of each is hashed with its key."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from quod.ceremony.blake2b import Blake2b
 from quod.ceremony.details import Details
 from quod.ceremony.powers.challenge import challenge_after
 from quod.ceremony.powers.contribution import (
@@ -31,6 +30,7 @@ from quod.formats.output import write_atomically
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
 from quod.frozen import frozen
+from quod.hash.blake2b import Blake2b
 
 
 @frozen

@@ -12,7 +12,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from quod.ceremony.blake2b import Blake2b
 from quod.ceremony.point_bytes import compressed
 from quod.ceremony.powers.challenge import challenge_after, first_challenge, first_challenge_blocks
 from quod.ceremony.powers.contribution import (
@@ -43,6 +42,7 @@ from quod.field.array import Words
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
 from quod.frozen import frozen
+from quod.hash.blake2b import Blake2b
 
 
 @frozen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from quod.transcript.hashes import Hash
+from quod.hash.table import Hash
 
 DIGEST_BYTES = 32
 

@@ -20,9 +20,9 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.table import Hash, check_hash
 from quod.security import LEAST_BITS
 from quod.transcript.elements import most_likely
-from quod.transcript.hashes import Hash, check_hash
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.validation import whole_number

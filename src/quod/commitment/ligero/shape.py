@@ -12,8 +12,8 @@ from quod.errors import InputError
 from quod.field.plain_extension import add, one, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.table import Hash
 from quod.transcript.elements import DIGEST_BYTES, Plain
-from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 

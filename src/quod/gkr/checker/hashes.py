@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from quod.hash.algebraic_chain import AlgebraicChain
+from quod.hash.sha2 import BLOCK_WORDS, Sha256, start_words, swapped
+from quod.hash.sha3 import RATE_WORDS, Permutation
+from quod.hash.table import Hash, HashFamily
 from quod.kernel import Builder, u32
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
-from quod.transcript.algebraic_chain import AlgebraicChain
 from quod.transcript.chain import STATE_WORDS
-from quod.transcript.hashes import Hash, HashFamily
-from quod.transcript.keccak import RATE_WORDS, Permutation
-from quod.transcript.sha2 import BLOCK_WORDS, Sha256, start_words, swapped
 
 Words = Sequence[Value]
 

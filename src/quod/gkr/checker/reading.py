@@ -17,10 +17,10 @@ from quod.field.spec import FieldSpec
 from quod.gkr.checker.hashes import MessageHash
 from quod.gkr.checker.messages import DIGEST_WORDS
 from quod.gkr.checker.records import FAILED, PASSED, READ
+from quod.hash.table import Hash
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.transcript.chain import STATE_WORDS, challenge
-from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
 from quod.transcript.runs import RUN_ELEMENTS
 from quod.transcript.transcript import START, header

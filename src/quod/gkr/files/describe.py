@@ -19,10 +19,10 @@ from quod.gkr.files.proof import parse_proof
 from quod.gkr.reduction import Reduction
 from quod.gkr.security import error_terms, log_instances, security_bits
 from quod.gkr.size import layer_bytes
+from quod.hash.table import Hash
 from quod.layered import file as circuit_file
 from quod.layered.circuit import KINDS, LayeredCircuit
 from quod.layered.file import parse_circuit
-from quod.transcript.hashes import Hash
 
 # Bytes in which a document's first bracket is looked for.
 _LEADING_SPACE = 64

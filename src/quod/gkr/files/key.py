@@ -24,8 +24,8 @@ from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, s
 from quod.frozen import frozen
 from quod.gkr.key import MOST_CHAIN, VerifyingKey
 from quod.gkr.reduction import reduction_named
+from quod.hash.table import hash_named
 from quod.layered.circuit import MOST_LOG_SIZE, MOST_PUBLIC, MOST_RANDOMS, LayeredCircuit
-from quod.transcript.hashes import hash_named
 from quod.validation import file_path, flag, instance
 
 FORMAT = "quod gkr verifying key 1"

@@ -17,8 +17,8 @@ from quod.gkr.prover.kernels import collapse_instances, corner_weights
 from quod.gkr.prover.resident import Constants, ResidentGates
 from quod.gkr.prover.standing import FACTOR, Standing
 from quod.gkr.prover.steps import begin_first_sumcheck, begin_proofs
+from quod.hash.table import Hash
 from quod.layered.circuit import LayeredCircuit
-from quod.transcript.hashes import Hash
 
 _STEP_LANES = 128
 _LOG_WEIGHTS_EACH = 3

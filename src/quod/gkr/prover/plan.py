@@ -21,11 +21,11 @@ from quod.gkr.prover.steps import (
     set_points,
 )
 from quod.gkr.security import exponents_of, is_linear
+from quod.hash.table import Hash
 from quod.sumcheck.finish import parts_at_once
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
-from quod.transcript.hashes import Hash
 
 # One workgroup is one thread's work on a processor, so that it has less than on a GPU.
 _LOG_CAPACITY_OF_PROCESSOR = 8

@@ -13,6 +13,8 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.prover.kernels import PUBLIC_TAG, TAG_SHIFT, Coefficients, GateForm
 from quod.gkr.prover.standing import CLAIM, FACTOR, FIRST, VALUES, StandingMemory
+from quod.hash.table import Hash
+from quod.hash.words import Words, message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.finish import added_parts
@@ -20,9 +22,7 @@ from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
-from quod.transcript.hashes import Hash
 from quod.transcript.labels import Label
-from quod.transcript.words import Words, message_words
 
 
 @kernel

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NoReturn
 
-from quod.ceremony.blake2b import blake2b
 from quod.ceremony.chacha import ChaChaStream
 from quod.ceremony.details import Details
 from quod.ceremony.point_bytes import uncompressed_points
@@ -37,6 +36,7 @@ from quod.field.array import Words
 from quod.formats.iden3 import Iden3File, SectionReader, little_u32
 from quod.formats.zkey.file import Zkey
 from quod.frozen import frozen
+from quod.hash.blake2b import blake2b
 
 
 @frozen

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.hash.poseidon_m31 import poseidon_m31_hash_numbers as poseidon_m31_hash_numbers
     from quod.layered.gadgets.bits import assert_bits as assert_bits
     from quod.layered.gadgets.bits import assert_signs as assert_signs
     from quod.layered.gadgets.bits import bits_of_number as bits_of_number
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from quod.layered.gadgets.merkle import merkle_tree as merkle_tree
     from quod.layered.gadgets.poseidon import poseidon_m31 as poseidon_m31
     from quod.layered.gadgets.poseidon import poseidon_m31_hash as poseidon_m31_hash
-    from quod.layered.gadgets.poseidon import (
-        poseidon_m31_hash_numbers as poseidon_m31_hash_numbers,
-    )
     from quod.layered.gadgets.poseidon2 import POSEIDON2 as POSEIDON2
     from quod.layered.gadgets.poseidon2 import Poseidon2 as Poseidon2
     from quod.layered.gadgets.ranges import assert_range as assert_range
@@ -45,7 +43,7 @@ _MODULES = {
     "keccak": ("keccak_f", "sha3_256"),
     "matrix": ("assert_matrix_product", "matrix_product"),
     "merkle": ("merkle_path", "merkle_root", "merkle_tree"),
-    "poseidon": ("poseidon_m31", "poseidon_m31_hash", "poseidon_m31_hash_numbers"),
+    "poseidon": ("poseidon_m31", "poseidon_m31_hash"),
     "poseidon2": ("POSEIDON2", "Poseidon2"),
     "ranges": ("assert_range", "limbs_of_number"),
     "sha2": ("sha256",),
@@ -54,7 +52,7 @@ _MODULES = {
 
 _HOME = {
     name: f"quod.layered.gadgets.{module}" for module, names in _MODULES.items() for name in names
-}
+} | {"poseidon_m31_hash_numbers": "quod.hash.poseidon_m31"}
 
 __all__ = [
     "POSEIDON2", "Poseidon2", "assert_bits", "assert_matrix_product", "assert_range",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
+from quod.hash.keccak import LANE, RATE, ROUNDS, moves, round_constants
 from quod.layered.gadgets.arguments import wires_of
 from quod.layered.program import Program
 from quod.layered.wire import Wire
-from quod.transcript.plain_keccak import LANE, RATE, ROUNDS, rotations, round_constants
 from quod.validation import whole_number_or_none
 
 STATE = 25 * LANE
@@ -94,10 +94,9 @@ def _round(program: Program, state: list[Wire], constant: int) -> list[Wire]:
         changed.append(((value * last) * four).held())
     # Rho and pi move bits.
     moved = [program.constant(1)] * STATE
-    for place, value in enumerate(changed):
-        lane, z = divmod(place, LANE)
-        y, x = divmod(lane, 5)
-        moved[LANE * (y + 5 * ((2 * x + 3 * y) % 5)) + (z + rotations()[lane]) % LANE] = value
+    for lane, bits, target in moves():
+        for z in range(LANE):
+            moved[LANE * target + (z + bits) % LANE] = changed[LANE * lane + z]
     # Chi: not b and c, as a sign, is (1 - b + c + b * c) / 2.
     half, result = pow(2, -1, program.field.value), list[Wire]()
     weights = [half, -half, half, half]

@@ -1,4 +1,4 @@
-"""Poseidon2 (`quod.transcript.poseidon2`) as a sub-circuit.
+"""Poseidon2 (`quod.hash.poseidon2`) as a sub-circuit.
 
 The linear layers cost no layer of their own: a round of cubes or fifth powers is one layer, one of
 seventh powers two.
@@ -11,12 +11,11 @@ from typing import Any
 
 from quod.errors import InputError
 from quod.frozen import fields_of, frozen
+from quod.hash.poseidon2 import PARAMETERS, Poseidon2Parameters, permuted
 from quod.layered.gadgets.arguments import wires_of
-from quod.layered.gadgets.permutation import Numbers, Ring, Wires
 from quod.layered.program import Program
 from quod.layered.wire import Wire
 from quod.names import NameTable
-from quod.transcript.poseidon2 import PARAMETERS, Poseidon2Parameters
 from quod.validation import instance, plain_array
 
 _BLOCK = ((2, 3, 1, 1), (1, 2, 3, 1), (1, 1, 2, 3), (3, 1, 1, 2))
@@ -30,7 +29,7 @@ class Poseidon2(Poseidon2Parameters):
         """The permutation of wires."""
         self._check_field(program)
         values = wires_of("the state of Poseidon2", program, state, self.width)
-        return self._permuted(Wires(program), values)
+        return self._permuted(program, values)
 
     def compress(self, program: Program, left: Sequence[Wire], right: Sequence[Wire]) -> list[Wire]:
         """Two digests of half the width to one: the first half of the permutation of both."""
@@ -41,8 +40,7 @@ class Poseidon2(Poseidon2Parameters):
 
     def permute_numbers(self, state: Sequence[Any]) -> list[Any]:
         """The same of integers; or of arrays of them, of int64 (p below 2**31) or of int."""
-        numbers = self._numbers("the state", state, self.width)
-        return self._permuted(Numbers(self.field.value), numbers)
+        return permuted(self, self._numbers("the state", state, self.width))
 
     def compress_numbers(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
         """The same of digests that are numbers."""
@@ -60,33 +58,33 @@ class Poseidon2(Poseidon2Parameters):
                     raise InputError(f"{what} is made of integers, not {value.dtype}")
         return [value % self.field.value for value in given]
 
-    def _permuted(self, ring: Ring, state: list[Any]) -> list[Any]:
-        state = self._external(ring, state)
+    def _permuted(self, program: Program, state: list[Wire]) -> list[Wire]:
+        state = self._external(program, state)
         for constants in self.round_constants:
             if len(constants) == 1:
-                first = ring.power(ring.sum([state[0], *constants]), self.exponent)
+                first = program.sum([state[0], *constants]) ** self.exponent
                 rest = state[1:]
-                total = ring.sum([first, *rest])
+                total = program.sum([first, *rest])
                 state = [
-                    ring.sum([total, value], (1, weight))
+                    program.sum([total, value], (1, weight))
                     for value, weight in zip([first, *rest], self.diagonal, strict=True)
                 ]
             else:
                 state = [
-                    ring.power(ring.sum([value, constant]), self.exponent)
+                    program.sum([value, constant]) ** self.exponent
                     for value, constant in zip(state, constants, strict=True)
                 ]
-                state = self._external(ring, state)
+                state = self._external(program, state)
         return state
 
-    def _external(self, ring: Ring, state: list[Any]) -> list[Any]:
+    def _external(self, program: Program, state: list[Wire]) -> list[Wire]:
         mixed = [
-            ring.sum(state[start : start + 4], row)
+            program.sum(state[start : start + 4], row)
             for start in range(0, self.width, 4)
             for row in _BLOCK
         ]
-        totals = [ring.sum(mixed[at::4]) for at in range(4)]
-        return [ring.sum([value, totals[at % 4]]) for at, value in enumerate(mixed)]
+        totals = [program.sum(mixed[at::4]) for at in range(4)]
+        return [program.sum([value, totals[at % 4]]) for at, value in enumerate(mixed)]
 
     def _check_field(self, program: Program) -> None:
         instance("the program of a gadget", program, Program, "Program(field) makes one")

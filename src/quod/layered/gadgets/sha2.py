@@ -6,12 +6,11 @@ rounds are then checked side by side, in two layers whatever the length of the m
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from quod.errors import InputError
+from quod.hash.sha2 import round_constants, start_words
 from quod.layered.gadgets.arguments import wires_of
 from quod.layered.gadgets.bits import assert_signs, number_of_signs
 from quod.layered.program import Program
@@ -48,7 +47,7 @@ def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
         [sign for byte in reversed(bytes_[start : start + 4]) for sign in byte]
         for start in range(0, len(bytes_), 4)
     ]
-    state = [_constant(program, value) for value in initial_state()]
+    state = [_constant(program, value) for value in start_words()]
     for number, start in enumerate(range(0, len(words), 16)):
         with program.scope(f"block[{number}]"):
             state = compressed(program, state, words[start : start + 16])
@@ -127,28 +126,3 @@ def _rotated(word: Word, by: int) -> Word:
 
 def _shifted(program: Program, word: Word, by: int) -> Word:
     return word[by:] + [program.constant(1)] * by
-
-
-@cache
-def _primes() -> list[int]:
-    return [n for n in range(2, 312) if all(n % d for d in range(2, math.isqrt(n) + 1))]
-
-
-@cache
-def initial_state() -> list[int]:
-    """The first 32 bits of the fractions of the square roots of the first eight primes."""
-    return [math.isqrt(prime << 64) % (1 << 32) for prime in _primes()[:8]]
-
-
-@cache
-def round_constants() -> list[int]:
-    """The same of the cube roots of the first 64."""
-    return [_cube_root(prime << 96) % (1 << 32) for prime in _primes()[:ROUNDS]]
-
-
-def _cube_root(number: int) -> int:
-    low, high = 0, 1 << 40
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle**3 <= number else (low, middle)
-    return low

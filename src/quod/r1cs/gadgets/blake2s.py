@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
+from quod.hash.blake import ORDER, STEPS
+from quod.hash.sha2 import start_words
 from quod.r1cs.gadgets.booleans import Boolean, constants, either_alone, scaled, weighted
 from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
-from quod.transcript.blake_rounds import ORDER, STEPS
-from quod.transcript.sha2 import start_words
 from quod.validation import exact_bytes
 
 hide_frames_of(__file__)

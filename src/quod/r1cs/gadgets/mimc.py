@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.moduli import BN254_FR
+from quod.hash.mimc import mimc7_constants, mimc_sponge_constants
 from quod.r1cs.gadgets.signals import signals, system_over
-from quod.r1cs.reference.mimc import mimc7_constants, mimc_sponge_constants
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from quod.curve.edwards.affine import edwards_group
 from quod.curve.named.baby_jubjub import BABY_JUBJUB
+from quod.hash.pedersen import SEGMENT, SHIFT, WINDOW, pedersen_generator
 from quod.r1cs.gadgets.edwards import CurvePoint
 from quod.r1cs.gadgets.lookup import look_up
 from quod.r1cs.gadgets.montgomery import MontgomeryPoint, MontgomeryPoints
 from quod.r1cs.gadgets.signals import bit_signals
-from quod.r1cs.reference.pedersen import SEGMENT, SHIFT, WINDOW, pedersen_generator
 from quod.r1cs.signal import hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 

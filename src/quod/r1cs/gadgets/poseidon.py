@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from quod.errors import InputError
 from quod.field.moduli import BN254_FR
+from quod.hash.poseidon import MOST_INPUTS, poseidon_parameters
 from quod.r1cs.gadgets.signals import signals, system_over
-from quod.r1cs.reference.poseidon import MOST_INPUTS, poseidon_parameters
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
 from quod.validation import whole_number

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
+from quod.hash.sha2 import round_constants, start_words
 from quod.r1cs.gadgets.logic import exclusive_or_of_three, majority
 from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
-from quod.transcript.sha2 import round_constants, start_words
 from quod.validation import in_order
 
 hide_frames_of(__file__)

@@ -11,9 +11,9 @@ from quod.curve.edwards.encoding import decode_edwards, encode_edwards
 from quod.curve.named.baby_jubjub import BABY_JUBJUB
 from quod.field.moduli import BN254_FR
 from quod.frozen import frozen
-from quod.r1cs.reference.blake import blake_512
-from quod.r1cs.reference.numbers import element
-from quod.r1cs.reference.poseidon import poseidon_hash
+from quod.hash.arguments import element
+from quod.hash.blake import blake_512
+from quod.hash.poseidon import poseidon_hash
 from quod.validation import exact_bytes, instance
 
 _ORDER = BABY_JUBJUB.fr.value

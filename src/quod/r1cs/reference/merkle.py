@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
-from quod.r1cs.reference.mimc import mimc_sponge
-from quod.r1cs.reference.numbers import element
-from quod.r1cs.reference.poseidon import poseidon_hash
-from quod.r1cs.reference.sapling_pedersen import merkle_personalisation, sapling_pedersen_point
+from quod.hash.mimc import mimc_sponge
+from quod.hash.poseidon import poseidon_hash
 from quod.validation import check_function, in_order, whole_number
 
 Compress = Callable[[int, int, int], int]
@@ -27,17 +24,6 @@ def poseidon_node(level: int, left: int, right: int) -> int:
 def mimc_sponge_node(level: int, left: int, right: int) -> int:
     """The MiMCSponge hash of two nodes, the same at each level."""
     return mimc_sponge([left, right])[0]
-
-
-def sapling_node(level: int, left: int, right: int) -> int:
-    """Sapling's MerkleCRH: u of the Pedersen hash of 255 bits of each node, level by level."""
-    fr = JUBJUB.fq
-    bits = [
-        element(name, value, fr) >> at & 1
-        for name, value in (("the left node", left), ("the right node", right))
-        for at in range(fr.bits)
-    ]
-    return sapling_pedersen_point(merkle_personalisation(level), bits)[0]
 
 
 def merkle_root(

@@ -12,8 +12,8 @@ from itertools import islice
 
 from quod.curve.edwards.affine import EdwardsPair, edwards_group
 from quod.curve.named.jubjub import JUBJUB
+from quod.hash.hash_to_jubjub import find_group_hash
 from quod.r1cs.gadgets.booleans import Boolean, both, constants, scaled, weighted
-from quod.r1cs.reference.hash_to_jubjub import find_group_hash
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.zcash.circuit.points import SCALE, EdwardsPoint, MontgomeryPoint

@@ -21,13 +21,13 @@ from quod.gkr.prover.columns.steps import combine_values, digest_values, end_lay
 from quod.gkr.prover.columns.table import Source
 from quod.gkr.prover.standing import FIRST
 from quod.gkr.prover.steps import set_points
+from quod.hash.table import Hash
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.plan import SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import evaluated
 from quod.transcript.chain import STATE_WORDS
-from quod.transcript.hashes import Hash
 from quod.transcript.runs import DIGESTS_EACH, messages_of
 
 _LANES = 128

@@ -14,8 +14,8 @@ from typing import Any
 
 from quod.field.moduli import NAMED, Modulus
 from quod.frozen import frozen
+from quod.hash.grain import grain_numbers
 from quod.names import NameTable
-from quod.transcript.grain import grain_numbers
 
 FULL_ROUNDS = 8
 
@@ -109,7 +109,7 @@ def _named(
 
 _M31 = [-2, *(1 << shift for shift in (*range(9), 10, 12, 13, 14, 15, 16))]
 
-PARAMETERS = NameTable("quod.transcript.poseidon2.PARAMETERS", "a permutation", {
+PARAMETERS = NameTable("quod.hash.poseidon2.PARAMETERS", "a permutation", {
     "m31": _named("m31", 5, 14, lambda h: _M31),
     "baby_bear": _named("baby_bear", 7, 13, lambda h: [
         -2, 1, 2, h(1), 3, 4, -h(1), -3, -4, h(8), h(2), h(3), h(27), -h(8), -h(4), -h(27),

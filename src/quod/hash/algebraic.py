@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from quod.field.element_bytes import decode
 from quod.field.moduli import Modulus
-from quod.transcript.elements import decode
-from quod.transcript.labels import Label
-from quod.transcript.poseidon2 import PARAMETERS, Poseidon2Parameters, permuted
+from quod.hash.function import DIGEST_LABEL
+from quod.hash.poseidon2 import PARAMETERS, Poseidon2Parameters, permuted
 
 STATE_BYTES = 32
 
@@ -31,7 +31,7 @@ LOG_TAGS = 10
 _MANY_RUNS = 4
 
 
-def tag(label: Label, *, are_elements: bool, fill: Any) -> Any:
+def tag(label: int, *, are_elements: bool, fill: Any) -> Any:
     """What is added to the state before the last block of a message, which has `fill` elements."""
     return fill + (1 + (int(are_elements) << 4) + (label << 5))
 
@@ -50,7 +50,7 @@ class AlgebraicHash:
         self.collision_bits = ((states >> (LOG_TAGS + 1)).bit_length() - 1) // 2
         """Against two states that differ by the difference of two tags."""
 
-    def after(self, state: bytes, label: Label, message: bytes, *, are_elements: bool) -> bytes:
+    def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
         """The state after a message, of elements of this field or of bytes; none are elements."""
         are_elements = are_elements or not message
         values = self._elements(message) if are_elements else self.of_bytes(message)
@@ -87,7 +87,7 @@ class AlgebraicHash:
         start = [0, level, *[0] * (self.capacity - 2)]
         if len(columns) < _MANY_RUNS:
             found = [
-                self._after(start, Label.DIGEST, column, are_elements=True) for column in columns
+                self._after(start, DIGEST_LABEL, column, are_elements=True) for column in columns
             ]
         else:
             found = self._side_by_side(start, np.array(columns, self._kind), are_elements=True)
@@ -103,7 +103,7 @@ class AlgebraicHash:
     ) -> list[list[int]]:
         """The digests of the rows of an array."""
         starts = [np.full(len(runs), value, self._kind) for value in start]
-        ends = self._after(starts, Label.DIGEST, list(runs.T), are_elements=are_elements)
+        ends = self._after(starts, DIGEST_LABEL, list(runs.T), are_elements=are_elements)
         return [[int(value) for value in row] for row in zip(*ends, strict=True)]
 
     def of_bytes(self, data: bytes) -> list[int]:
@@ -124,12 +124,12 @@ class AlgebraicHash:
             found = self._side_by_side(start, runs, are_elements=are_elements)
         while at < len(values) or not found:
             run = values[at : at + RUN_ELEMENTS]
-            found.append(self._after(start, Label.DIGEST, run, are_elements=are_elements))
+            found.append(self._after(start, DIGEST_LABEL, run, are_elements=are_elements))
             at += RUN_ELEMENTS
         return found
 
     def _after(
-        self, state: Sequence[Any], label: Label, values: Sequence[Any], *, are_elements: bool
+        self, state: Sequence[Any], label: int, values: Sequence[Any], *, are_elements: bool
     ) -> list[Any]:
         state = list(state)
         last = max(0, len(values) - 1) // self.rate * self.rate

@@ -1,7 +1,8 @@
 """BLAKE-256 and BLAKE-512, the candidates for SHA-3 of 2010, which hashlib has not.
 
 Aumasson, Henzen, Meier, Phan, "SHA-3 proposal BLAKE", version 1.3: 14 and 16 rounds, no salt.
-circomlib derives generators with the one and keys with the other.
+circomlib derives generators with the one and keys with the other. BLAKE2 (RFC 7693) has the same
+steps and order of words: `quod.hash.blake2b`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,28 @@ from __future__ import annotations
 from functools import cache
 
 from quod.frozen import frozen
-from quod.transcript.blake_rounds import ORDER, STEPS
-from quod.transcript.sha2 import start_words
+from quod.hash.sha2 import start_words
 from quod.validation import exact_bytes
+
+ORDER = (
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
+    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
+    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
+    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
+    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
+    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
+    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
+    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
+    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
+)
+"""Which words of a block a round takes, in turn; after the last row comes the first again."""
+
+STEPS = (
+    (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+    (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14),
+)  # fmt: skip
+"""The words of the state that a round mixes: columns, then diagonals."""
 
 
 @frozen

@@ -15,7 +15,7 @@ from quod.field.spec import FieldSpec
 from quod.validation import flag, instance, member, shown_kind, whole_number
 
 if TYPE_CHECKING:
-    from quod.transcript.algebraic import AlgebraicHash
+    from quod.hash.algebraic import AlgebraicHash
 
 _ALGEBRAIC = "poseidon2-"
 _HASH_BITS = 128
@@ -56,7 +56,7 @@ class Hash(Enum):
     """FIPS 180-4."""
 
     POSEIDON2_M31 = "poseidon2-m31"
-    """A chain of Poseidon2 over M31 (`quod.transcript.algebraic`), as those below."""
+    """A chain of Poseidon2 over M31 (`quod.hash.algebraic`), as those below."""
 
     POSEIDON2_BABY_BEAR = "poseidon2-baby_bear"
 
@@ -98,7 +98,7 @@ class Hash(Enum):
         if not self.is_algebraic:
             return None
         # It takes the permutation's parameters, which other hashes have no use for.
-        from quod.transcript.algebraic import algebraic_hash
+        from quod.hash.algebraic import algebraic_hash
 
         return algebraic_hash(self.value.removeprefix(_ALGEBRAIC))
 

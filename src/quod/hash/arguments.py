@@ -1,8 +1,6 @@
-"""What callers give to the native functions, made exact: field elements, bits, bytes."""
+"""Arguments of reference functions, validated: field elements, bits, bytes."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
@@ -30,8 +28,3 @@ def bits_of(name: str, values: object) -> list[int]:
 def bytes_to_bits(data: bytes) -> list[int]:
     """The bits of bytes, of each the lowest first."""
     return [byte >> at & 1 for byte in exact_bytes("the bytes", data) for at in range(8)]
-
-
-def bits_to_number(bits: Sequence[int]) -> int:
-    """The number of bits, the lowest first."""
-    return sum(bit << at for at, bit in enumerate(bits))

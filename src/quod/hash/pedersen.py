@@ -13,8 +13,8 @@ from quod.curve.edwards.affine import EdwardsPair, edwards_group
 from quod.curve.edwards.encoding import decode_edwards, encode_edwards
 from quod.curve.named.baby_jubjub import BABY_JUBJUB
 from quod.errors import InputError
-from quod.r1cs.reference.blake import blake_256
-from quod.r1cs.reference.numbers import bits_of, bytes_to_bits
+from quod.hash.arguments import bits_of, bytes_to_bits
+from quod.hash.blake import blake_256
 from quod.validation import whole_number
 
 WINDOW = 4

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
+from quod.hash.words import Load
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
-from quod.transcript.words import Load
 
 BLOCK_WORDS = 16
 """32-bit words of a block."""

@@ -1,4 +1,4 @@
-"""Transcripts over a prime field inside kernels (`quod.transcript.algebraic`)."""
+"""Transcripts over a prime field inside kernels (`quod.hash.algebraic`)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from quod.field.extension import field_arithmetic
+from quod.hash.algebraic import AlgebraicHash, tag
+from quod.hash.function import DIGEST_LABEL
+from quod.hash.poseidon2 import FULL_ROUNDS, Poseidon2Parameters
+from quod.hash.words import Load, Words, message_words
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
-from quod.transcript.algebraic import AlgebraicHash, tag
-from quod.transcript.labels import Label
-from quod.transcript.poseidon2 import FULL_ROUNDS, Poseidon2Parameters
-from quod.transcript.words import Load, Words, message_words
 
 # Blocks of a message that are kept where an index picks one.
 _LOOPED_BLOCKS = 16
@@ -105,7 +105,7 @@ class AlgebraicChain:
         self._radix = hash.field.montgomery_radix
         self._message = k.private(types.u32, _LOOPED_BLOCKS * hash.rate * self._each)
 
-    def absorbed(self, state: Words, label: Label, message: Sequence[Value]) -> Words:
+    def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
         """The state after a message of elements, words of canonical integers."""
         count, rate = len(message) // self._each, self._hash.rate
         last = max(0, count - 1) // rate
@@ -123,7 +123,7 @@ class AlgebraicChain:
         kept = [k.select(length > place, word, zero) for place, word in enumerate(message)]
         count = length // self._each
         last = k.select(count == 0, zero, (count - 1) // rate)
-        known = tag(Label.NEXT, are_elements=True, fill=count - last * rate)
+        known = tag(0, are_elements=True, fill=count - last * rate)
         added = self._element([known + ((header >> 24) << 5), zero][: self._each])
         return self._words(self._over_blocks(self._elements(state), kept, last, added))
 
@@ -140,7 +140,7 @@ class AlgebraicChain:
                 blocks.next(tuple(self._after(blocks.carried, load(blocks.index, block))))
             values = list(blocks.results)
         fill = (words - last) // self._each
-        added = f.constant(tag(Label.DIGEST, are_elements=True, fill=fill))
+        added = f.constant(tag(DIGEST_LABEL, are_elements=True, fill=fill))
         values[0] = f.carried(values[0] + added)
         return self._words(self._after(values, load(k.constant(last, types.u32), words - last)))
 

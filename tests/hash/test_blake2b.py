@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from quod.ceremony.blake2b import BLOCK, STATE_BYTES, Blake2b, blake2b
 from quod.errors import InputError
+from quod.hash.blake2b import BLOCK, STATE_BYTES, Blake2b, blake2b
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 255, 256, 257, 5000])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from quod.hash.keccak import ROUNDS, moves, round_constants
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
-from quod.transcript.plain_keccak import ROUNDS, round_constants
 
 Halves = tuple[Value, Value]
 """A word of 64 bits, the lower half first, which is what lanes exchange and turn."""
@@ -114,17 +114,6 @@ def _field(word: Value, place: int) -> Value:
     return (word >> (_BITS * place)) & ((1 << _BITS) - 1)
 
 
-def rotations() -> Iterator[tuple[int, int, int]]:
-    """Of steps rho and pi: a word, by how many bits it is turned, and where it goes."""
-    x, y = 1, 0
-    yield 0, 0, 0
-    for step in range(24):
-        by = (step + 1) * (step + 2) // 2 % 64
-        at = x + 5 * y
-        x, y = y, (2 * x + 3 * y) % 5
-        yield at, by, x + 5 * y
-
-
 def _plans() -> list[int]:
     """For each lane, 5 bits each, those it takes words from, and by how many bits it turns its own.
 
@@ -132,8 +121,8 @@ def _plans() -> list[int]:
     the upper one the three words that steps pi and chi bring there, and the turn, whose last bit
     swaps halves.
     """
-    turns = {at: by for at, by, _ in rotations()}
-    origin = {target: at for at, _, target in rotations()}
+    turns = {at: by for at, by, _ in moves()}
+    origin = {target: at for at, _, target in moves()}
     plans = []
     for lane in range(25):
         x, y = lane % 5, lane // 5

@@ -12,11 +12,11 @@ import numpy as np
 
 from quod.device.discovery import resolve_device
 from quod.errors import InputError
+from quod.hash.blake import ORDER, STEPS
+from quod.hash.sha2 import start_words
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
-from quod.transcript.blake_rounds import ORDER, STEPS
-from quod.transcript.sha2 import start_words
 
 BLOCK = 128
 STATE_BYTES = 216

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.hash.keccak import ROUNDS, moves, round_constants
+from quod.hash.keccak_lanes import LanePermutation
+from quod.hash.words import Load
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
-from quod.transcript.keccak_lanes import LanePermutation, rotations
-from quod.transcript.plain_keccak import ROUNDS, round_constants
-from quod.transcript.words import Load
 
 State = tuple[Value, ...]
 """25 words of 64 bits; word x + 5*y is that of column x and row y."""
@@ -99,7 +99,7 @@ def _round(a: State, constant: Value) -> State:
     mixed = [columns[x - 1] ^ _rotated(columns[(x + 1) % 5], 1) for x in range(5)]
     a = tuple(word ^ mixed[place % 5] for place, word in enumerate(a))
     moved = list(a)
-    for at, by, target in rotations():
+    for at, by, target in moves():
         moved[target] = _rotated(a[at], by)
     first, *rest = [
         moved[x + 5 * y] ^ (~moved[(x + 1) % 5 + 5 * y] & moved[(x + 2) % 5 + 5 * y])

@@ -13,8 +13,8 @@ from itertools import islice
 from quod.errors import InputError
 from quod.field.moduli import BN254_FR
 from quod.frozen import frozen
-from quod.r1cs.reference.numbers import element, elements
-from quod.transcript.grain import grain_numbers
+from quod.hash.arguments import element, elements
+from quod.hash.grain import grain_numbers
 from quod.validation import whole_number
 
 FULL_ROUNDS = 8

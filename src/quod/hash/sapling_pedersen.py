@@ -13,8 +13,8 @@ from functools import cache
 from quod.curve.edwards.affine import EdwardsPair, edwards_group
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
-from quod.r1cs.reference.hash_to_jubjub import find_group_hash
-from quod.r1cs.reference.numbers import bits_of
+from quod.hash.arguments import bits_of, element
+from quod.hash.hash_to_jubjub import find_group_hash
 from quod.validation import whole_number
 
 WINDOW = 3
@@ -57,6 +57,17 @@ def merkle_personalisation(level: int) -> tuple[int, ...]:
     """The six bits of a level of Sapling's tree of notes, from 0 at the leaves to 31."""
     level = whole_number("the level", level, 0, MERKLE_DEPTH - 1)
     return tuple(level >> at & 1 for at in range(6))
+
+
+def sapling_node(level: int, left: int, right: int) -> int:
+    """Sapling's MerkleCRH: u of the Pedersen hash of 255 bits of each node, level by level."""
+    fr = JUBJUB.fq
+    bits = [
+        element(name, value, fr) >> at & 1
+        for name, value in (("the left node", left), ("the right node", right))
+        for at in range(fr.bits)
+    ]
+    return sapling_pedersen_point(merkle_personalisation(level), bits)[0]
 
 
 @cache

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from quod.device.protocol import AnyDevice
+from quod.hash.sha2 import BLOCK_WORDS, Sha256, round_constants, start_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir import types
-from quod.transcript.sha2 import BLOCK_WORDS, Sha256, round_constants, start_words
 
 MOST = 300
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from quod.field.moduli import BN254_FR
-from quod.r1cs.reference.numbers import element, elements
-from quod.transcript.plain_keccak import keccak_256
+from quod.hash.arguments import element, elements
+from quod.hash.keccak import keccak_256
 from quod.validation import whole_number
 
 MIMC7_ROUNDS = 91

@@ -1,12 +1,15 @@
-"""Keccak-f[1600] and Keccak-256 of bytes on the host, with the padding of 2008.
+"""Keccak-f[1600], and Keccak-256 of bytes with the padding of 2008; hashlib has SHA-3 alone.
 
-hashlib has SHA-3, whose padding is another.
+The kernel form of the permutation is in `quod.hash.sha3`, and for the lanes of a subgroup in
+`quod.hash.keccak_lanes`. Lane x + 5 * y is that of column x and row y.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+
+from quod.validation import exact_bytes
 
 LANE = 64
 ROUNDS = 24
@@ -17,13 +20,14 @@ _MASK = (1 << LANE) - 1
 
 
 @cache
-def rotations() -> list[int]:
-    """By how much rho rotates the lane x + 5 * y."""
-    found, x, y = [0] * 25, 1, 0
+def moves() -> tuple[tuple[int, int, int], ...]:
+    """The steps rho and pi: a lane, the bits it is rotated by, and the lane it moves to."""
+    moved, x, y = [(0, 0, 0)], 1, 0
     for step in range(ROUNDS):
-        found[x + 5 * y] = (step + 1) * (step + 2) // 2 % LANE
+        lane, bits = x + 5 * y, (step + 1) * (step + 2) // 2 % LANE
         x, y = y, (2 * x + 3 * y) % 5
-    return found
+        moved.append((lane, bits, x + 5 * y))
+    return tuple(moved)
 
 
 @cache
@@ -49,9 +53,8 @@ def permuted(lanes: Sequence[int]) -> list[int]:
         ]
         theta = [parity[x - 1] ^ _rotated(parity[(x + 1) % 5], 1) for x in range(5)]
         moved = [0] * 25
-        for lane, value in enumerate(state):
-            y, x = divmod(lane, 5)
-            moved[y + 5 * ((2 * x + 3 * y) % 5)] = _rotated(value ^ theta[x], rotations()[lane])
+        for lane, bits, target in moves():
+            moved[target] = _rotated(state[lane] ^ theta[lane % 5], bits)
         rows = [moved[start : start + 5] for start in range(0, 25, 5)]
         state = [row[x] ^ ~row[(x + 1) % 5] & row[(x + 2) % 5] for row in rows for x in range(5)]
         state[0] ^= constant
@@ -63,7 +66,8 @@ def _rotated(lane: int, by: int) -> int:
 
 
 def keccak_256(data: bytes) -> bytes:
-    """Keccak-256 with the padding of 2008, which hashlib has not; on the host."""
+    """The 32 bytes of Keccak-256, which Ethereum takes; SHA3-256 pads otherwise."""
+    data = exact_bytes("the message", data)
     rate = RATE // 8
     padded = bytearray(data + bytes(rate - len(data) % rate))
     padded[len(data)] ^= 0x01

@@ -1,0 +1,75 @@
+"""Field elements as the bytes of messages and files: canonical integers, little-endian."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from quod.errors import InputError
+from quod.field.array import check_field
+from quod.field.spec import FieldSpec
+from quod.validation import shown
+
+_WORDS = {4: "I", 8: "Q"}
+_NO_LISTS = (str, bytes, bytearray, memoryview)
+
+Plain = tuple[int, ...]
+"""An element of any field: its coefficients over the prime field, each from 0 to p - 1."""
+
+
+def element_bytes(field: FieldSpec) -> int:
+    """Bytes of an element in a message: as many as it has in memory."""
+    return field.degree * field.modulus.bytes
+
+
+def check_elements(field: FieldSpec, what: str, elements: object) -> tuple[Plain, ...]:
+    """Elements of a field as nothing changes them any more; InputError for what are none."""
+    check_field(field)
+    if not isinstance(elements, Sequence) or isinstance(elements, _NO_LISTS):
+        raise InputError(f"{what} is a tuple of elements of {field.name}")
+    checked = tuple(tuple(each) if isinstance(each, tuple) else each for each in elements)
+    for element in checked:
+        if (
+            not isinstance(element, tuple)
+            or len(element) != field.degree
+            or any(type(c) is not int or not 0 <= c < field.modulus.value for c in element)
+        ):
+            raise InputError(
+                f"{what} is of elements of {field.name}: tuples of {field.degree} int below its "
+                f"prime, not {shown(element)}"
+            )
+    return checked
+
+
+def encode(field: FieldSpec, elements: Sequence[Plain]) -> bytes:
+    """Elements as bytes: each coefficient a little-endian integer below p."""
+    size = field.modulus.bytes
+    return b"".join(c.to_bytes(size, "little") for element in elements for c in element)
+
+
+def decode(field: FieldSpec, data: bytes, *, offset: int = 0) -> list[Plain]:
+    """The elements that bytes are, which begin at an offset of their file.
+
+    InputError for a coefficient that is not below p.
+    """
+    modulus, size, degree = field.modulus, field.modulus.bytes, field.degree
+    if len(data) % (size * degree):
+        raise InputError(
+            f"{len(data)} bytes are no whole number of elements of {field.name}, which have "
+            f"{size * degree}"
+        )
+    coefficients: Sequence[int]
+    if size in _WORDS:
+        coefficients = struct.unpack(f"<{len(data) // size}{_WORDS[size]}", data)
+    else:
+        coefficients = [
+            int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)
+        ]
+    for place, coefficient in enumerate(coefficients):
+        if coefficient >= modulus.value:
+            raise InputError(
+                f"coefficient {place % degree} of element {place // degree} is not below the "
+                f"modulus of {field.name}",
+                offset=offset + place * size,
+            )
+    return list(zip(*[iter(coefficients)] * degree, strict=True))
