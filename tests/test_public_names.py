@@ -9,9 +9,9 @@ import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "ceremony", "codegen", "commitment", "curve", "device", "field", "formats", "gkr",
-    "groth16", "groth16.phase2", "hash", "inference", "kernel", "layered", "layered.gadgets", "lookup",
-    "msm", "ntt", "r1cs", "r1cs.reference", "r1cs.gadgets", "service.keys", "service.queue",
-    "service.client", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",
+    "groth16", "groth16.phase2", "hash", "inference", "kernel", "layered", "layered.gadgets",
+    "lookup", "msm", "ntt", "r1cs", "r1cs.reference", "r1cs.gadgets", "service.keys",
+    "service.queue", "service.client", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",
     "witness", "zcash",
 ))]  # fmt: skip
 

@@ -18,20 +18,14 @@ from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import Family, Twist, by_family, by_twist
 from quod.field import EXTENSIONS
 from quod.gkr import Prover, Reduction, VerifyingKey, error_terms, verify
-from quod.gkr.checker.reading import hash_runs
-from quod.gkr.prover.steps import begin_proofs
 from quod.gkr.reduction import by_reduction
 from quod.gkr.size import layer_bytes
-from quod.hash.table import HashFamily
-from quod.kernel.machine import Machine
-from quod.transcript import Hash, Transcript
-from quod.transcript.digests import digest_runs
+from quod.hash import Hash
 from tests.gkr.circuits import satisfied
 
 Member = TypeVar("Member", bound=Enum)
 
 FIELD = EXTENSIONS["m31.4"]
-MACHINE = Machine("llvm", 1, frozenset())
 SOURCES = Path(__file__).parents[1] / "src" / "quod"
 
 
@@ -40,26 +34,6 @@ def stand_in(kind: type[Member]) -> Member:
     member = object.__new__(kind)
     member._name_, member._value_ = "STAND_IN", "stand-in"
     return member
-
-
-HASHING: dict[str, Callable[[Hash], object]] = {
-    "digest": lambda hash: hash.digest(b"message"),
-    "digest_by_runs": lambda hash: hash.digest_by_runs(b"message"),
-    "digests_of_runs": lambda hash: hash.digests_of_runs([b"message"], 0),
-    "collision_bits": lambda hash: hash.collision_bits,
-    "field": lambda hash: hash.field,
-    "transcript": lambda hash: Transcript(hash=hash),
-    "digests in kernels": lambda hash: digest_runs.trace(MACHINE, hash=hash, words=64),
-    "chains in kernels": lambda hash: begin_proofs.trace(MACHINE, field=FIELD, hash=hash),
-    "messages in kernels": lambda hash: hash_runs.trace(MACHINE, field=FIELD, hash=hash),
-}
-
-
-@pytest.mark.parametrize("name", HASHING)
-def test_an_unknown_hash_is_an_error(name: str) -> None:
-    HASHING[name](Hash.SHA_256)
-    with pytest.raises(AssertionError, match="unreachable"):
-        HASHING[name](stand_in(Hash))
 
 
 def test_an_unknown_reduction_is_an_error() -> None:
@@ -94,12 +68,11 @@ def test_an_unknown_family_or_twist_is_an_error() -> None:
 
 def test_nothing_compares_with_one_member() -> None:
     """Comparisons have an implicit else; the functions above have a case for each member."""
-    kinds = "|".join(kind.__name__ for kind in (Hash, HashFamily, Reduction, Family, Twist))
+    kinds = "|".join(kind.__name__ for kind in (Hash, Reduction, Family, Twist))
     compared = re.compile(rf"(?:is|is not|==|!=) (?:{kinds})\.[A-Z]\w*")
     found = {
         (path.relative_to(SOURCES).as_posix(), comparison)
         for path in SOURCES.rglob("*.py")
         for comparison in compared.findall(path.read_text())
     }
-    # Whether a hash is over a field is what this one says, of every member.
-    assert found == {("hash/table.py", "is HashFamily.POSEIDON2")}
+    assert found == set()

@@ -13,8 +13,8 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
-from quod.hash.algebraic import LOG_TAGS, RUN_ELEMENTS, STATE_BYTES
-from quod.hash.algebraic_chain import AlgebraicChain
+from quod.hash.algebraic import LOG_TAGS, RUN_ELEMENTS
+from quod.hash.function import DIGEST_BYTES
 from quod.hash.table import recursive_hash
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.layered import Program
@@ -63,7 +63,7 @@ def transcript_of(field: FieldSpec) -> Transcript:
 def test_messages_are_chained_by_compression(name: str) -> None:
     field = FIELDS[name]
     base, transcript = field.modulus.name, transcript_of(field)
-    count = STATE_BYTES // field.modulus.bytes
+    count = DIGEST_BYTES // field.modulus.bytes
     state, generator = [0] * count, random.Random(name)
     for size in (0, 1, 2, 3, 4, 6, 7):
         data = generator.randbytes(size)
@@ -101,12 +101,11 @@ def absorb_some(
     *, hash: Hash, most: int,
 ) -> None:  # fmt: skip
     """The states after so many words of messages, a workgroup a state."""
-    assert hash.algebraic is not None
-    chain, i = AlgebraicChain(k, hash.algebraic), k.workgroup_id()
+    chain, i = hash.in_kernel(k), k.workgroup_id()
     state = k.load(states, i * 8, 8)
     (length,) = k.load(lengths, i)
     header = (length << 2) | (int(Label.VALUES) << 24)
-    found = chain.absorbed_some(state, header, k.load(messages, i * most, most), length)
+    found = chain.absorbed_prefix(state, header, k.load(messages, i * most, most), length)
     k.barrier()
     with k.if_(k.local_id() == 0):
         k.store(states, i * 8, *found)
@@ -158,7 +157,7 @@ def test_a_circuit_computes_a_step_of_the_chain() -> None:
 @pytest.mark.parametrize("name", ["m31", "goldilocks"])
 def test_digests_of_any_length(name: str) -> None:
     """Of runs, level by level; lockstep and one after the other give the same."""
-    field, half = NAMED[name], STATE_BYTES // NAMED[name].bytes
+    field, half = NAMED[name], DIGEST_BYTES // NAMED[name].bytes
     hash = recursive_hash(field)
 
     def digest(values: list[int], level: int = 0) -> list[int]:

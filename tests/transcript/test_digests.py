@@ -11,7 +11,7 @@ import pytest
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field import NAMED, random_elements
-from quod.hash.table import RUN_BYTES
+from quod.hash.byte_hash import RUN_BYTES
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from quod.transcript.digests import RecordedDigest
 

@@ -20,10 +20,11 @@ _BASE = _FIELD.modulus
 _SCALARS = BN254_FR
 
 register(f"commitment.send_elements[{_SCALARS.name}]", send_elements, modulus=_SCALARS)
-for _hash in (Hash.SHA3_256, Hash.SHA_256, Hash.POSEIDON2_M31):
-    register(
-        f"commitment.digest_runs[{_hash.value}]", digest_runs, hash=_hash, words=_hash.run_words
-    )
+for _hash in Hash:
+    if _hash.has_kernel and _hash.field in (None, _BASE):
+        register(
+            f"commitment.digest_runs[{_hash.value}]", digest_runs, hash=_hash, words=_hash.run_words
+        )
 
 # Tiles and columns that fit the workgroups of every browser.
 register(f"ligero.encode_rows[{_BASE.name}]", encode_rows, modulus=_BASE, log_tile=10, log_folded=1)

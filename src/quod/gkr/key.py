@@ -22,7 +22,6 @@ MOST_CHAIN = 1 << 20
 """The longest chain of hashes: about a second of a verifier."""
 
 _LEAST_CHAIN = 64
-_LAYERS_A_HASH = 6
 
 
 @frozen
@@ -132,8 +131,7 @@ class VerifyingKey:
 def least_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:
     """Hashes before the first challenge of a circuit's proofs.
 
-    One over a field has a circuit compute a round in a layer: a hash for each layer makes the chain
-    19 times as deep as the circuit or more (docs/design/recursive-transcripts.md).
+    The row of a hash says how many layers of a circuit one hash outlasts (`Hash.circuit_layers`).
     """
     layers = len(circuit.layers)
-    return max(_LEAST_CHAIN, layers if hash.is_algebraic else -(-layers // _LAYERS_A_HASH))
+    return max(_LEAST_CHAIN, -(-layers // hash.circuit_layers))

@@ -3,27 +3,31 @@
 The state is half of what Poseidon2 permutes, its elements little-endian in 32 bytes; the other half
 takes the elements of a message, block by block: the state after a block is the first half of what
 the permutation makes of both. Before the last block of a message its tag is added to the state's
-first element, which says the label, the kind of message and how full the block is. `quod.transcript
-.algebraic_chain` is the same inside kernels.
+first element, which says the label, the kind of message and how full the block is. `AlgebraicChain`
+is the form inside kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from quod.field.element_bytes import decode
 from quod.field.moduli import Modulus
-from quod.hash.function import DIGEST_LABEL
-from quod.hash.poseidon2 import PARAMETERS, Poseidon2Parameters, permuted
-
-STATE_BYTES = 32
+from quod.hash.function import DIGEST_BYTES, DIGEST_LABEL, check_length
+from quod.hash.poseidon2 import PARAMETERS, Poseidon2, Poseidon2Parameters, permuted
+from quod.hash.words import Load, Words, message_words
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
 
 RUN_ELEMENTS = 512
 """Elements that a digest hashes one after the other; of more, it hashes the digests of runs."""
+
+# Blocks of a message that are kept where an index picks one.
+_LOOPED_BLOCKS = 16
 
 LOG_TAGS = 10
 """A logarithm of the tags that there are: those of 32 labels."""
@@ -37,12 +41,20 @@ def tag(label: int, *, are_elements: bool, fill: Any) -> Any:
 
 
 class AlgebraicHash:
-    """The chain over the field of one permutation."""
+    """The chain over the field of one permutation.
+
+    `circuit_layers` is 1: a circuit computes a round in a layer, so that a sequential delay of a
+    hash for each layer is 19 times as deep as the circuit or more
+    (docs/design/recursive-transcripts.md).
+    """
+
+    circuit_layers = 1
+    has_kernel = True
 
     def __init__(self, permutation: Poseidon2Parameters) -> None:
         self.permutation = permutation
         self.field: Modulus = permutation.field
-        self.capacity = STATE_BYTES // self.field.bytes
+        self.capacity = DIGEST_BYTES // self.field.bytes
         """Elements of a state."""
         self.rate = permutation.width - self.capacity
         """Elements of a block."""
@@ -52,6 +64,7 @@ class AlgebraicHash:
 
     def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
         """The state after a message, of elements of this field or of bytes; none are elements."""
+        check_length(len(message))
         are_elements = are_elements or not message
         values = self._elements(message) if are_elements else self.of_bytes(message)
         found = self._after(self._elements(state), label, values, are_elements=are_elements)
@@ -66,7 +79,15 @@ class AlgebraicHash:
         """32-bit words of a run of elements."""
         return RUN_ELEMENTS * self.field.bytes // 4
 
-    def digest(self, data: bytes, *, are_elements: bool, level: int = 0) -> bytes:
+    def in_kernel(self, k: Builder, *, alone: bool = False) -> AlgebraicChain:
+        """The chain inside a kernel, where each instance has a state of its own."""
+        return AlgebraicChain(k, self)
+
+    def digest(self, data: bytes, *, are_elements: bool) -> bytes:
+        """A digest of any number of elements of this field, or of bytes."""
+        return self.digest_by_runs(data, are_elements=are_elements)
+
+    def digest_by_runs(self, data: bytes, *, are_elements: bool, level: int = 0) -> bytes:
         """A digest of any number of elements of this field, or of bytes.
 
         Runs of them are hashed from a state of their own, whose second element is the level: 0 for
@@ -151,7 +172,108 @@ class AlgebraicHash:
         return b"".join(value.to_bytes(self.field.bytes, "little") for value in values)
 
 
-@cache
-def algebraic_hash(field: str) -> AlgebraicHash:
-    """The chain over the field of a name."""
-    return AlgebraicHash(PARAMETERS[field])
+class AlgebraicChain:
+    """Absorbs messages of elements in one kernel, made at its top; each instance has a state of its
+    own, and comes or does not."""
+
+    is_shared = False
+
+    def __init__(self, k: Builder, hash: AlgebraicHash) -> None:
+        self._k, self._hash = k, hash
+        self._permutation = Poseidon2(k, hash.permutation)
+        self._field = self._permutation.field
+        self._each = hash.field.bytes // 4
+        self._radix = hash.field.montgomery_radix
+        self._message = k.private(types.u32, _LOOPED_BLOCKS * hash.rate * self._each)
+
+    def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
+        """The state after a message of elements, words of canonical integers."""
+        count, rate = len(message) // self._each, self._hash.rate
+        last = max(0, count - 1) // rate
+        added = tag(label, are_elements=True, fill=count - last * rate)
+        values = self._over_blocks(self._elements(state), message, last, added)
+        return self._words(values)
+
+    def absorbed_prefix(
+        self, state: Words, header: Value, message: Sequence[Value], length: Value
+    ) -> Words:
+        """The state after the first `length` words of a message, with a header as other hashes have
+        it (`quod.hash.function.header`)."""
+        k, rate = self._k, self._hash.rate
+        zero = k.constant(0, types.u32)
+        kept = [k.select(length > place, word, zero) for place, word in enumerate(message)]
+        count = length // self._each
+        last = k.select(count == 0, zero, (count - 1) // rate)
+        known = tag(0, are_elements=True, fill=count - last * rate)
+        added = self._element([known + ((header >> 24) << 5), zero][: self._each])
+        return self._words(self._over_blocks(self._elements(state), kept, last, added))
+
+    def of_run(self, load: Load, words: int, level: Value) -> Words:
+        """The digest of a run of so many words of elements, given by `load`, on a level."""
+        k, f, block = self._k, self._field, self._hash.rate * self._each
+        last = max(0, words - 1) // block * block
+        zero = k.constant(0, types.u32)
+        nothing = f.carried(f.zero())
+        second = self._element([level, zero][: self._each])
+        values = [nothing, second, *[nothing] * (self._hash.capacity - 2)]
+        if last:
+            with k.range(0, last, block, carry=tuple(values)) as blocks:
+                blocks.next(tuple(self._after(blocks.carried, load(blocks.index, block))))
+            values = list(blocks.results)
+        fill = (words - last) // self._each
+        added = f.constant(tag(DIGEST_LABEL, are_elements=True, fill=fill))
+        values[0] = f.carried(values[0] + added)
+        return self._words(self._after(values, load(k.constant(last, types.u32), words - last)))
+
+    def _over_blocks(
+        self, state: list[Any], message: Sequence[Value], last: Value | int, added: Any
+    ) -> list[Any]:
+        """The state after the blocks of a message up to the last one, before which something is
+        added: a loop over them, as a permutation a block would make some drivers take minutes."""
+        k, f, block = self._k, self._field, self._hash.rate * self._each
+        blocks = max(1, -(-len(message) // block))
+        if isinstance(added, int):
+            added = f.constant(added)
+        if blocks == 1:
+            first, *rest = state
+            return self._after([f.carried(first + added), *rest], message)
+        zero = k.constant(0, types.u32)
+        words = [*message, *[zero] * (blocks * block - len(message))]
+        last = k.constant(last, types.u32) if isinstance(last, int) else last
+        for start in range(0, blocks, _LOOPED_BLOCKS):
+            stop = min(start + _LOOPED_BLOCKS, blocks)
+            k.store(self._message, 0, *words[start * block : stop * block])
+            with k.range(start, k.minimum(last + 1, stop), carry=tuple(state)) as loop:
+                first, *rest = loop.carried
+                first = f.select(loop.index == last, f.carried(first + added), first)
+                given = k.load(self._message, (loop.index - start) * block, block)
+                loop.next(tuple(self._after([first, *rest], given)))
+            state = list(loop.results)
+        return state
+
+    def _after(self, state: Sequence[Any], block: Sequence[Value]) -> list[Any]:
+        values = self._elements(block)
+        zeros = [self._field.carried(self._field.zero())] * (self._hash.rate - len(values))
+        return self._permutation([*state, *values, *zeros])[: self._hash.capacity]
+
+    def _elements(self, words: Sequence[Value]) -> list[Any]:
+        each = self._each
+        return [self._element(words[at : at + each]) for at in range(0, len(words), each)]
+
+    def _element(self, words: Sequence[Value]) -> Any:
+        """The element that is the integer of these words."""
+        f = self._field
+        if f.word_type is types.u64:
+            low, high = words
+            words = [low.cast(types.u64) | (high.cast(types.u64) << 32)]
+        found = f.from_words(tuple(words))
+        return f.carried(found if self._radix == 1 else found * self._radix)
+
+    def _words(self, values: Sequence[Any]) -> Words:
+        return tuple(word for value in values for word in message_words(self._field, value))
+
+
+M31 = AlgebraicHash(PARAMETERS["m31"])
+BABY_BEAR = AlgebraicHash(PARAMETERS["baby_bear"])
+KOALA_BEAR = AlgebraicHash(PARAMETERS["koala_bear"])
+GOLDILOCKS = AlgebraicHash(PARAMETERS["goldilocks"])

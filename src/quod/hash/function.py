@@ -1,10 +1,22 @@
 """Interfaces of a hash that transcripts and commitments choose, and the messages that it takes.
 
-The state of a transcript is a digest. A message makes the next state; before it stands a header of
-four bytes, its length and its label (`quod.transcript.Label`).
+The state of a transcript is a digest; a message makes the next one. A header of four bytes stands
+before a message of bytes: its length, three bytes little-endian, and its label
+(`quod.transcript.Label`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from quod.errors import InputError
+
+if TYPE_CHECKING:
+    from quod.field.moduli import Modulus
+    from quod.hash.words import Load, Words
+    from quod.kernel.builder.builder import Builder
+    from quod.kernel.ir.value import Value
 
 DIGEST_BYTES = 32
 STATE_WORDS = DIGEST_BYTES // 4
@@ -12,3 +24,83 @@ STATE_WORDS = DIGEST_BYTES // 4
 
 DIGEST_LABEL = 14
 """The label of a run of elements in a digest; no message of a transcript has it."""
+
+MOST_BYTES = (1 << 24) - 1
+"""The longest message. What is longer is absorbed as a digest of it."""
+
+
+def check_length(length: int) -> None:
+    """InputError for a message that is too long."""
+    if length > MOST_BYTES:
+        raise InputError(f"a message has at most {MOST_BYTES} bytes, not {length}; take its digest")
+
+
+def header(label: int, length: int) -> bytes:
+    """The four bytes before a message; InputError for one that is too long."""
+    check_length(length)
+    return length.to_bytes(3, "little") + bytes([label])
+
+
+class HashFunction(Protocol):
+    """A hash on the host, and the maker of its form inside kernels; digests are DIGEST_BYTES long.
+
+    `are_elements` says that bytes are elements of `field`, which a hash over it absorbs as such.
+    """
+
+    @property
+    def field(self) -> Modulus | None:
+        """The prime field it is over; None for a hash of bytes."""
+
+    @property
+    def collision_bits(self) -> int:
+        """Minus the logarithm of the chance that an attempt finds two messages of one digest."""
+
+    @property
+    def run_words(self) -> int:
+        """32-bit words of a run, of which `digest_by_runs` takes digests."""
+
+    @property
+    def circuit_layers(self) -> int:
+        """Layers of a circuit that one hash of a sequential delay outlasts."""
+
+    def digest(self, data: bytes, *, are_elements: bool) -> bytes:
+        """The digest of a message."""
+
+    def digest_by_runs(self, data: bytes, *, are_elements: bool, level: int) -> bytes:
+        """The digest of the digests of runs, level by level until there is one."""
+
+    def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
+        """The digest of each run on a level; a hash over a field takes runs of one length."""
+
+    def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
+        """The state after a message."""
+
+    def behind(self, before: bytes, digest: bytes) -> bytes:
+        """The message that is a digest behind some bytes."""
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether it has a form inside kernels."""
+
+    def in_kernel(self, k: Builder, *, alone: bool) -> KernelHash:
+        """The form inside a kernel, made at the kernel's top; `alone` gives each instance a state
+        of its own. The hash has one (`has_kernel`)."""
+
+
+class KernelHash(Protocol):
+    """A hash inside one kernel: states and messages are 32-bit words."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all instances of a workgroup come with one and the same state."""
+
+    def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
+        """The state after a message of elements."""
+
+    def absorbed_prefix(
+        self, state: Sequence[Value], header: Value, message: Sequence[Value], length: Value
+    ) -> Words:
+        """The state after the first `length` words of a message, which `header` stands before."""
+
+    def of_run(self, load: Load, words: int, level: Value) -> Words:
+        """The digest of so many words of elements, given by `load`, on a level."""

@@ -1,8 +1,8 @@
 """Poseidon2 (Grassi, Khovratovich, Schofnegger, eprint 2023/323) as Plonky3 has it by default.
 
 External layers mix blocks of four with circ(2, 3, 1, 1), internal ones are a matrix of ones and a
-diagonal, and constants come from the Grain LFSR of the paper. Here are the parameters, and the
-permutation of integers.
+diagonal, and constants come from the Grain LFSR of the paper. `permuted` is the permutation of
+integers, `Poseidon2` that of elements inside kernels.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import Any
 
+from quod.field.extension import field_arithmetic
 from quod.field.moduli import NAMED, Modulus
 from quod.frozen import frozen
 from quod.hash.grain import grain_numbers
+from quod.kernel.builder.builder import Builder
 from quod.names import NameTable
 
 FULL_ROUNDS = 8
@@ -83,6 +85,79 @@ def _power(value: Any, exponent: int, p: int) -> Any:
     if exponent == 5:
         return square * square % p * value % p
     return square * square % p * square % p * value % p
+
+
+class Poseidon2:
+    """The permutation for one kernel, made at its top: the constants are tables.
+
+    Each instance has a state of its own, and comes or does not.
+    """
+
+    def __init__(self, k: Builder, parameters: Poseidon2Parameters) -> None:
+        self._k, self._parameters = k, parameters
+        self.field: Any = field_arithmetic(k, parameters.field, inlined=True)
+        rounds = parameters.round_constants
+        self._full = self.field.table([c for row in rounds if len(row) > 1 for c in row])
+        self._partial = self.field.table([c for row in rounds if len(row) == 1 for c in row])
+
+    def __call__(self, state: Sequence[Any]) -> list[Any]:
+        """The state after the permutation, of carried elements."""
+        k, f = self._k, self.field
+        half, width = FULL_ROUNDS // 2, self._parameters.width
+        # Both halves of the full rounds are one loop, which has the partial ones behind the first.
+        with k.range(0, 2, carry=tuple(self._external(state))) as halves:
+            number = halves.index
+            with k.range(0, half, carry=halves.carried) as full:
+                first = (number * half + full.index) * width
+                powers = [
+                    self._power(value + f.load(self._full, first + place))
+                    for place, value in enumerate(full.carried)
+                ]
+                full.next(tuple(self._external(powers)))
+            count = self._parameters.partial_rounds * (1 - number)
+            with k.range(0, count, carry=full.results) as partial:
+                first, *rest = partial.carried
+                powered = self._power(first + f.load(self._partial, partial.index))
+                partial.next(tuple(self._internal([powered, *rest])))
+            halves.next(partial.results)
+        return list(halves.results)
+
+    def _power(self, value: Any) -> Any:
+        f, exponent = self.field, self._parameters.exponent
+        value = f.carried(value)
+        square = f.carried(f.square(value))
+        if exponent == 3:
+            return f.carried(square * value)
+        fourth = f.carried(f.square(square))
+        return f.carried((fourth if exponent == 5 else f.carried(fourth * square)) * value)
+
+    def _external(self, state: Sequence[Any]) -> list[Any]:
+        carried = self.field.carried
+        mixed: list[Any] = []
+        for at in range(0, len(state), 4):
+            block = state[at : at + 4]
+            a, b, c, d = block
+            total = carried(carried(a + b) + carried(c + d))
+            mixed += [
+                carried(carried(total + own) + carried(after + after))
+                for own, after in zip(block, (b, c, d, a), strict=True)
+            ]
+        totals = [self._sum(mixed[at::4]) for at in range(4)]
+        return [carried(value + totals[at % 4]) for at, value in enumerate(mixed)]
+
+    def _internal(self, state: Sequence[Any]) -> list[Any]:
+        carried, total = self.field.carried, self._sum(state)
+        return [
+            carried(total + carried(value * weight))
+            for value, weight in zip(state, self._parameters.diagonal, strict=True)
+        ]
+
+    def _sum(self, values: Sequence[Any]) -> Any:
+        carried, parts = self.field.carried, list(values)
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [carried(a + b) for a, b in pairs]
+        return parts[0]
 
 
 @cache

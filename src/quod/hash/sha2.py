@@ -1,10 +1,12 @@
-"""SHA-256 (FIPS 180-4) inside kernels, a message an instance."""
+"""SHA-256 (FIPS 180-4): hashlib's on the host; inside kernels a message an instance."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from math import isqrt
 
+from quod.hash.byte_hash import ByteHash, KernelDigest
 from quod.hash.words import Load
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
@@ -27,7 +29,7 @@ def start_words(bits: int = 32) -> list[int]:
     return [isqrt(prime << 2 * bits) % (1 << bits) for prime in _primes(8)]
 
 
-class Sha256:
+class Sha256(KernelDigest):
     """The hash for one kernel, made at its top: the constants are a table.
 
     Each instance has a message of its own, and comes or does not.
@@ -36,7 +38,7 @@ class Sha256:
     is_shared = False
 
     def __init__(self, k: Builder) -> None:
-        self._k = k
+        super().__init__(k)
         self._constants = k.table(types.u32, round_constants())
 
     def __call__(self, message: Sequence[Value]) -> tuple[Value, ...]:
@@ -56,6 +58,25 @@ class Sha256:
         rest = load(self._k.constant(whole, types.u32), words - whole) if words > whole else ()
         end = (level << 24) | 0x800000
         return self._digest(state, [*map(swapped, rest), end], 32 * words + 8)
+
+    def of_prefix(
+        self, before: Sequence[Value], message: Sequence[Value], length: Value
+    ) -> tuple[Value, ...]:
+        """The digest of some words and the first `length` words of a message."""
+        k = self._k
+        # Behind the mark there are two words for the number of bits.
+        blocks = (len(before) + len(message) + 2) // BLOCK_WORDS + 1
+        padded = self.padded(before, message, length, 0x80, blocks * BLOCK_WORDS)
+        words = [swapped(word) for word in padded]
+        last = (length + len(before) + 2) // BLOCK_WORDS
+        bits = (length + len(before)) << 5
+        state: Sequence[Value] = self._start()
+        for number in range(blocks):
+            block = words[number * BLOCK_WORDS : (number + 1) * BLOCK_WORDS]
+            block[-1] = k.select(last == number, bits, block[-1])
+            new = self.after_block(state, block)
+            state = [k.select(last >= number, a, b) for a, b in zip(new, state, strict=True)]
+        return tuple(swapped(word) for word in state)
 
     def _start(self) -> list[Value]:
         return [self._k.constant(word, types.u32) for word in start_words()]
@@ -88,6 +109,13 @@ class Sha256:
                 words[at] += words[(at + 9) % BLOCK_WORDS] + (_turned(far, 17, 19) ^ (far >> 10))
             rounds.next((a, b, c, d, e, f, g, h, *words))
         return [old + new for old, new in zip(state, rounds.results[:8], strict=True)]
+
+
+def _reference(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+SHA_256 = ByteHash(_reference, 6, lambda k, alone: Sha256(k))
 
 
 def _turned(word: Value, *turns: int) -> Value:

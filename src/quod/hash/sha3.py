@@ -1,9 +1,11 @@
-"""SHA3-256 (FIPS 202) and its permutation Keccak-f[1600] inside kernels, a state an instance."""
+"""SHA3-256 (FIPS 202): hashlib's on the host, and inside kernels over Keccak-f[1600]."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
+from quod.hash.byte_hash import ByteHash, KernelDigest
 from quod.hash.keccak import ROUNDS, moves, round_constants
 from quod.hash.keccak_lanes import LanePermutation
 from quod.hash.words import Load
@@ -46,11 +48,11 @@ class Permutation:
         return list(rounds.results[:count])
 
 
-class Sha3:
+class Sha3(KernelDigest):
     """The hash SHA3-256 for one kernel, made at its top; a message as `Permutation` has states."""
 
     def __init__(self, k: Builder, *, alone: bool = False) -> None:
-        self._k = k
+        super().__init__(k)
         self._permutation = Permutation(k, alone=alone)
         self.is_shared = self._permutation.is_shared
 
@@ -69,6 +71,27 @@ class Sha3:
         rest = load(self._k.constant(whole, types.u32), words - whole) if words > whole else ()
         return self._digest(sponge, [*rest, level | _MARK << 8])
 
+    def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> State:
+        """The digest of some words and the first `length` words of a message."""
+        k, zero = self._k, self._k.constant(0, types.u32)
+        blocks = (len(before) + len(message)) // RATE_WORDS + 1
+        words = self.padded(before, message, length, _MARK, blocks * RATE_WORDS)
+        last = (length + len(before)) // RATE_WORDS
+        sponge = self._start()
+        digest: list[Value] = []
+        for number in range(blocks):
+            block = words[number * RATE_WORDS : (number + 1) * RATE_WORDS]
+            block[-1] |= k.select(last == number, k.constant(0x80000000, types.u32), zero)
+            for place in range(RATE_WORDS // 2):
+                low, high = block[2 * place], block[2 * place + 1]
+                sponge[place] ^= low.cast(types.u64) | (high.cast(types.u64) << 32)
+            sponge = self._permutation(sponge, 4 if number == blocks - 1 else 25)
+            digest = [
+                k.select(last == number, new, old)
+                for new, old in zip(sponge[:4], digest or sponge[:4], strict=True)
+            ]
+        return tuple(half.cast(types.u32) for word in digest for half in (word, word >> 32))
+
     def _start(self) -> list[Value]:
         return [self._k.constant(0, types.u64)] * 25
 
@@ -83,6 +106,13 @@ class Sha3:
             sponge = self._permutation(mixed, 4 if at == blocks[-1] else 25)
         halves = [half for word in sponge[:4] for half in (word, word >> 32)]
         return tuple(half.cast(types.u32) for half in halves)
+
+
+def _reference(data: bytes) -> bytes:
+    return hashlib.sha3_256(data).digest()
+
+
+SHA3_256 = ByteHash(_reference, 6, lambda k, alone: Sha3(k, alone=alone))
 
 
 def with_block(sponge: Sequence[Value], words: Sequence[Value]) -> list[Value]:

@@ -1,44 +1,26 @@
-"""The hashes that transcripts are made of."""
+"""The table of hashes that transcripts, commitments and proofs of circuits choose from.
+
+A new hash is a module of `quod.hash`, which ends with its row (`quod.hash.byte_hash.ByteHash` for a
+hash of bytes), and a line of `Hash`. The module loads when the hash is first used.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, assert_never
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from quod.errors import InputError
 from quod.field.array import check_field
-from quod.field.moduli import NAMED, Modulus
+from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.validation import flag, instance, member, shown_kind, whole_number
 
 if TYPE_CHECKING:
-    from quod.hash.algebraic import AlgebraicHash
-
-_ALGEBRAIC = "poseidon2-"
-_HASH_BITS = 128
-
-RUN_BYTES = 4096
-"""What a digest of elements hashes one after the other; of more, it hashes the digests of runs."""
-
-
-class HashFamily(Enum):
-    """The construction of a hash, which selects the code for it in Python and in kernels.
-
-    Code that depends on it has a case for each member, so that a new member raises an error instead
-    of computing another hash.
-    """
-
-    SHA3 = "sha3"
-    """A sponge over Keccak, of bytes."""
-
-    SHA2 = "sha2"
-    """A chain of blocks, of bytes."""
-
-    POSEIDON2 = "poseidon2"
-    """A chain of Poseidon2, of elements of a field."""
+    from quod.hash.function import HashFunction, KernelHash
+    from quod.kernel.builder.builder import Builder
 
 
 class Hash(Enum):
@@ -49,75 +31,71 @@ class Hash(Enum):
     (Khovratovich, Rothblum and Soukhanov, eprint 2025/118).
     """
 
-    SHA3_256 = "sha3-256"
+    SHA3_256 = "sha3-256", "quod.hash.sha3.SHA3_256"
     """FIPS 202, which takes a message of a round in one permutation."""
 
-    SHA_256 = "sha-256"
+    SHA_256 = "sha-256", "quod.hash.sha2.SHA_256"
     """FIPS 180-4."""
 
-    POSEIDON2_M31 = "poseidon2-m31"
+    POSEIDON2_M31 = "poseidon2-m31", "quod.hash.algebraic.M31"
     """A chain of Poseidon2 over M31 (`quod.hash.algebraic`), as those below."""
 
-    POSEIDON2_BABY_BEAR = "poseidon2-baby_bear"
+    POSEIDON2_BABY_BEAR = "poseidon2-baby_bear", "quod.hash.algebraic.BABY_BEAR"
 
-    POSEIDON2_KOALA_BEAR = "poseidon2-koala_bear"
+    POSEIDON2_KOALA_BEAR = "poseidon2-koala_bear", "quod.hash.algebraic.KOALA_BEAR"
 
-    POSEIDON2_GOLDILOCKS = "poseidon2-goldilocks"
+    POSEIDON2_GOLDILOCKS = "poseidon2-goldilocks", "quod.hash.algebraic.GOLDILOCKS"
+
+    def __new__(cls, name: str, row: str) -> Hash:
+        """`row` is the full name of the hash's row."""
+        hash = object.__new__(cls)
+        hash._value_, hash._row = name, row
+        return hash
+
+    _value_: str
+    _row: str
 
     @cached_property
-    def family(self) -> HashFamily:
-        """The construction."""
-        match self:
-            case Hash.SHA3_256:
-                return HashFamily.SHA3
-            case Hash.SHA_256:
-                return HashFamily.SHA2
-            case (
-                Hash.POSEIDON2_M31
-                | Hash.POSEIDON2_BABY_BEAR
-                | Hash.POSEIDON2_KOALA_BEAR
-                | Hash.POSEIDON2_GOLDILOCKS
-            ):
-                return HashFamily.POSEIDON2
-            case _:
-                assert_never(self)
+    def function(self) -> HashFunction:
+        """The row: the hash on the host, which makes its form inside kernels."""
+        module, _, name = self._row.rpartition(".")
+        function: HashFunction = getattr(import_module(module), name)
+        return function
 
     @property
     def is_algebraic(self) -> bool:
         """Whether it is over a field, and only to be had by `recursive`."""
-        return self.family is HashFamily.POSEIDON2
+        return self.field is not None
 
     @property
     def field(self) -> Modulus | None:
         """The prime field it is over, if it is over one."""
-        return NAMED[self.value.removeprefix(_ALGEBRAIC)] if self.is_algebraic else None
-
-    @cached_property
-    def algebraic(self) -> AlgebraicHash | None:
-        """The chain over that field."""
-        if not self.is_algebraic:
-            return None
-        # It takes the permutation's parameters, which other hashes have no use for.
-        from quod.hash.algebraic import algebraic_hash
-
-        return algebraic_hash(self.value.removeprefix(_ALGEBRAIC))
+        return self.function.field
 
     @property
     def collision_bits(self) -> int:
         """Minus the logarithm of the chance that an attempt finds two messages of one digest."""
-        return _HASH_BITS if self.algebraic is None else self.algebraic.collision_bits
+        return self.function.collision_bits
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether it has a form inside kernels."""
+        return self.function.has_kernel
+
+    @property
+    def circuit_layers(self) -> int:
+        """Layers of a circuit that one hash of a sequential delay outlasts."""
+        return self.function.circuit_layers
 
     def digest(self, data: bytes, field: FieldSpec | None = None) -> bytes:
         """The 32 bytes of the digest of a message, of elements of a field if one is given."""
         _check_message(data, field)
-        if self.algebraic is not None:
-            return self.algebraic.digest(data, are_elements=self.takes(field))
-        return self._of_bytes(data)
+        return self.function.digest(data, are_elements=self.takes(field))
 
     @property
     def run_words(self) -> int:
         """32-bit words of the runs of `digest_by_runs`."""
-        return RUN_BYTES // 4 if self.algebraic is None else self.algebraic.run_words
+        return self.function.run_words
 
     def digest_by_runs(
         self, data: bytes, field: FieldSpec | None = None, *, level: int = 0
@@ -130,35 +108,26 @@ class Hash(Enum):
         """
         _check_message(data, field)
         level = whole_number("the level", level, 0, 255)
-        if self.algebraic is not None:
-            return self.algebraic.digest(data, are_elements=self.takes(field), level=level)
-        while True:
-            starts = range(0, max(1, len(data)), RUN_BYTES)
-            digests = self.digests_of_runs([data[at : at + RUN_BYTES] for at in starts], level)
-            if len(digests) == 1:
-                return digests[0]
-            data, level = b"".join(digests), level + 1
+        return self.function.digest_by_runs(data, are_elements=self.takes(field), level=level)
 
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
         """The digest of each run by itself, however long, on a level; of a hash over a field runs
         are of its elements, and one is as long as the other."""
-        if self.algebraic is not None:
-            return self.algebraic.digests_of_runs(runs, level)
-        mark = bytes([level])
-        return [self._of_bytes(run + mark) for run in runs]
+        return self.function.digests_of_runs(runs, level)
 
-    def _of_bytes(self, data: bytes) -> bytes:
-        """The digest of bytes; InputError for a hash over a field."""
-        family = self.family
-        match family:
-            case HashFamily.SHA3:
-                return hashlib.sha3_256(data).digest()
-            case HashFamily.SHA2:
-                return hashlib.sha256(data).digest()
-            case HashFamily.POSEIDON2:
-                raise InputError(f"{self.value} hashes elements of a field; take Hash.digest")
-            case _:
-                assert_never(family)
+    def after(
+        self, state: bytes, label: int, message: bytes, field: FieldSpec | None = None
+    ) -> bytes:
+        """The state of a transcript after a message, of elements of a field if one is given."""
+        return self.function.after(state, label, message, are_elements=self.takes(field))
+
+    def in_kernel(self, k: Builder, *, alone: bool = False) -> KernelHash:
+        """The hash inside one kernel, made at the kernel's top; `alone` gives each instance a state
+        of its own. InputError for a hash that has no such form."""
+        if not self.has_kernel:
+            names = ", ".join(each.value for each in Hash if each.has_kernel)
+            raise InputError(f"{self.value} has no form inside kernels; take one of {names}")
+        return self.function.in_kernel(k, alone=alone)
 
     def takes(self, field: FieldSpec | None) -> bool:
         """Whether elements of a field are absorbed as what they are, and not as bytes."""

@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.spec import FieldSpec
-from quod.hash.sha2 import Sha256
-from quod.hash.sha3 import Sha3
-from quod.hash.table import Hash, HashFamily
+from quod.hash.function import STATE_WORDS as STATE_WORDS
+from quod.hash.table import Hash
 from quod.hash.words import Load, Words
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.transcript.elements import challenge_bits
 from quod.transcript.labels import Label
-from quod.transcript.transcript import header
-
-if TYPE_CHECKING:
-    from quod.hash.algebraic_chain import AlgebraicChain
-
-STATE_WORDS = 8
-"""32-bit words of a state."""
 
 
 class Chain:
     """Absorbs messages in one kernel, made at its top.
 
     All instances of a workgroup come, each with a state of its own or, where `is_shared`, all with
-    one and the same.
+    one and the same. InputError for a hash that has no form inside kernels.
     """
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
-        self._k = k
-        self._algebraic: AlgebraicChain | None = None
-        digest = _digest(k, hash)
-        if isinstance(digest, (Sha3, Sha256)):
-            self._digest = digest
-        else:
-            self._algebraic = digest
-        self.is_shared = digest.is_shared
+        self._k, self._hash = k, hash.in_kernel(k)
+        self.is_shared = self._hash.is_shared
 
     def load(self, memory: Value, place: Value) -> Words:
         """The state in memory from a place on, counted in 32-bit words."""
@@ -52,11 +38,7 @@ class Chain:
 
     def absorbed(self, state: Words, label: Label, message: Sequence[Value]) -> Words:
         """The state after a message of elements (`message_words`)."""
-        k = self._k
-        if self._algebraic is not None:
-            return self._algebraic.absorbed(state, label, message)
-        start = int.from_bytes(header(label, 4 * len(message)), "little")
-        return self._digest([*state, k.constant(start, types.u32), *message])
+        return self._hash.absorbed(state, label, message)
 
 
 class RunHash:
@@ -64,33 +46,13 @@ class RunHash:
     run of its own, and comes or does not."""
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
-        self._k = k
-        self._hash: Any = _digest(k, hash, alone=True)
+        self._k, self._hash = k, hash.in_kernel(k, alone=True)
 
     def __call__(self, load: Load, words: int, level: Value | int) -> Words:
         """That of so many words, which `load` gives, on a level below 256."""
         if isinstance(level, int):
             level = self._k.constant(level, types.u32)
-        found: Words = self._hash.of_run(load, words, level)
-        return found
-
-
-def _digest(k: Builder, hash: Hash, *, alone: bool = False) -> Sha3 | Sha256 | AlgebraicChain:
-    """The code of a hash in one kernel; `alone` gives each instance a state of its own."""
-    family = hash.family
-    match family:
-        case HashFamily.SHA3:
-            return Sha3(k, alone=alone)
-        case HashFamily.SHA2:
-            return Sha256(k)
-        case HashFamily.POSEIDON2:
-            # Other hashes do not need it.
-            from quod.hash.algebraic_chain import AlgebraicChain
-
-            assert hash.algebraic is not None
-            return AlgebraicChain(k, hash.algebraic)
-        case _:
-            assert_never(family)
+        return self._hash.of_run(load, words, level)
 
 
 def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:

@@ -12,8 +12,7 @@ from quod.field.element_bytes import element_bytes as element_bytes
 from quod.field.element_bytes import encode as encode
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-
-DIGEST_BYTES = 32
+from quod.hash.function import DIGEST_BYTES as DIGEST_BYTES
 
 
 def challenge_bits(field: FieldSpec) -> int:

@@ -31,21 +31,11 @@ from quod.transcript.elements import (
 from quod.transcript.labels import Label, check_label
 from quod.validation import flag, shown_kind, whole_number
 
-MOST_BYTES = (1 << 24) - 1
-"""The longest message. What is longer is absorbed as a digest of it."""
-
 START = bytes(DIGEST_BYTES)
 """The state before the first message."""
 
 _BINDING = (Label.COMMITMENT, Label.PUBLIC_INPUT)
 """Labels of messages that bind a prover to tables: commitments, and digests of public values."""
-
-
-def header(label: Label, length: int) -> bytes:
-    """The four bytes before a message; InputError for one that is too long."""
-    if length > MOST_BYTES:
-        raise InputError(f"a message has at most {MOST_BYTES} bytes, not {length}; take its digest")
-    return length.to_bytes(3, "little") + bytes([label])
 
 
 def _check_bytes(message: object) -> None:
@@ -105,13 +95,7 @@ class Transcript:
         _check_bytes(message)
         if field is not None:
             check_field(field)
-        start = header(label, len(message))
-        algebraic = self.hash.algebraic
-        if algebraic is None:
-            self.state = self.hash.digest(self.state + start + message)
-        else:
-            takes = self.hash.takes(field)
-            self.state = algebraic.after(self.state, label, message, are_elements=takes)
+        self.state = self.hash.after(self.state, label, message, field)
         self._drawn = False
         # An empty message, such as that of a range, binds nothing.
         self.is_bound |= label in _BINDING and len(message) > 0
@@ -161,9 +145,7 @@ class Transcript:
         check_label(label)
         _check_bytes(before)
         _check_bytes(digest)
-        algebraic = self.hash.algebraic
-        message = before + digest if algebraic is None else algebraic.behind(before, digest)
-        self.absorb(label, message, self.hash.field)
+        self.absorb(label, self.hash.function.behind(before, digest), self.hash.field)
 
     def absorb_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Absorbs elements of a field as one message."""

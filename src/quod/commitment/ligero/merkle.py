@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from quod.hash.function import DIGEST_BYTES as DIGEST_BYTES
 from quod.hash.table import Hash
-
-DIGEST_BYTES = 32
 
 LEAF, NODE = 0, 1
 """The levels of runs (`Hash.digests_of_runs`) that leaves and other nodes are: of SHA3-256 the last

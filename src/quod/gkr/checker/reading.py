@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-from quod.gkr.checker.hashes import MessageHash
 from quod.gkr.checker.messages import DIGEST_WORDS
 from quod.gkr.checker.records import FAILED, PASSED, READ
+from quod.hash.function import header
 from quod.hash.table import Hash
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.transcript.chain import STATE_WORDS, challenge
 from quod.transcript.labels import Label
 from quod.transcript.runs import RUN_ELEMENTS
-from quod.transcript.transcript import START, header
+from quod.transcript.transcript import START
 
 MESSAGE_ROW, RUN_ROW = 3, 3
 """Numbers of each kind of row."""
@@ -51,7 +51,7 @@ def hash_runs(
     elements of all proofs, from the word `first_digest` on their digests. `checked` gets the ticket
     of the run that read the elements, and whether all are elements.
     """
-    chain = MessageHash(k, hash, RUN_ELEMENTS * field.words, alone=True)
+    chain = hash.in_kernel(k, alone=True)
     i = k.global_id()
     with k.if_(i < n):
         proof, run = i // runs, i % runs
@@ -64,7 +64,7 @@ def hash_runs(
         start = [k.constant(int.from_bytes(START[at : at + 4], "little"), u32)
                  for at in range(0, len(START), 4)]  # fmt: skip
         begin = header(Label.VALUES, 4 * len(message))
-        state = chain.absorbed(
+        state = chain.absorbed_prefix(
             start, k.constant(int.from_bytes(begin, "little"), u32), message,
             k.constant(len(message), u32),
         )  # fmt: skip
@@ -101,7 +101,7 @@ def read_messages(
     and the states of the transcripts. A workgroup a proof, `alone` an instance.
     """
     f = field_arithmetic(k, field, inlined=True)
-    chain = MessageHash(k, hash, most_words, alone=alone)
+    chain = hash.in_kernel(k, alone=alone)
 
     def read(proof: Value, stores: Value) -> None:
         state = k.load(begun, proof * STATE_WORDS + 1, STATE_WORDS)
@@ -114,7 +114,7 @@ def read_messages(
                 proof * elements * field.words,
             )  # fmt: skip
             message = k.load(sent, own + place, most_words)
-            state = chain.absorbed(state, begin, message, length)
+            state = chain.absorbed_prefix(state, begin, message, length)
             found = f.carried(challenge(f, field, state))
             with k.if_(stores):
                 f.store(challenges, proof * messages + loop.index, found)

@@ -1,0 +1,136 @@
+"""Hashes of bytes as transcripts and commitments choose them, on the host and inside kernels.
+
+The state after a message is the digest of the state before, the header and the message.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from quod.field.moduli import Modulus
+from quod.frozen import frozen
+from quod.hash.function import STATE_WORDS, header
+from quod.hash.words import Load, Words
+from quod.kernel.builder.builder import Builder
+from quod.kernel.ir import types
+from quod.kernel.ir.value import Value
+
+RUN_BYTES = 4096
+"""Bytes of a run. A longer message is hashed as the digests of its runs."""
+
+_COLLISION_BITS = 128
+_BEFORE_WORDS = STATE_WORDS + 1
+"""32-bit words before a message: the state and its header."""
+
+
+class KernelDigest(ABC):
+    """A hash of bytes inside one kernel, made at its top."""
+
+    is_shared: bool
+
+    def __init__(self, k: Builder) -> None:
+        self._k = k
+
+    @abstractmethod
+    def __call__(self, message: Sequence[Value]) -> Words:
+        """The digest of a message; both are bytes in little-endian words of 32 bits."""
+
+    @abstractmethod
+    def of_run(self, load: Load, words: int, level: Value) -> Words:
+        """The digest of so many words, given by `load`, and the byte of a level behind them."""
+
+    @abstractmethod
+    def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> Words:
+        """The digest of some words and the first `length` words of a message."""
+
+    def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
+        """The state after a message of elements."""
+        begin = int.from_bytes(header(label, 4 * len(message)), "little")
+        return self([*state, self._k.constant(begin, types.u32), *message])
+
+    def absorbed_prefix(
+        self, state: Sequence[Value], header: Value, message: Sequence[Value], length: Value
+    ) -> Words:
+        """The state after the first `length` words of a message."""
+        return self.of_prefix([*state, header], message, length)
+
+    def padded(
+        self, before: Sequence[Value], message: Sequence[Value], length: Value, mark: int,
+        count: int,
+    ) -> list[Value]:  # fmt: skip
+        """So many words: those before, the first `length` of the message, a mark, and zeros."""
+        k, zero = self._k, self._k.constant(0, types.u32)
+        words = [*before]
+        for place in range(count - len(before)):
+            end = k.select(length == place, k.constant(mark, types.u32), zero)
+            words.append(k.select(length > place, message[place], end)
+                         if place < len(message) else end)  # fmt: skip
+        return words
+
+
+@frozen
+class ByteHash:
+    """The row of a hash of bytes: `reference` takes a message to its 32 bytes.
+
+    `circuit_layers` is the number of layers of a circuit that one hash of a sequential delay
+    outlasts: no more than a layered circuit needs to compute a hash. `kernel` makes the form inside
+    a kernel from the kernel and `alone`; None for a hash that only the host computes.
+    """
+
+    reference: Callable[[bytes], bytes]
+    circuit_layers: int
+    kernel: Callable[[Builder, bool], KernelDigest] | None = None
+
+    @property
+    def field(self) -> Modulus | None:
+        """None: it is over no field."""
+        return None
+
+    @property
+    def collision_bits(self) -> int:
+        """Half the bits of a digest."""
+        return _COLLISION_BITS
+
+    @property
+    def run_words(self) -> int:
+        """32-bit words of a run."""
+        return RUN_BYTES // 4
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether it has a form inside kernels."""
+        return self.kernel is not None
+
+    def digest(self, data: bytes, *, are_elements: bool = False) -> bytes:
+        """The digest of a message."""
+        return self.reference(data)
+
+    def digest_by_runs(self, data: bytes, *, are_elements: bool = False, level: int = 0) -> bytes:
+        """The digest of the digests of runs, level by level until there is one."""
+        while True:
+            starts = range(0, max(1, len(data)), RUN_BYTES)
+            digests = self.digests_of_runs([data[at : at + RUN_BYTES] for at in starts], level)
+            if len(digests) == 1:
+                return digests[0]
+            data, level = b"".join(digests), level + 1
+
+    def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
+        """The digest of each run with the byte of the level behind it."""
+        mark = bytes([level])
+        return [self.reference(run + mark) for run in runs]
+
+    def after(
+        self, state: bytes, label: int, message: bytes, *, are_elements: bool = False
+    ) -> bytes:
+        """The digest of the state, the header and the message."""
+        return self.reference(state + header(label, len(message)) + message)
+
+    def behind(self, before: bytes, digest: bytes) -> bytes:
+        """The digest behind some bytes."""
+        return before + digest
+
+    def in_kernel(self, k: Builder, *, alone: bool = False) -> KernelDigest:
+        """The form inside a kernel, of a hash that has one (`has_kernel`)."""
+        assert self.kernel is not None
+        return self.kernel(k, alone)
