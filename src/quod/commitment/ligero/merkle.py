@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from quod.hash.function import DIGEST_BYTES as DIGEST_BYTES
 from quod.hash.table import Hash
 
 LEAF, NODE = 0, 1

@@ -1,4 +1,4 @@
-"""Functions that gadgets prove, of plain integers: hashes, signatures, paths.
+"""Functions that gadgets prove, of plain integers: hashes (`quod.hash`), signatures, paths.
 
 Each is exact and checks what it is given; none runs in constant time. Points of Jubjub and Baby
 Jubjub are pairs, whose law is in `quod.curve` (`edwards_group`). The names below load on first use
