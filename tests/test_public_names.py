@@ -8,10 +8,10 @@ import pkgutil
 import pytest
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
-    "ceremony", "codegen", "commitment", "curve", "device", "field", "formats", "gkr",
-    "groth16", "groth16.phase2", "hash", "inference", "kernel", "layered", "layered.gadgets",
-    "lookup", "msm", "ntt", "r1cs", "r1cs.reference", "r1cs.gadgets", "service.keys",
-    "service.queue", "service.client", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",
+    "ceremony", "codegen", "commitment", "curve", "device", "field", "formats", "gkr", "groth16",
+    "groth16.phase2", "hash", "inference", "kernel", "layered", "layered.gadgets", "lookup", "msm",
+    "ntt", "r1cs", "r1cs.gadgets", "r1cs.reference", "service.client", "service.keys",
+    "service.queue", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",
     "witness", "zcash",
 ))]  # fmt: skip
 
