@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, settings
 
 from quod.device.backends import backend, backends
 from quod.device.cpu.device import STRATEGIES, CpuDevice
-from quod.device.cpu.processor import host_processor
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import SubmittedStream
 from tests.support.browser import Browser, why_no_browser
+from tests.support.devices import KINDS, absent_kinds, is_present, present
 from tests.support.submitted import collect
 from tests.support.tint import Tint, naga_errors, why_no_naga, why_no_tint
-from tests.support.webgpu_quick import REASON, is_left_out
+from tests.support.webgpu_quick import is_left_out
 
 if TYPE_CHECKING:
     from quod.device.webgpu.device import WebGpuDevice
@@ -51,7 +51,7 @@ if _SWIFTSHADER.exists():
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
-@pytest.fixture(scope="module", params=["emulated", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "cuda"))
 def tiling(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A device whose kernels copy tiles and multiply them by warpgroups.
 
@@ -74,18 +74,43 @@ def shared_fixtures() -> Path:
     return folder
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leaves out what takes too long where WebGPU has no GPU."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of absent devices, and those too slow for a WebGPU driver in software."""
+    dropped = [item for item in items if _lacks_device(item) or _is_too_slow(item)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        excluded = set(dropped)
+        items[:] = [item for item in items if item not in excluded]
+
+
+def _lacks_device(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("device")
+    if mark is not None and not is_present(mark.args[0]):
+        return True
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return "webgpu_device" in fixtures and not is_present("webgpu")
+
+
+def _is_too_slow(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
-    if callspec is not None and is_left_out(item.nodeid, callspec.params):
-        pytest.skip(REASON)
+    return callspec is not None and is_left_out(item.nodeid, callspec.params)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the devices whose tests were left out."""
+    absent = absent_kinds()
+    if absent:
+        terminalreporter.write_line(
+            f"without {len(absent)} of {len(KINDS)} kinds of devices, which this machine lacks: "
+            + ", ".join(absent)
+        )
 
 
 # Interpreted kernels are too slow for all but the host code of GPUs.
 _GPUS = [row.name for row in backends() if not row.of_the_processor and row.name != "emulated"]
 
 
-@pytest.fixture(scope="session", params=[*STRATEGIES, *_GPUS])
+@pytest.fixture(scope="session", params=present(*STRATEGIES, *_GPUS))
 def device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """The processor, with each way of holding field elements in turn, and GPUs."""
     found = open_for_test(request.param)
@@ -93,7 +118,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     found.close()
 
 
-@pytest.fixture(scope="session", params=["emulated", *_GPUS, "webgpu:portable"])
+@pytest.fixture(scope="session", params=present("emulated", *_GPUS, "webgpu:portable"))
 def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """What GPU host code is tested on: an interpreter, slow and strict, and GPUs.
 
@@ -104,12 +129,10 @@ def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     found.close()
 
 
-@pytest.fixture(scope="session", params=STRATEGIES)
+@pytest.fixture(scope="session", params=present(*STRATEGIES))
 def checked_cpu(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """The processor as an interpreter that refuses what is beyond an array, not set, or a race,
     with what it has for each strategy."""
-    if request.param == "ifma":
-        need_ifma()
     with open_device(f"cpu:{request.param}", checked=True) as found:
         yield found
 
@@ -134,17 +157,9 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[SubmittedStream]:
 def open_for_test(name: str) -> AnyDevice:
     """A device by the name that it has in tests; skips the test where there is none."""
     if name in STRATEGIES:
-        if name == "ifma":
-            need_ifma()
         return CpuDevice(strategy=name)
     need_backend(name.partition(":")[0])
     return open_device(name)
-
-
-def need_ifma() -> None:
-    """Skip the test where the processor has none."""
-    if not host_processor().has_ifma:
-        pytest.skip("this processor has no AVX-512 IFMA")
 
 
 def need_backend(name: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 from quod.device import open_device
 from quod.device.cpu.device import CpuDevice
 from tests.conftest import open_for_test
+from tests.support.devices import present
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 EXAMPLE = REPOSITORY / "examples" / "train_transformer"
@@ -182,7 +183,7 @@ def start(device: Any, steps: int, seed: int = 0) -> tuple[list[float], bytes]:
     return list(made.losses(steps)), down(device, made.model.parameters).tobytes()
 
 
-@pytest.mark.parametrize("name", ["cpu", "cpu:scalar", "webgpu", "cuda"])
+@pytest.mark.parametrize("name", present("cpu", "cpu:scalar", "webgpu", "cuda"))
 def test_losses_are_those_of_the_cpu_in_each_run(name: str) -> None:
     with open_for_test(name) as device:
         losses, parameters = start(device, 8)

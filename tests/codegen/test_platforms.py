@@ -33,9 +33,7 @@ needs_x86 = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"),
     reason="runs code of older x86-64 processors",
 )
-needs_ifma = pytest.mark.skipif(
-    not host_processor().has_ifma, reason="this processor has no AVX-512 IFMA"
-)
+needs_ifma = pytest.mark.device("ifma")
 
 
 def x86(name: str, features: str) -> HostProcessor:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from quod.device.backends import backend
 from quod.device.cache.cache import CompileCache
 from quod.device.cuda.device import CudaDevice
 
@@ -16,8 +15,10 @@ def open_gpu(kind: str, folder: Path, **options: Any) -> CudaDevice:
     """A GPU with a cache of its own: ``cuda``, or ``simulated``. Skips where there is none."""
     cache = CompileCache(folder)
     if kind == "cuda":
-        if (why := backend("cuda").why_not()) is not None:
-            pytest.skip(f"needs an NVIDIA GPU: {why}")
+        # Programs that tests start need no devices of pytest.
+        from tests.conftest import need_backend
+
+        need_backend("cuda")
         return CudaDevice(cache=cache, **options)
     pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
     from tests.device.fake_cuda import FakeCuda

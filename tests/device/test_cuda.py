@@ -24,11 +24,12 @@ from quod.errors import DeviceError
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from tests.device import kernels
 from tests.device.cuda_fixture import open_gpu
+from tests.support.devices import present
 
 COUNT = 1000
 
 
-@pytest.fixture(scope="module", params=["simulated", "cuda"])
+@pytest.fixture(scope="module", params=present("simulated", "cuda"))
 def gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     device = open_gpu(request.param, tmp_path_factory.mktemp("cache"))
     yield device
@@ -478,7 +479,7 @@ except DeviceError as error:
 
 
 @pytest.mark.parametrize("synchronous", [False, True])
-@pytest.mark.parametrize("kind", ["simulated", "cuda"])
+@pytest.mark.parametrize("kind", present("simulated", "cuda"))
 def test_a_failed_kernel_is_not_passed_over(kind: str, synchronous: bool, tmp_path: Path) -> None:
     open_gpu(kind, tmp_path).close()
     done = subprocess.run(
@@ -510,6 +511,7 @@ def test_compiling_from_several_threads(gpu: CudaDevice) -> None:
     assert set(out.tolist()) == {28}
 
 
+@pytest.mark.device("cuda")
 def test_two_processes_on_one_gpu(tmp_path: Path) -> None:
     open_gpu("cuda", tmp_path).close()
     program = (

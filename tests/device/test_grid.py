@@ -15,8 +15,9 @@ from quod.kernel.interpreter.interpreter import interpret
 from tests.conftest import open_for_test
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import refuses
+from tests.support.devices import present
 
-DEVICES = ["scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu"]
+DEVICES = present("scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu")
 
 
 @pytest.fixture(scope="module", params=DEVICES)

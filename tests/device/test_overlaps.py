@@ -24,6 +24,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from tests.device.cuda_fixture import open_gpu
+from tests.support.devices import present
 
 LANES = 32
 Words = np.ndarray[Any, np.dtype[np.uint32]]
@@ -66,7 +67,7 @@ VARIANTS = (
 
 
 @pytest.fixture(
-    scope="module", params=["cpu", "webgpu", "emulated", "emulated:ptx", "simulated", "cuda"]
+    scope="module", params=present("cpu", "webgpu", "emulated", "emulated:ptx", "simulated", "cuda")
 )
 def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     if request.param in ("simulated", "cuda"):

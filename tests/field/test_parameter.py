@@ -18,11 +18,14 @@ from quod.field.moduli import BN254_FQ, BN254_FR, GOLDILOCKS, M31
 from quod.kernel import U32, U64, Builder, Pointer, TraceError, kernel
 from tests.conftest import open_for_test
 from tests.kernel.refusals import refuses
+from tests.support.devices import present
 
 Q2 = CURVES["bn254"].tower.fq2
 SMALL = Modulus("small", 17)
 
-DEVICES = ["ifma", "scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu"]
+DEVICES = present(
+    "ifma", "scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu"
+)
 
 
 @pytest.fixture(scope="module", params=DEVICES)

@@ -37,6 +37,7 @@ from quod.kernel.ops import float8
 from tests.conftest import open_for_test
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of, refuses
+from tests.support.devices import present
 from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
 
 GPU = ptx_machine(64)
@@ -97,7 +98,7 @@ def words(matrix: Any, element: Type) -> Any:
     return np.ascontiguousarray((bits >> 16).astype(np.uint16)).view(np.uint32)
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def tensor_device(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device
@@ -167,7 +168,7 @@ def test_products_of_whole_numbers_are_modulo_2_to_the_32(tensor_device: AnyDevi
     assert np.array_equal(found.reshape(2, 16, 16), (c + a @ b).astype(np.int32))
 
 
-@pytest.mark.parametrize("name", ["emulated", "emulated:ptx", "cuda"])
+@pytest.mark.parametrize("name", present("emulated", "emulated:ptx", "cuda"))
 def test_numbers_that_are_no_small_ones(name: str) -> None:
     """Subnormal halves count, f32 loses what tf32 has no place for, what is no number spreads."""
     a, b = np.zeros((2, 16, 16)), np.zeros((2, 16, 16))

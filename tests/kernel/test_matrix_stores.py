@@ -25,6 +25,7 @@ from quod.kernel.ir.text import to_text
 from tests.conftest import open_for_test
 from tests.kernel.machines import EIGHT
 from tests.kernel.refusals import line_of
+from tests.support.devices import present
 from tests.support.ptx_assembler import ARCHITECTURES, assemble
 
 GPU = ptx_machine(64)
@@ -65,7 +66,7 @@ def expected(x: Any, count: int, transposed: bool) -> Any:
     return memory.view(np.uint32).reshape(-1)
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def tensor_device(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device

@@ -36,6 +36,7 @@ from quod.kernel.ir.text import to_text
 from quod.kernel.verifier.verify import verify
 from tests.conftest import open_for_test
 from tests.kernel.refusals import line_of
+from tests.support.devices import present
 from tests.support.ptx_assembler import ARCHITECTURES, assemble
 
 LANES = 160
@@ -130,7 +131,7 @@ def calling(k: Builder, x: Pointer[U32]) -> None:
         x[local] = other + room[k.lane_id() ^ 1]
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def device(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as opened:
         yield opened

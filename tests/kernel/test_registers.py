@@ -16,10 +16,11 @@ from tests.kernel.role_ring import (
     LANES,
     MACHINE,
 )
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble
 
 
-@pytest.mark.parametrize("name", ["emulated", "emulated:ptx", "cuda"])
+@pytest.mark.parametrize("name", present("emulated", "emulated:ptx", "cuda"))
 def test_registers_change_no_result(name: str) -> None:
     with open_for_test(name) as opened:
         x = np.zeros(256, np.uint32)

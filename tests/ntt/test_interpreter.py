@@ -7,7 +7,6 @@ import pytest
 
 from quod.curve.named.bn254 import BN254
 from quod.device.cpu.device import CpuDevice
-from quod.device.cpu.processor import host_processor
 from quod.field.array import from_integers, random_elements, to_integers
 from quod.field.roots import root_of_unity
 from quod.kernel.interpreter.interpreter import Argument, interpret
@@ -19,15 +18,14 @@ from quod.ntt.schedule import places_of
 from quod.ntt.steps import Direction
 from quod.ntt.twiddles import Domain, tables_of
 from tests.reference import ntt as reference
+from tests.support.devices import present
 
 FR = BN254.fr
 
 
-@pytest.fixture(params=["ifma", "scalar"])
+@pytest.fixture(params=present("ifma", "scalar"))
 def processor(request: pytest.FixtureRequest) -> CpuDevice:
     """Whose machine the kernels are traced for, and where their tables are made."""
-    if request.param == "ifma" and not host_processor().has_ifma:
-        pytest.skip("this processor has no AVX-512 IFMA")
     return CpuDevice(strategy=request.param, threads=1)
 
 

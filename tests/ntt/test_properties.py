@@ -11,7 +11,6 @@ from quod.curve.named import CURVES
 from quod.curve.named.bn254 import BN254
 from quod.curve.parameters import PairingCurve
 from quod.device.cpu.device import CpuDevice
-from quod.device.cpu.processor import host_processor
 from quod.device.protocol import AnyDevice
 from quod.field.array import random_elements
 from quod.ntt import NttPlan, ntt
@@ -48,9 +47,8 @@ def test_orders_are_permutations_of_one_result(device: AnyDevice, log2_size: int
         assert np.array_equal(data[order] if ordering[1] == "R" else data, expected)
 
 
+@pytest.mark.device("ifma")
 def test_strategies_agree_bit_for_bit() -> None:
-    if not host_processor().has_ifma:
-        pytest.skip("this processor has no AVX-512 IFMA")
     devices = [CpuDevice(strategy=strategy) for strategy in ("ifma", "scalar")]
     for curve in CURVES.values():
         values = random_elements(curve.fr, 1 << 12, seed=2)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.devices import present
+
 IN_TEXTS_TOO = pytest.mark.parametrize(
-    "tiling", ["emulated", "emulated:ptx", "cuda"], indirect=True, scope="module"
+    "tiling", present("emulated", "emulated:ptx", "cuda"), indirect=True, scope="module"
 )
 """For tests without clusters, which the interpreter of texts does not know."""

@@ -108,8 +108,6 @@ QUICK = (
 ON_GPUS_ALONE = (r"tests/zcash/test_devices\.py::test_the_same_proof_on_every_device\[webgpu\]",)
 """Tests of other packages that take minutes in software: a circuit of thousands of constraints."""
 
-REASON = "too slow on a software adapter; QUOD_TEST_WEBGPU=all runs it"
-
 
 def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
     """Whether a test takes an adapter, this machine's is in software, and that is too slow."""

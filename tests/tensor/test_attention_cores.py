@@ -19,6 +19,7 @@ from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
 from quod.tensor.flash_attention.plan import CORE_PLANS, CoreTilePlan, TilePlan, plan_attention
 from quod.tensor.rows.row import LOG2_E
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.attention_model import (
     NONE,
@@ -36,7 +37,7 @@ OTHERS = [CoreTilePlan(64, 16, 8, 32, 4, kept=False), CoreTilePlan(128, 16, 8, 6
 FORMS = [AttentionForm(), AttentionForm(causal=True, lengths=True, sums=True)]
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

@@ -22,6 +22,7 @@ from quod.tensor.flash_attention.backward.kernels import (
 from quod.tensor.flash_attention.kernel import AttentionForm
 from quod.tensor.flash_attention.plan import GRADIENT_PLANS, CoreTilePlan, TilePlan, plan_gradients
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, usage
 from tests.tensor.attention_model import gradients, made
 from tests.tensor.test_attention_gradients import check, run, slopes_of
@@ -30,7 +31,7 @@ PLANS = list(GRADIENT_PLANS.values())
 KERNELS = {"queries": ATTENTION_BACKWARD_QUERIES, "keys": ATTENTION_BACKWARD_KEYS}
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

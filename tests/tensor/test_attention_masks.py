@@ -24,6 +24,7 @@ from quod.tensor.flash_attention.plan import (
     RolePlan,
 )
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.tensor import test_attention_gradients, test_attention_pages
 from tests.tensor.attention_model import NONE, Case, made
 from tests.tensor.numbers import TYPES, UNIT, Array, numbers, stored
@@ -36,7 +37,7 @@ SHAPES: list[Shape] = [(5, 3, 8), (9, 131, 24)]
 """Queries, keys, elements: queries that see no key, and the edge of a mask after whole tiles."""
 
 
-@pytest.fixture(scope="module", params=["cpu", "emulated", "cuda"])
+@pytest.fixture(scope="module", params=present("cpu", "emulated", "cuda"))
 def anywhere(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """A device of each kind whose numbers include NaN."""
     with open_for_test(request.param) as device:

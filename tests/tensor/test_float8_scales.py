@@ -15,6 +15,7 @@ from quod.kernel.ir.types import FLOATS8, Type
 from quod.kernel.ops import float8
 from quod.tensor import dequantise_fp8, gemm_fp8, quantise_fp8
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.tensor.numbers import UNIT, Array, Guarded, amid_poison, numbers, same_bits, stored
 
 SHAPES = [(1, 1), (3, 63), (2, 2, 64), (5, 65), (3, 130), (2, 4100), (9,)]
@@ -83,7 +84,7 @@ def test_of_emulated_gpus(name: str) -> None:
                 check(device, drawn(shape, given), given, e4m3, by_rows=by_rows)
 
 
-@pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "cuda"])
+@pytest.mark.parametrize("name", present("cpu", "emulated", "emulated:ptx", "cuda"))
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
 def test_numbers_that_are_none_and_small_ones(element: Type, name: str) -> None:
     x = drawn((7, 40), f32)

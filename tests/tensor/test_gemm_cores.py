@@ -34,6 +34,7 @@ from quod.tensor.matmul.plan import (
 )
 from quod.tensor.matmul.warpgroups import GEMM_TILES
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import UNIT, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_activations import FORWARD, is_near
@@ -46,7 +47,7 @@ OTHERS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

@@ -32,6 +32,7 @@ from quod.tensor.matmul.plan import (
 )
 from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, same_bits, stored
 
@@ -155,7 +156,7 @@ def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     assert np.array_equal(alone, stored(exact, element))
 
 
-@pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "cuda"])
+@pytest.mark.parametrize("name", present("cpu", "emulated", "emulated:ptx", "cuda"))
 def test_what_is_no_number_spreads(name: str) -> None:
     """Through its row or column alone; infinity times zero is none."""
     a, b = small(e5m2, 5, 32), small(e5m2, 32, 7)
@@ -220,7 +221,7 @@ def test_tensors_of_pytorch() -> None:
 # --- tensor cores
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device

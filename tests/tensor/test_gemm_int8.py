@@ -30,6 +30,7 @@ from quod.tensor.matmul.plan import (
 )
 from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 
@@ -136,7 +137,7 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
 # --- tensor cores
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Any:
     with open_for_test(request.param) as device:
         yield device

@@ -22,6 +22,7 @@ from quod.tensor.matmul.plan import CORE_PLANS, TILE_PLANS, CorePlan, FmaPlan, T
 from quod.tensor.matmul.warpgroups import GEMM_TILES
 from quod.tensor.rows.plan import widest
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array
 from tests.tensor.test_gemm import multiply, turned
@@ -31,7 +32,7 @@ BEYOND = np.float32(1 + 2.0**-12)
 EDGES = [(1, 1, 4), (65, 30, 68), (64, 64, 32), (70, 9, 100)]
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

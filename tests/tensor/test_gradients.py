@@ -16,6 +16,7 @@ from quod.kernel import f32
 from quod.kernel.ir.types import Type
 from quod.tensor import clip_gradients, gradient_norm
 from quod.tensor.rows.plan import plan_sum
+from tests.support.devices import present
 from tests.tensor.numbers import TYPES, UNIT, Array, Guarded, numbers, stored
 
 COUNTS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 4096, 4100, 9000]
@@ -118,7 +119,7 @@ def test_squares_beyond_the_range(device: AnyDevice, size: float) -> None:
     assert abs(found - exact) <= 24 * UNIT[f32] * exact
 
 
-@pytest.mark.parametrize("where", ["cpu", "emulated:ptx", "cuda"])
+@pytest.mark.parametrize("where", present("cpu", "emulated:ptx", "cuda"))
 def test_what_is_no_number(where: str) -> None:
     from tests.conftest import open_for_test
 

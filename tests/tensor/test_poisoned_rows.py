@@ -43,6 +43,7 @@ from quod.tensor import (
 from quod.tensor.matmul.plan import TilePlan
 from quod.tensor.quantised import QuantisedMatrix
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.tensor.numbers import Array, amid_poison
 from tests.tensor.quantised.blocks import weights
 
@@ -169,7 +170,7 @@ TABLE = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["cpu", "emulated", "cuda"])
+@pytest.fixture(scope="module", params=present("cpu", "emulated", "cuda"))
 def anywhere(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """A device of each kind whose numbers include NaN."""
     with open_for_test(request.param) as device:

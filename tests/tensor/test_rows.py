@@ -16,6 +16,7 @@ from quod.kernel import bf16, f16, f32
 from quod.kernel.ir.types import Type
 from quod.tensor import layer_norm, rms_norm, softmax
 from quod.tensor.rows.plan import plan_rows
+from tests.support.devices import present
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 
 COLUMNS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097]
@@ -198,7 +199,7 @@ def test_two_runs_and_in_place(device: AnyDevice) -> None:
 # --- hostile rows
 
 
-@pytest.fixture(params=["cpu", "emulated:ptx", "cuda"])
+@pytest.fixture(params=present("cpu", "emulated:ptx", "cuda"))
 def ieee_device(request: pytest.FixtureRequest) -> Any:
     """WGSL knows neither infinity nor NaN."""
     from tests.conftest import open_for_test

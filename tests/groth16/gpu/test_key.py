@@ -367,6 +367,7 @@ def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> Non
             ProvingKey(zkey, device, together=together)
 
 
+@pytest.mark.device("cuda")
 @pytest.mark.parametrize("name", ["cuda"])
 def test_lanes_on_gpus(made: Make, name: str) -> None:
     gpu_device = open_for_test(name)

@@ -28,7 +28,11 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "devices", "budget"),
-    [("emulated", 2, None), ("emulated", 3, 900_000), ("cuda", 2, None)],
+    [
+        ("emulated", 2, None),
+        ("emulated", 3, 900_000),
+        pytest.param("cuda", 2, None, marks=pytest.mark.device("cuda")),
+    ],
 )
 def test_the_proof_is_that_of_one_device(
     made: Make, name: str, devices: int, budget: int | None

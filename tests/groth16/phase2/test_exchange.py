@@ -39,6 +39,7 @@ from quod.ntt.ordering import bit_reversal
 from tests.groth16.circuits import Circuit, recurrence
 from tests.groth16.phase2.circuits import known_powers, mixed
 from tests.groth16.test_verifier import point_outside_the_subgroup
+from tests.support.devices import present
 from tests.support.node import run_program
 
 # SHA-256 of what `snarkjs zkey export bellman` and `export json` 0.7.6 make of the key of `mixed`,
@@ -156,7 +157,7 @@ def test_h_is_of_the_powers_of_a_tau_that_is_known(
     assert n == {0: 1, 1: 8, 9: 16}[steps]
 
 
-@pytest.mark.parametrize("gpu_device", ["cuda", "webgpu"], indirect=True)
+@pytest.mark.parametrize("gpu_device", present("cuda", "webgpu"), indirect=True)
 def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
     circuit = Circuit("bn254", [[(1, 1)]], [[(1, 1)]], [[(0, 49)]], [1, 7], 0, 0)
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", SEED)

@@ -12,6 +12,7 @@ from tests.msm.inputs import bases, by_logarithms, logarithms, scalar_words
 from tests.msm.run.test_msm import BITS, short
 
 
+@pytest.mark.device("webgpu")
 @pytest.mark.parametrize("limbs", U64_CANDIDATES[:1])
 def test_wide_limbs(limbs: str) -> None:
     need_backend("webgpu")

@@ -21,6 +21,7 @@ def test_lanes_of_an_interpreted_gpu(bench: Bench, monkeypatch: pytest.MonkeyPat
     check(bench, bench.pool(WorkerSettings("emulated", lanes=2)), 3)
 
 
+@pytest.mark.device("cuda")
 @pytest.mark.parametrize("processes", [False, True])
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("device", ["cuda"])

@@ -23,12 +23,13 @@ from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise, quan
 from quod.tensor.quantised.batch_kernel import CORE_PLANS, MULTIPLY_ROWS, plan_batch
 from quod.tensor.quantised.kinds import BLOCKS
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.quantised.blocks import bits, weights
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

@@ -20,6 +20,7 @@ from quod.tensor.quantised.bytes_cores import LANES, MULTIPLY_BYTES_ON_CORES
 from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import PACKED
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 from tests.tensor.quantised.blocks import bits, weights
@@ -77,7 +78,7 @@ def test_within_a_browser(gpu_device: AnyDevice) -> None:
     check(gpu_device, "Q5_K", 2, 3, 1)
 
 
-@pytest.fixture(scope="module", params=["emulated", "emulated:ptx", "cuda"])
+@pytest.fixture(scope="module", params=present("emulated", "emulated:ptx", "cuda"))
 def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device

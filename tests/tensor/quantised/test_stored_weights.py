@@ -30,6 +30,7 @@ from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import DEQUANTISE, dequantise_launch
 from quod.tensor.quantised.kinds import BLOCKS
 from tests.conftest import open_for_test
+from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, sass, usage
 from tests.tensor.numbers import TYPES, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.quantised.blocks import random_blocks
@@ -38,7 +39,7 @@ from tests.tensor.quantised.test_batches import check, scaled
 DEQUANTISED: Any = {"plan": "dequantised"}
 
 
-@pytest.fixture(scope="module", params=["cpu", "emulated", "emulated:ptx", "webgpu", "cuda"])
+@pytest.fixture(scope="module", params=present("cpu", "emulated", "emulated:ptx", "webgpu", "cuda"))
 def any_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     with open_for_test(request.param) as device:
         yield device
@@ -98,7 +99,7 @@ def test_every_edge(any_device: AnyDevice, m: int, n: int, blocks: int) -> None:
 
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
-@pytest.mark.parametrize("device_name", ["emulated", "emulated:ptx", "cuda"])
+@pytest.mark.parametrize("device_name", present("emulated", "emulated:ptx", "cuda"))
 def test_both_plans_multiply_the_same_weights(
     device_name: str, name: str, element: Type
 ) -> None:  # fmt: skip
@@ -167,7 +168,7 @@ def test_how_many_rows_are_few() -> None:
 
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", ["Q4_K", "Q5_K", "Q8_0", "NF4"])
-@pytest.mark.parametrize("device_name", ["emulated", "cuda"])
+@pytest.mark.parametrize("device_name", present("emulated", "cuda"))
 def test_few_rows_are_multiplied_as_vectors(device_name: str, name: str, element: Type) -> None:
     """A result is that of a vector, rounded once to its type."""
     with open_for_test(device_name) as device:
@@ -252,7 +253,7 @@ def chain(device: AnyDevice, x: Any, matrices: int, **how: Any) -> tuple[list[An
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
-@pytest.mark.parametrize("name", ["cpu", "emulated", "emulated:ptx", "cuda"])
+@pytest.mark.parametrize("name", present("cpu", "emulated", "emulated:ptx", "cuda"))
 def test_recorded_products(name: str, shared: bool) -> None:
     """One workspace for products behind each other, whose surroundings stay; each replay has the
     bits of calls, launches that begin early and all."""

@@ -1,0 +1,53 @@
+"""Tests are collected for the devices of this machine and those that the environment requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from quod.device.backends import NAMES, Backend
+from tests import conftest
+from tests.support import devices
+
+
+@pytest.fixture(autouse=True)
+def without_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without GPUs and without IFMA."""
+    monkeypatch.setattr(Backend, "why_not", lambda row: None if row.name == "cpu" else "absent")
+    monkeypatch.delenv("QUOD_TEST_CUDA", raising=False)
+    monkeypatch.delenv("QUOD_TEST_WEBGPU", raising=False)
+    devices.why_absent.cache_clear()
+    yield
+    devices.why_absent.cache_clear()
+
+
+def test_absent_devices_are_no_parameters() -> None:
+    assert set(NAMES) >= {"cuda", "webgpu"}
+    names = devices.present("cpu", "cpu:checked", "scalar", "cuda", "webgpu:portable", "simulated")
+    assert names == ["cpu", "cpu:checked", "scalar", "simulated"]
+
+
+@pytest.mark.parametrize("value", ["required", "all"])
+def test_a_required_device_is_a_parameter(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUOD_TEST_WEBGPU", value)
+    assert devices.present("cuda", "webgpu", "webgpu:portable") == ["webgpu", "webgpu:portable"]
+    with pytest.raises(pytest.fail.Exception, match="QUOD_TEST_WEBGPU says that it is there"):
+        conftest.need_backend("webgpu")
+
+
+def test_marked_tests_are_deselected(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = request.node
+    items = [item]
+    conftest.pytest_collection_modifyitems(request.config, items)
+    assert items == [item]
+    item.add_marker(pytest.mark.device("cuda"))
+    monkeypatch.setattr(request.config.hook, "pytest_deselected", lambda items: None)
+    conftest.pytest_collection_modifyitems(request.config, items)
+    assert items == []
+    monkeypatch.setenv("QUOD_TEST_CUDA", "required")
+    items = [item]
+    conftest.pytest_collection_modifyitems(request.config, items)
+    assert items == [item]
