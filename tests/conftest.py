@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from quod.device.backends import backend, backends
+from quod.device.cache.cache import default_folder
+from quod.device.cache.private_folder import NotOwnError
 from quod.device.cpu.device import STRATEGIES, CpuDevice
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
@@ -40,6 +43,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # As nohup does the end of a terminal.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# All tests, and the programs that they start, share one cache of compiled kernels. It is outside of
+# the checkout, so that another clone starts with it, and apart from the user's own. It may be
+# deleted at any time.
+if "QUOD_CACHE_DIR" not in os.environ:
+    with contextlib.suppress(NotOwnError):
+        os.environ["QUOD_CACHE_DIR"] = str(default_folder().with_name("quod-tests"))
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -15,7 +15,6 @@ from quod.kernel import Builder, KernelDefinition, Machine, Value, examples
 from quod.kernel.ir import types
 from quod.kernel.ir.types import Type
 from quod.kernel.ops.scalar import NUMPY_TYPES
-from tests.conftest import REPOSITORY
 from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.hostile import hostile_arrays
 from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel
@@ -23,7 +22,7 @@ from tests.kernel.random_kernels import kernels
 from tests.kernel.subgroup_kernels import EXCHANGES, INSTANCES, Exchange, Shape
 from tests.support.executors import run_everywhere
 
-CACHE = CompileCache(REPOSITORY / "build" / "test-cache")
+CACHE = CompileCache()
 
 
 def _by_operands() -> list[list[OpCase]]:

@@ -15,14 +15,12 @@ from quod.codegen.ptx.interpreter import interpret_ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.lowering import lower
 from quod.codegen.wgsl.machine import PORTABLE
-from quod.device.cache.cache import CompileCache
 from quod.device.cpu.device import CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.errors import KernelError
 from quod.kernel import KernelDefinition, Machine
 from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.ir import types
-from tests.conftest import REPOSITORY
 
 Array = np.ndarray[Any, Any]
 Argument = Array | int | float | bool
@@ -44,8 +42,7 @@ class Executor:
 
 
 def _cpu(name: str, strategy: str, lanes: int) -> Executor:
-    cache = CompileCache(REPOSITORY / "build" / "test-cache")
-    device = CpuDevice(strategy=strategy, threads=1, cache=cache)
+    device = CpuDevice(strategy=strategy, threads=1)
 
     def run(
         definition: KernelDefinition,
