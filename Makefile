@@ -9,12 +9,13 @@ PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo
 
-.PHONY: help demo demo-web test fuzz slow-streams soak fuzz-fields test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
+.PHONY: help demo demo-web test test-all fuzz slow-streams soak fuzz-fields test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
 
 help:
 	@echo "make demo    prove and verify the example, with visible progress"
 	@echo "make demo-web  a page that proves the example in the browser, served on this machine"
-	@echo "make test    lint, type check and all tests"
+	@echo "make test    lint, type check and the tests but thorough ones"
+	@echo "make test-all  the same with thorough tests, a browser, and unchanged kernels"
 	@echo "make fuzz    a million damaged inputs for every parser"
 	@echo "make slow-streams  tests with work beside its caller late, unwritten memory filled, and orders checked"
 	@echo "make soak    a million mutated proofs of a layered circuit, the queue killed for ten minutes, and the service for 10,000 jobs"
@@ -75,6 +76,9 @@ unit: $(VENV)/.dev build/node/.installed
 
 test: lint unit
 
+test-all: export QUOD_TEST := all
+test-all: lint unit
+
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tools.fuzz --inputs 1000000 --jobs $(WORKERS) $(FUZZ_ARGS)
 
@@ -94,11 +98,11 @@ fuzz-fields: $(VENV)/.dev
 # These take a Python that has what the tests need as PYTHON, where there is no registry.
 test-cuda: PYTHON ?= $(BIN)/python
 test-cuda:
-	QUOD_TEST_CUDA=required $(PYTHON) -m pytest -k cuda $(PYTEST_ARGS)
+	QUOD_TEST=all QUOD_TEST_CUDA=required $(PYTHON) -m pytest -k cuda $(PYTEST_ARGS)
 
 test-vulkan: PYTHON ?= $(BIN)/python
 test-vulkan:
-	QUOD_TEST_WEBGPU=required $(PYTHON) -m pytest -k webgpu $(PYTEST_ARGS)
+	QUOD_TEST=all QUOD_TEST_WEBGPU=required $(PYTHON) -m pytest -k webgpu $(PYTEST_ARGS)
 
 sweep-cuda: PYTHON ?= $(BIN)/python
 sweep-cuda:

@@ -23,6 +23,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import SubmittedStream
 from tests.support.browser import Browser, why_no_browser
 from tests.support.devices import KINDS, absent_kinds, is_present, present
+from tests.support.selection import runs_all
 from tests.support.submitted import collect
 from tests.support.tint import Tint, naga_errors, why_no_naga, why_no_tint
 from tests.support.webgpu_quick import is_left_out
@@ -85,8 +86,14 @@ def shared_fixtures() -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of absent devices, and those too slow for a WebGPU driver in software."""
-    dropped = [item for item in items if _lacks_device(item) or _is_too_slow(item)]
+    """Deselect the tests of absent devices, those of `make test-all`, and those that are too slow
+    for a WebGPU driver in software."""
+    everything = runs_all() or "thorough" in config.option.markexpr
+    dropped = [
+        item
+        for item in items
+        if _lacks_device(item) or _is_too_slow(item) or (not everything and _is_thorough(item))
+    ]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         excluded = set(dropped)
@@ -101,13 +108,26 @@ def _lacks_device(item: pytest.Item) -> bool:
     return "webgpu_device" in fixtures and not is_present("webgpu")
 
 
+_BROWSERS = {"browser", "blind"}
+"""The fixtures that start Chromium."""
+
+
+def _is_thorough(item: pytest.Item) -> bool:
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return item.get_closest_marker("thorough") is not None or not _BROWSERS.isdisjoint(fixtures)
+
+
 def _is_too_slow(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
     return callspec is not None and is_left_out(item.nodeid, callspec.params)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the devices whose tests were left out."""
+    """Name what was left out: the tests of `make test-all`, and those of absent devices."""
+    if not runs_all():
+        terminalreporter.write_line(
+            "without thorough tests and those in a browser; make test-all (QUOD_TEST=all) runs them"
+        )
     absent = absent_kinds()
     if absent:
         terminalreporter.write_line(

@@ -193,7 +193,7 @@ again = submitted.wait().record()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_wrong_order_is_a_type_error(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     wrong = {

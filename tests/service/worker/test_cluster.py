@@ -20,7 +20,7 @@ from tests.service.worker.conftest import SECONDS, Bench, eventually
 from tests.support.postgres import Cluster as Postgres
 from tests.support.postgres import why_no_postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 SOURCE = Path(__file__).parents[3]
 

@@ -1,4 +1,4 @@
-"""Tests are collected for the devices of this machine and those that the environment requires."""
+"""The selection of tests: by the devices of this machine, by the environment and by marks."""
 
 from __future__ import annotations
 
@@ -51,3 +51,25 @@ def test_marked_tests_are_deselected(
     items = [item]
     conftest.pytest_collection_modifyitems(request.config, items)
     assert items == [item]
+
+
+def test_thorough_tests_run_where_all_do(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request.node.add_marker(pytest.mark.thorough)
+    deselected: list[pytest.Item] = []
+    monkeypatch.setattr(
+        request.config.hook, "pytest_deselected", lambda items: deselected.extend(items)
+    )
+    monkeypatch.setattr(request.config.option, "markexpr", "")
+    for value, runs in (("", False), ("all", True)):
+        monkeypatch.setenv("QUOD_TEST", value)
+        items = [request.node]
+        conftest.pytest_collection_modifyitems(request.config, items)
+        assert bool(items) == runs
+    assert deselected == [request.node]
+    monkeypatch.setenv("QUOD_TEST", "")
+    monkeypatch.setattr(request.config.option, "markexpr", "thorough")
+    items = [request.node]
+    conftest.pytest_collection_modifyitems(request.config, items)
+    assert items
