@@ -73,3 +73,18 @@ def test_thorough_tests_run_where_all_do(
     items = [request.node]
     conftest.pytest_collection_modifyitems(request.config, items)
     assert items
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("row", [0, 1])
+def test_crossed_parameters_vary_one_at_a_time(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, row: int, column: int
+) -> None:
+    request.node.add_marker(pytest.mark.crossed("row", "column"))
+    monkeypatch.setattr(request.config.hook, "pytest_deselected", lambda items: None)
+    monkeypatch.setattr(request.config.option, "markexpr", "")
+    for value in ("", "all"):
+        monkeypatch.setenv("QUOD_TEST", value)
+        items = [request.node]
+        conftest.pytest_collection_modifyitems(request.config, items)
+        assert bool(items) == (value == "all" or row + column < 2)

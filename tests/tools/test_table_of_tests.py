@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.msm.sort.test_binning" name="test_a[1]" time="0.4" />

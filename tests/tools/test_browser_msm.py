@@ -9,7 +9,7 @@ import pytest
 
 from quod.errors import InputError
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 from browser_msm.entry import REPAIRS, SUBMISSION, bundle, repaired  # noqa: E402
