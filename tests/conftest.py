@@ -113,8 +113,21 @@ _BROWSERS = {"browser", "blind"}
 
 
 def _is_thorough(item: pytest.Item) -> bool:
+    """Whether only `make test-all` runs a test.
+
+    The mark ``crossed`` names parameters. In other runs at most one of them has a value that is not
+    its first.
+    """
     fixtures: list[str] = getattr(item, "fixturenames", [])
-    return item.get_closest_marker("thorough") is not None or not _BROWSERS.isdisjoint(fixtures)
+    if item.get_closest_marker("thorough") is not None or not _BROWSERS.isdisjoint(fixtures):
+        return True
+    crossed = item.get_closest_marker("crossed")
+    if crossed is None:
+        return False
+    callspec: Any = item.callspec  # type: ignore[attr-defined]
+    if any(str(value).startswith("webgpu") for value in callspec.params.values()):
+        return False  # is_left_out has chosen those
+    return sum(callspec.indices[axis] > 0 for axis in crossed.args) > 1
 
 
 def _is_too_slow(item: pytest.Item) -> bool:

@@ -12,7 +12,7 @@ from quod.kernel.ir.types import Type
 
 Array = np.ndarray[Any, Any]
 
-TYPES = [f32, f16, bf16]
+TYPES = [f16, bf16, f32]
 UNIT = {f32: 2.0**-23, f16: 2.0**-10, bf16: 2.0**-7}
 """A unit in the last place of 1."""
 LEAST = {f32: 2.0**-149, f16: 2.0**-24, bf16: 2.0**-133}

@@ -79,6 +79,7 @@ def is_near(found: Array, exact: Array, arithmetic: Array | float, element: Type
     assert (error <= bound).all(), (worst, found[worst], exact[worst])
 
 
+@pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", FORWARD)
 def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
@@ -103,6 +104,7 @@ def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
         )
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_swiglu(device: AnyDevice, element: Type) -> None:
     for count in [129] if device.kind == "webgpu" else COUNTS:
@@ -138,6 +140,7 @@ def test_on_an_emulated_gpu(name: str) -> None:
             assert np.abs(slope - slope64(exact64, x.astype(np.float64))).max() < 1e-5
 
 
+@pytest.mark.crossed("device", "name")
 @pytest.mark.parametrize("name", FORWARD)
 def test_ends_of_the_range(device: AnyDevice, name: str) -> None:
     function, backward, *_ = FORWARD[name]
@@ -150,6 +153,7 @@ def test_ends_of_the_range(device: AnyDevice, name: str) -> None:
     assert np.allclose(slope, [0.5, 0.5, 1, 0, 1, 0, 1, 0.5], rtol=1e-6, atol=1e-37)
 
 
+@pytest.mark.crossed("name", "where")
 @pytest.mark.parametrize("name", FORWARD)
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
 def test_what_is_no_number_stays_where_it_is(where: str, name: str) -> None:

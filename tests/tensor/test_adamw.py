@@ -65,6 +65,7 @@ def check(device: AnyDevice, parameter: Type, gradient: Type, count: int) -> Non
     assert (np.abs(found[0] - wanted[0]) <= arithmetic + rounding).all()
 
 
+@pytest.mark.crossed("device", "parameter")
 @pytest.mark.parametrize(("parameter", "gradient"), TYPES, ids=str)
 def test_every_edge(device: AnyDevice, parameter: Type, gradient: Type) -> None:
     for count in [7, 129] if device.kind == "webgpu" else COUNTS:

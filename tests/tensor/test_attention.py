@@ -50,6 +50,7 @@ def check(
     assert np.allclose(logs, wanted_logs, rtol=2e-6, atol=2e-5)
 
 
+@pytest.mark.crossed("device", "causal", "element")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:

@@ -73,6 +73,7 @@ def check(device: AnyDevice, plan: CoreTilePlan, case: Case, element: Type) -> N
     assert np.allclose(logs, wanted_logs, rtol=2e-6, atol=2e-5)
 
 
+@pytest.mark.crossed("cores", "plan")
 @pytest.mark.parametrize("plan", [*PLANS, *OTHERS], ids=str)
 def test_every_plan(cores: AnyDevice, plan: CoreTilePlan) -> None:
     """More than a tile of queries and of keys; all of the ring of tiles."""
@@ -127,6 +128,7 @@ def test_exact_cases(cores: AnyDevice) -> None:
     assert np.allclose(logs, 1e4)
 
 
+@pytest.mark.crossed("cores", "slope")
 @pytest.mark.parametrize("slope", [-1.0, 0.05, 0.3, 3.0])
 def test_logits_that_rise_and_fall(cores: AnyDevice, slope: float) -> None:
     """Sums are scaled for some tiles of keys, for all, or for the first alone."""
@@ -173,6 +175,7 @@ def test_banks_have_no_more_turns_than_they_must(plan: CoreTilePlan) -> None:
     assert all(finding.good for finding in banks)
 
 
+@pytest.mark.crossed("arch", "plan")
 @pytest.mark.parametrize(("arch", "form"), [("sm_80", FORMS[1]), *(("sm_90a", x) for x in FORMS)])
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_sums_stay_in_registers(plan: CoreTilePlan, arch: str, form: AttentionForm) -> None:

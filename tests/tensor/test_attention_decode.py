@@ -44,6 +44,7 @@ def decode(parts: int | None) -> Callable[..., Any]:
     return partial(attention_decode, parts=parts)
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type) -> None:
     some = EDGES[1:3] if device.kind == "webgpu" else EDGES if element is f32 else EDGES[2:4]
@@ -52,6 +53,7 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
         check(device, case, element, decode((2, None, 1, 3)[number % 4]))
 
 
+@pytest.mark.crossed("element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
 def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:
@@ -67,6 +69,7 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
         check(checked_cpu, case, f32, decode(parts))
 
 
+@pytest.mark.crossed("device", "parts", "causal")
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_lengths(device: AnyDevice, causal: bool, parts: int) -> None:

@@ -37,6 +37,7 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
         yield device
 
 
+@pytest.mark.crossed("cores", "causal", "element")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("element", [f16, bf16], ids=str)
 def test_every_edge(cores: AnyDevice, element: Type, causal: bool) -> None:

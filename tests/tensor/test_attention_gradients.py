@@ -63,6 +63,7 @@ def check(device: AnyDevice, case: Case, element: Type) -> None:
         assert (error <= allowed).all(), (name, worst)
 
 
+@pytest.mark.crossed("device", "causal", "element")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:

@@ -142,12 +142,14 @@ def test_attention(anywhere: AnyDevice, element: Type) -> None:
         check(anywhere, case, element)
 
 
+@pytest.mark.crossed("causal", "element")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_lengths(anywhere: AnyDevice, element: Type, causal: bool) -> None:
     check(anywhere, with_lengths(element, causal=causal), element)
 
 
+@pytest.mark.crossed("parts", "element")
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_decode(anywhere: AnyDevice, element: Type, parts: int) -> None:

@@ -94,6 +94,7 @@ CASES = [(1, 64, 16, (4, 2), 16, 2), (3, 70, 40, (3, 1), 5, 1), (2, 33, 33, (2, 
 """Queries, keys, size, heads; keys of a page, parts."""
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type) -> None:
     """Full pages and others, sequences without keys, and more keys than the table has room for."""
@@ -140,6 +141,7 @@ def _without_a_page(device: AnyDevice, element: Type, wrong: int) -> None:
     assert (logs == NONE).all()
 
 
+@pytest.mark.crossed("device", "wrong")
 @pytest.mark.parametrize("wrong", [-1, -(1 << 31), 1 << 20])
 def test_keys_of_no_page_are_not_seen(device: AnyDevice, wrong: int) -> None:
     _without_a_page(device, f32, wrong)
@@ -178,6 +180,7 @@ def test_unsigned_tables_and_what_is_made() -> None:
 # --- appending
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize(
     ("element", "size"), [(f32, 4), (f16, 8), (bf16, 5), (f32, 1)], ids=lambda x: str(x)
 )

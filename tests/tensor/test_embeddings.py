@@ -44,6 +44,7 @@ def check(device: AnyDevice, element: Type, rows: int, size: int, shape: tuple[i
     assert not room.array()[np.setdiff1d(np.arange(rows), indices)].any()
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
@@ -143,6 +144,7 @@ TABLE, PICKS = np.ones((3, 4), np.float32), np.array([[0, 2]], np.int32)
 G = np.ones((1, 2, 4), np.float32)
 
 
+@pytest.mark.crossed("where", "wrong")
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
 @pytest.mark.parametrize(
     ("wrong", "message"),

@@ -68,6 +68,7 @@ def check(device: AnyDevice, x: Array, given: Type, element: Type, *, by_rows: b
     assert np.array_equal(found, bits)
 
 
+@pytest.mark.crossed("device", "by_rows", "given")
 @pytest.mark.parametrize("by_rows", [True, False], ids=["rows", "tensor"])
 @pytest.mark.parametrize("given", [f32, f16, bf16], ids=str)
 def test_every_edge(device: AnyDevice, given: Type, by_rows: bool) -> None:
@@ -84,6 +85,7 @@ def test_of_emulated_gpus(name: str) -> None:
                 check(device, drawn(shape, given), given, e4m3, by_rows=by_rows)
 
 
+@pytest.mark.crossed("name", "element")
 @pytest.mark.parametrize("name", present("cpu", "emulated", "emulated:ptx", "cuda"))
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
 def test_numbers_that_are_none_and_small_ones(element: Type, name: str) -> None:
@@ -108,6 +110,7 @@ def test_numbers_that_are_none_and_small_ones(element: Type, name: str) -> None:
         assert not (np.delete(found[4], 6) & 0x7F).any()
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
 def test_back(device: AnyDevice, element: Type) -> None:
     random = np.random.default_rng(3)

@@ -90,6 +90,7 @@ def check(
     assert (error <= bound).all(), (sizes, ways, worst)
 
 
+@pytest.mark.crossed("device", "ways", "element")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:

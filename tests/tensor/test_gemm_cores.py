@@ -101,6 +101,7 @@ def check(
     assert np.array_equal(numbers(out.array(), element), expected)
 
 
+@pytest.mark.crossed("cores", "ways", "plan")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("plan", [*CORE_PLANS, *OTHERS], ids=str)
 def test_every_plan(cores: AnyDevice, plan: CorePlan, ways: tuple[bool, bool]) -> None:
@@ -108,6 +109,7 @@ def test_every_plan(cores: AnyDevice, plan: CorePlan, ways: tuple[bool, bool]) -
     check(cores, plan, (down + 8, right // 2 + 8, 2 * plan.depth + 24), GemmForm(*ways, bias=True))
 
 
+@pytest.mark.crossed("cores", "ways", "element")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("element", [f16, bf16], ids=str)
 def test_every_edge(cores: AnyDevice, element: Type, ways: tuple[bool, bool]) -> None:
@@ -147,6 +149,7 @@ def test_activations(cores: AnyDevice, activation: str) -> None:
 TILES = [*TILE_PLANS, TilePlan((64, 128), 2, 4), TilePlan((128, 64), 8, 2)]
 
 
+@pytest.mark.crossed("tiling", "ways", "plan")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("plan", TILES, ids=str)
 def test_every_plan_of_warpgroups(
@@ -158,6 +161,7 @@ def test_every_plan_of_warpgroups(
     check(tiling, plan, (down + 8, right // 2 + 8, depth), GemmForm(*ways, bias=True))
 
 
+@pytest.mark.crossed("tiling", "ways", "element")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("element", [f16, bf16], ids=str)
 def test_every_edge_of_warpgroups(
@@ -191,6 +195,7 @@ def cut(x: np.ndarray) -> np.ndarray:
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
+@pytest.mark.crossed("cores", "ways")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_tf32(cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that are not along k are turned if that is worth it, else all digits count."""
@@ -240,6 +245,7 @@ def test_what_suits_tensor_cores() -> None:
 # --- machine code
 
 
+@pytest.mark.crossed("ways", "plan")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
 def test_banks_have_no_more_turns_than_they_must(plan: CorePlan, ways: tuple[bool, bool]) -> None:
@@ -251,6 +257,7 @@ def test_banks_have_no_more_turns_than_they_must(plan: CorePlan, ways: tuple[boo
     assert all(finding.good for finding in banks)
 
 
+@pytest.mark.crossed("arch", "plan")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
 def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:

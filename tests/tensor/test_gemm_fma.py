@@ -83,6 +83,7 @@ def test_which_plan() -> None:
 # --- machine code
 
 
+@pytest.mark.crossed("ways", "plan")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_copies_have_no_more_turns_than_they_must(plan: FmaPlan, ways: tuple[bool, bool]) -> None:
@@ -96,6 +97,7 @@ def test_copies_have_no_more_turns_than_they_must(plan: FmaPlan, ways: tuple[boo
     assert all(finding.good for finding in copies)
 
 
+@pytest.mark.crossed("arch", "plan")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
 @pytest.mark.parametrize("plan", [*PLANS, NARROW[0]], ids=str)
 def test_sums_stay_in_registers(plan: FmaPlan, arch: str) -> None:

@@ -93,23 +93,27 @@ def check(
     assert np.array_equal(multiply(device, a, b, pair, ways), exact), (sizes, ways)
 
 
+@pytest.mark.crossed("device", "ways")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_every_edge(device: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
         check(device, sizes, ways)
 
 
+@pytest.mark.crossed("emulated", "ways")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_every_edge_of_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in ((1, 1, 16), (65, 30, 127), (70, 36, 144)):
         check(emulated, sizes, ways)
 
 
+@pytest.mark.crossed("device", "pair")
 @pytest.mark.parametrize("pair", PAIRS[1:], ids=str)
 def test_each_pair_of_types(device: AnyDevice, pair: tuple[Type, Type]) -> None:
     check(device, (65, 36, 48), (False, True), pair)
 
 
+@pytest.mark.crossed("device", "fast", "pair")
 @pytest.mark.parametrize("fast", [False, True], ids=["", "fast"])
 @pytest.mark.parametrize("pair", [SAME, (e5m2, e4m3)], ids=str)
 def test_within_bounds(device: AnyDevice, pair: tuple[Type, Type], fast: bool) -> None:
@@ -129,6 +133,7 @@ def test_within_bounds(device: AnyDevice, pair: tuple[Type, Type], fast: bool) -
         assert (np.abs(found - first @ second) <= part * sizes).all()
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
 def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     """The same bits where nothing is fused, of two products whose B has scales of its own."""
@@ -235,6 +240,7 @@ def launched(device: Any, plan: CorePlan | TilePlan, monkeypatch: pytest.MonkeyP
     check(device, (down + 8, right // 2 + 8, 128 * plan.stages + 48), (False, True), (e4m3, e5m2))
 
 
+@pytest.mark.crossed("cores", "plan")
 @pytest.mark.parametrize("plan", [*PROMOTED_CORE_PLANS, CORE_PLANS[-1]], ids=str)
 def test_every_plan(cores: AnyDevice, plan: CorePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     launched(cores, plan, monkeypatch)
@@ -265,6 +271,7 @@ def test_what_suits_tensor_cores() -> None:
         assert isinstance(plan(device), GemmPlan)
 
 
+@pytest.mark.crossed("cores", "ways")
 @pytest.mark.parametrize("ways", WAYS[:3], ids=str)
 def test_large_operands_are_turned(
     cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch

@@ -80,18 +80,21 @@ def check(device: AnyDevice, sizes: tuple[int, int, int], ways: tuple[bool, bool
     assert np.array_equal(multiply(device, a, b, ways), exact), (sizes, ways)
 
 
+@pytest.mark.crossed("device", "ways")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_every_edge(device: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in FEW if device.kind == "webgpu" else SIZES:
         check(device, sizes, ways)
 
 
+@pytest.mark.crossed("emulated", "ways")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_every_edge_of_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool]) -> None:
     for sizes in ((1, 1, 16), (65, 30, 127), (70, 36, 144)):
         check(emulated, sizes, ways)
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
 def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     """The same bits where nothing is fused, of two products whose B has scales of its own."""
@@ -151,6 +154,7 @@ def launched(device: Any, plan: CorePlan | TilePlan, monkeypatch: pytest.MonkeyP
     check(device, (down + 8, right // 2 + 8, 128 * plan.stages + 48), (False, True))
 
 
+@pytest.mark.crossed("cores", "plan")
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
 def test_every_plan(cores: AnyDevice, plan: CorePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     launched(cores, plan, monkeypatch)
@@ -179,6 +183,7 @@ def test_what_suits_tensor_cores() -> None:
         assert isinstance(plan(device), GemmPlan)
 
 
+@pytest.mark.crossed("cores", "ways")
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_large_operands_are_turned(
     cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch

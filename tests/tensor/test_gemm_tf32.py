@@ -69,6 +69,7 @@ def planned(patch: pytest.MonkeyPatch, plan: CorePlan | TilePlan) -> None:
     patch.setattr("quod.tensor.matmul.call.plan_gemm", plan_of)
 
 
+@pytest.mark.crossed("cores", "plan")
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
 def test_every_plan(cores: AnyDevice, plan: CorePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """More steps than stages, which are of half as many elements."""

@@ -43,6 +43,7 @@ def read(device: AnyDevice, memory: Any) -> float:
     return float(found[0])
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type) -> None:
     for count in FEW if device.kind == "webgpu" else COUNTS:
@@ -104,6 +105,7 @@ def test_integers_are_exact(device: AnyDevice) -> None:
     assert found == np.sqrt(np.float32(total))
 
 
+@pytest.mark.crossed("device", "size")
 @pytest.mark.parametrize("size", [1e-30, 1e-20, 1e-12, 1e-9, 1e-3, 1e9, 1e15, 1e18, 1e19, 1e36])
 def test_squares_beyond_the_range(device: AnyDevice, size: float) -> None:
     """Of numbers whose squares overflow, or vanish, where the norm does neither."""
@@ -146,6 +148,7 @@ def test_plans() -> None:
 # --- clipping
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_clipped(device: AnyDevice, element: Type) -> None:
     for count in [65] if device.kind == "webgpu" else [1, 65, 128, 4100]:

@@ -82,6 +82,7 @@ def check(device: AnyDevice, element: Type, sizes: tuple[int, int, int, int]) ->
     (dy.turned @ hidden).times(0.75).stored(element).check(db)
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type) -> None:
     for sizes in SIZES[1:2] if device.kind == "webgpu" else SIZES:

@@ -89,12 +89,14 @@ def check(device: AnyDevice, element: Type, rows: int, columns: int) -> None:
     assert (np.abs(numbers(in_place, element) - found) <= unit + 2 * LEAST[element]).all()
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type) -> None:
     for columns in FEW if device.kind == "webgpu" else COLUMNS:
         check(device, element, 5, columns)
 
 
+@pytest.mark.crossed("gpu_device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge_on_gpus(gpu_device: AnyDevice, element: Type) -> None:
     for columns in FEW if gpu_device.kind == "webgpu" else [7, 65, 128, 1000]:
@@ -199,6 +201,7 @@ def test_ignored(where: str) -> None:
         assert np.isclose(mean[0], found.sum() / len(rest), rtol=1e-6)
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_large_logits(device: AnyDevice, element: Type) -> None:
     largest = {f32: 1.5e38, f16: 65504.0, bf16: 1.5e38}[element]
@@ -217,6 +220,7 @@ def test_large_logits(device: AnyDevice, element: Type) -> None:
     assert np.abs(numbers(slopes, element) - exact).max() <= UNIT[element]
 
 
+@pytest.mark.crossed("columns", "where")
 @pytest.mark.parametrize("columns", [9, 64, 1000])
 @pytest.mark.parametrize("where", present("cpu", "emulated:ptx", "cuda"))
 def test_what_is_no_number_stays_in_its_row(where: str, columns: int) -> None:

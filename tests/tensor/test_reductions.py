@@ -41,6 +41,7 @@ def axes_of(shape: tuple[int, ...]) -> list[int | None]:
     return [None, *range(len(shape)), -1]
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_sums_and_means(device: AnyDevice, element: Type) -> None:
     for shape in FEW[:2] if device.kind == "webgpu" else SHAPES:
@@ -56,6 +57,7 @@ def test_sums_and_means(device: AnyDevice, element: Type) -> None:
                 assert (np.abs(found - exact) <= bound).all(), (function, shape, axis)
 
 
+@pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", PICKS)
 def test_extremes_and_where_they_are(device: AnyDevice, name: str, element: Type) -> None:
@@ -120,6 +122,7 @@ def test_two_runs(device: AnyDevice) -> None:
         assert np.array_equal(first.view(np.uint32), second.view(np.uint32))
 
 
+@pytest.mark.crossed("where", "element")
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_hostile_numbers(where: str, element: Type) -> None:

@@ -60,6 +60,7 @@ def check(device: AnyDevice, element: Type, case: Case, pairs: Any) -> None:
         assert np.array_equal(room.array()[..., turned:], x[..., turned:])
 
 
+@pytest.mark.crossed("device", "element", "pairs")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("pairs", FORMS)
 def test_every_edge(device: AnyDevice, pairs: str, element: Type) -> None:

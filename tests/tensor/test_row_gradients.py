@@ -101,6 +101,7 @@ def check_softmax(device: AnyDevice, element: Type, rows: int, columns: int) -> 
     is_near(numbers(room.array(), element), exact, units, element)
 
 
+@pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", NORMS)
 def test_every_edge_of_norms(device: AnyDevice, name: str, element: Type) -> None:
@@ -113,6 +114,7 @@ def test_every_edge_of_norms(device: AnyDevice, name: str, element: Type) -> Non
         check_norm(device, name, element, rows, 36)
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge_of_softmax(device: AnyDevice, element: Type) -> None:
     for columns in FEW if device.kind == "webgpu" else COLUMNS:

@@ -82,6 +82,7 @@ def check(device: AnyDevice, name: str, element: Type, rows: int, columns: int) 
     assert (error <= bound).all(), (columns, worst, found[worst], wanted[worst])
 
 
+@pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
@@ -89,6 +90,7 @@ def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
         check(device, name, element, 3, columns)
 
 
+@pytest.mark.crossed("gpu_device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_every_edge_on_gpus(gpu_device: AnyDevice, name: str, element: Type) -> None:
@@ -104,6 +106,7 @@ def test_rows_longer_than_registers(name: str) -> None:
         check(device, name, f16, 2, 32770)
 
 
+@pytest.mark.crossed("name", "columns")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("columns", [17000, 24576, 40000, 65536])
 def test_rows_that_are_partly_copied(name: str, columns: int) -> None:
@@ -159,6 +162,7 @@ def exact_device(request: pytest.FixtureRequest) -> Any:
         yield opened
 
 
+@pytest.mark.crossed("exact_device", "columns")
 @pytest.mark.parametrize("columns", [1, 8, 64, 4096])
 def test_equal_logits_share_equally(exact_device: AnyDevice, columns: int) -> None:
     x = np.full((3, columns), 5, np.float32)
@@ -208,6 +212,7 @@ def ieee_device(request: pytest.FixtureRequest) -> Any:
         yield opened
 
 
+@pytest.mark.crossed("ieee_device", "columns")
 @pytest.mark.parametrize("columns", [9, 64, 1000])
 def test_what_is_no_number_stays_in_its_row(ieee_device: AnyDevice, columns: int) -> None:
     x = np.random.default_rng(4).normal(0, 1, (7, columns)).astype(np.float32)
@@ -225,6 +230,7 @@ def test_what_is_no_number_stays_in_its_row(ieee_device: AnyDevice, columns: int
         assert np.isfinite(norm[[0, 3, 6]]).all()
 
 
+@pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_large_logits(device: AnyDevice, element: Type) -> None:
     largest = {f32: 3e38, f16: 65504.0, bf16: 3e38}[element]

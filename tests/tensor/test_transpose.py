@@ -50,12 +50,14 @@ def check(device: AnyDevice, kind: str, shape: tuple[int, ...], axes: Any = None
     assert room.array().tobytes() == wanted.tobytes(), (kind, shape, axes)
 
 
+@pytest.mark.crossed("device", "kind")
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_edge(device: AnyDevice, kind: str) -> None:
     for shape in FEW if device.kind == "webgpu" else MATRICES:
         check(device, kind, shape)
 
 
+@pytest.mark.crossed("device", "kind")
 @pytest.mark.parametrize("kind", TYPES)
 def test_axes_in_every_place(device: AnyDevice, kind: str) -> None:
     for shape, axes in OTHERS[::4] if device.kind == "webgpu" else OTHERS:

@@ -60,6 +60,7 @@ def check(
     assert (np.abs(found - exact) <= bound + 2 * LEAST[element]).all(), (name, element, m, n)
 
 
+@pytest.mark.crossed("device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_every_type(device: AnyDevice, name: str, element: Type) -> None:
@@ -68,6 +69,7 @@ def test_every_type(device: AnyDevice, name: str, element: Type) -> None:
     check(device, name, element, 5, 37, 3 if BLOCKS[name].elements < 256 else 2)
 
 
+@pytest.mark.crossed("device", "m")
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (63, 65), (64, 64), (65, 63), (129, 200)])
 def test_every_edge(device: AnyDevice, m: int, n: int) -> None:
     check(device, "Q4_K", f32, m, n)
@@ -75,17 +77,20 @@ def test_every_edge(device: AnyDevice, m: int, n: int) -> None:
         check(device, "Q4_0", bf16, m, n, 5)
 
 
+@pytest.mark.crossed("cores", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_every_type_on_cores(cores: AnyDevice, name: str, element: Type) -> None:
     check(cores, name, element, 9, 20, 5 if BLOCKS[name].elements < 256 else 1, plan="fused")
 
 
+@pytest.mark.crossed("cores", "m")
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (63, 65), (64, 64), (65, 63)])
 def test_every_edge_on_cores(cores: AnyDevice, m: int, n: int) -> None:
     check(cores, "Q8_0", f16, m, n, 2, plan="fused")
 
 
+@pytest.mark.crossed("cores", "name", "plan")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
 def test_every_plan_of_cores(cores: AnyDevice, plan: CorePlan, name: str) -> None:

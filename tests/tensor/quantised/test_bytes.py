@@ -56,6 +56,7 @@ def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Ty
     assert same_bits(device, out.array(), expected, element, fused_bound(name, data, x))
 
 
+@pytest.mark.crossed("device", "name")
 @pytest.mark.parametrize("name", PACKED)
 def test_every_device_gives_the_same_bits(device: AnyDevice, name: str) -> None:
     # More groups than instances, and no whole number of workgroups.
@@ -84,6 +85,7 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
         yield device
 
 
+@pytest.mark.crossed("cores", "name")
 @pytest.mark.parametrize("name", PACKED)
 def test_tensor_cores_give_the_same_bits(cores: AnyDevice, name: str) -> None:
     """Of many rows: groups for all sums of a row and more, and tiles with rows that are none."""
@@ -92,6 +94,7 @@ def test_tensor_cores_give_the_same_bits(cores: AnyDevice, name: str) -> None:
     check(cores, name, 33, 5, 3 if one else 1, f16)
 
 
+@pytest.mark.crossed("cores", "m")
 @pytest.mark.parametrize(("m", "n"), [(15, 3), (16, 31), (17, 32), (31, 33), (32, 1), (64, 65)])
 def test_every_edge_of_a_tile(cores: AnyDevice, m: int, n: int) -> None:
     check(cores, "Q4_0", m, n, 2, bf16)

@@ -50,6 +50,7 @@ def bound(values: Array, x: Array) -> Array:
     return found
 
 
+@pytest.mark.crossed("cores", "rows")
 @pytest.mark.parametrize(
     ("rows", "blocks", "layout"),
     [
@@ -86,6 +87,7 @@ def test_whole_numbers_are_exact() -> None:
             assert np.array_equal(found, values @ x), column
 
 
+@pytest.mark.crossed("cores", "size")
 @pytest.mark.parametrize("size", [2.0**-149, 1e-42, 2.0**-126, 1e-30, 2.0**-63, 1e20, 1e33])
 def test_vectors_of_any_size(cores: AnyDevice, size: float) -> None:
     """Subnormal elements are whole numbers of the smallest one; none overflows on its way."""
@@ -115,6 +117,7 @@ def test_elements_far_below_the_largest_are_dropped() -> None:
         assert np.array_equal(product(device, data, x, layout), product(device, data, kept, layout))
 
 
+@pytest.mark.crossed("cores", "wrong")
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_an_element_that_is_no_number_makes_results_that_are_none(
     cores: AnyDevice, wrong: float

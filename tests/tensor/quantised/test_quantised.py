@@ -99,6 +99,7 @@ def test_quantising_is_that_of_the_gguf_package(name: str) -> None:
     assert (error <= 1.01 * step + 2.0**-24 * 130).all()
 
 
+@pytest.mark.crossed("name", "size")
 @pytest.mark.parametrize("name", ["Q4_0", "Q8_0"])
 @pytest.mark.parametrize("size", [2.0**-149, 1e-42, 2.0**-128, 2.0**-125, 2.0**-121, 1e-36])
 def test_blocks_whose_scale_has_no_inverse(name: str, size: float) -> None:
@@ -137,6 +138,7 @@ def test_what_does_not_fit_is_told(call: Any, part: str) -> None:
     assert part in str(error.value)
 
 
+@pytest.mark.crossed("device", "name")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> None:
     # A number of blocks that fills no workgroup.
@@ -146,6 +148,7 @@ def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> Non
     assert np.array_equal(bits(found), bits(dequantise(name, blocks)))
 
 
+@pytest.mark.crossed("gpu_device", "name")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_kernels_of_gpus_give_the_values_to_the_bit(gpu_device: AnyDevice, name: str) -> None:
     blocks = random_blocks(name, 1, 3, seed=4)
@@ -177,16 +180,19 @@ def check_product(device: AnyDevice, name: str, rows: int, blocks: int, **layout
         assert (close <= 2.0**-20 * least).all(), column
 
 
+@pytest.mark.crossed("device", "name")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_products(device: AnyDevice, name: str) -> None:
     check_product(device, name, 5, 3)
 
 
+@pytest.mark.crossed("gpu_device", "name")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_products_on_gpus(gpu_device: AnyDevice, name: str) -> None:
     check_product(gpu_device, name, 3, 9)
 
 
+@pytest.mark.crossed("lanes", "name")
 @pytest.mark.parametrize(("lanes", "width", "at_once"), [(8, 8, 1), (16, 1, 3), (32, 1, 2)])
 @pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q4_0"])
 def test_products_in_other_layouts(name: str, lanes: int, width: int, at_once: int) -> None:

@@ -58,6 +58,7 @@ def blocks_of(name: str) -> int:
 # --- results
 
 
+@pytest.mark.crossed("any_device", "element", "name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_values_rounded_once(any_device: AnyDevice, name: str, element: Type) -> None:
@@ -86,17 +87,20 @@ def test_scales_that_are_no_numbers(any_device: AnyDevice) -> None:
     assert np.array_equal(found, wanted, equal_nan=True)
 
 
+@pytest.mark.crossed("any_device", "name")
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_every_type(any_device: AnyDevice, name: str) -> None:
     for number, element in enumerate(TYPES):
         check(any_device, name, element, 5 + number, 20, blocks_of(name), **DEQUANTISED)
 
 
+@pytest.mark.crossed("any_device", "m")
 @pytest.mark.parametrize(("m", "n", "blocks"), [(1, 1, 1), (63, 65, 1), (65, 63, 3), (129, 72, 2)])
 def test_every_edge(any_device: AnyDevice, m: int, n: int, blocks: int) -> None:
     check(any_device, "Q8_0", f16, m, n, blocks, **DEQUANTISED)
 
 
+@pytest.mark.crossed("element", "name", "device_name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 @pytest.mark.parametrize("device_name", present("emulated", "emulated:ptx", "cuda"))
@@ -166,6 +170,7 @@ def test_how_many_rows_are_few() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.crossed("element", "name", "device_name")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", ["Q4_K", "Q5_K", "Q8_0", "NF4"])
 @pytest.mark.parametrize("device_name", present("emulated", "cuda"))
@@ -197,6 +202,7 @@ def test_few_rows_are_multiplied_as_vectors(device_name: str, name: str, element
         assert np.array_equal(matrix.multiply(x), wanted)
 
 
+@pytest.mark.crossed("element", "name")
 @pytest.mark.parametrize("element", [f16, bf16], ids=str)
 @pytest.mark.parametrize(
     ("name", "width"), [("Q4_0", 1), ("Q4_0", 2), ("Q6_K", 8), ("Q8_0", 4), ("NF4", 16)]
