@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import tempfile
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from quod.device.backends import backend, backends
 from quod.device.cache.cache import default_folder
@@ -51,6 +53,9 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 if "QUOD_CACHE_DIR" not in os.environ:
     with contextlib.suppress(NotOwnError):
         os.environ["QUOD_CACHE_DIR"] = str(default_folder().with_name("quod-tests"))
+# Hypothesis keeps the constants of each source file and the examples that failed.
+if "QUOD_CACHE_DIR" in os.environ:
+    set_hypothesis_home_dir(Path(os.environ["QUOD_CACHE_DIR"]) / "hypothesis")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -83,6 +88,20 @@ def shared_fixtures() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared fixtures beside the checkout (../shared/fixtures)")
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the garbage collector, which would look at all tests again and again.
+
+    What was collected lives until the end, so that later collections need not look at it either.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -79,7 +79,14 @@ def _open(driver: str, strength: str) -> Executor:
     return Executor(found, found.strengths[strength])
 
 
-_EXECUTORS = [f"{driver}-{strength}" for driver in DRIVERS for strength in ("portable", "extended")]
+_EXECUTORS = [
+    # The same text runs on each driver.
+    pytest.param(
+        f"{driver}-{strength}", marks=pytest.mark.thorough if driver == "swiftshader" else ()
+    )
+    for driver in DRIVERS
+    for strength in ("portable", "extended")
+]
 
 
 @pytest.fixture(scope="module", params=_EXECUTORS)

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
 
 import torch
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -139,6 +138,9 @@ class Block(torch.nn.Module):  # type: ignore[misc]
 
 def test_a_compiled_model_of_dynamic_length() -> None:
     """One graph for all lengths, and the bits of calls that nobody compiled."""
+    # Loading it takes seconds, which no other test needs.
+    from torch._dynamo.testing import CompileCounterWithBackend
+
     model, counter = Block(), CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(model, fullgraph=True, backend=counter)
     for length in (5, 6, 9):
