@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,18 +104,16 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests of absent devices, those of `make test-all`, and those that are too slow
     for a WebGPU driver in software."""
-    everything = runs_all() or "thorough" in config.option.markexpr
-    dropped = [
-        item
-        for item in items
-        if _lacks_device(item) or _is_too_slow(item) or (not everything and _is_thorough(item))
-    ]
+    dropped = [item for item in items if _lacks_device(item) or _is_too_slow(item)]
+    if not runs_all() and "thorough" not in config.option.markexpr:
+        dropped += thorough(items)
     if dropped:
-        config.hook.pytest_deselected(items=dropped)
         excluded = set(dropped)
+        config.hook.pytest_deselected(items=[*excluded])
         items[:] = [item for item in items if item not in excluded]
 
 
@@ -131,22 +129,27 @@ _BROWSERS = {"browser", "blind"}
 """The fixtures that start Chromium."""
 
 
-def _is_thorough(item: pytest.Item) -> bool:
-    """Whether only `make test-all` runs a test.
+def thorough(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The tests that only `make test-all` runs.
 
-    The mark ``crossed`` names parameters. In other runs at most one of them has a value that is not
-    its first.
+    The mark ``crossed`` names parameters of a test. In other runs at most one of them has a value
+    that is not its first.
     """
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    if item.get_closest_marker("thorough") is not None or not _BROWSERS.isdisjoint(fixtures):
-        return True
-    crossed = item.get_closest_marker("crossed")
-    if crossed is None:
-        return False
-    callspec: Any = item.callspec  # type: ignore[attr-defined]
-    if any(str(value).startswith("webgpu") for value in callspec.params.values()):
-        return False  # is_left_out has chosen those
-    return sum(callspec.indices[axis] > 0 for axis in crossed.args) > 1
+    first: dict[str, dict[str, object]] = {}
+    rows = []
+    for item in items:
+        parameters: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
+        fixtures: list[str] = getattr(item, "fixturenames", [])
+        if item.get_closest_marker("thorough") or not _BROWSERS.isdisjoint(fixtures):
+            rows.append(item)
+        elif crossed := item.get_closest_marker("crossed"):
+            base = first.setdefault(item.nodeid.partition("[")[0], parameters)
+            others = sum(parameters[axis] is not base[axis] for axis in crossed.args)
+            # Those on WebGPU are chosen by `is_left_out`.
+            on_webgpu = any(str(value).startswith("webgpu") for value in parameters.values())
+            if others > 1 and not on_webgpu:
+                rows.append(item)
+    return rows
 
 
 def _is_too_slow(item: pytest.Item) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -75,16 +77,18 @@ def test_thorough_tests_run_where_all_do(
     assert items
 
 
-@pytest.mark.parametrize("column", [0, 1])
-@pytest.mark.parametrize("row", [0, 1])
-def test_crossed_parameters_vary_one_at_a_time(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, row: int, column: int
-) -> None:
-    request.node.add_marker(pytest.mark.crossed("row", "column"))
-    monkeypatch.setattr(request.config.hook, "pytest_deselected", lambda items: None)
-    monkeypatch.setattr(request.config.option, "markexpr", "")
-    for value in ("", "all"):
-        monkeypatch.setenv("QUOD_TEST", value)
-        items = [request.node]
-        conftest.pytest_collection_modifyitems(request.config, items)
-        assert bool(items) == (value == "all" or row + column < 2)
+def test_crossed_parameters_vary_one_at_a_time() -> None:
+    mark = pytest.mark.crossed("row", "column")
+    items: list[Any] = [
+        SimpleNamespace(
+            nodeid=f"{test}[{row}-{column}]",
+            callspec=SimpleNamespace(params={"row": row, "column": column, "other": other}),
+            get_closest_marker=lambda name: mark if name == "crossed" else None,
+        )
+        for test in ("a", "b")
+        for row in "pqr"
+        for column in ("x", "y", "webgpu")
+        for other in "st"
+    ]
+    deselected = {item.nodeid for item in conftest.thorough(items)}
+    assert deselected == {f"{test}[{row}-y]" for test in "ab" for row in "qr"}
