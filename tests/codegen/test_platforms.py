@@ -52,6 +52,7 @@ FIELD_KERNELS = {
 }
 
 
+@pytest.mark.crossed("processor", "machine", "name")
 @pytest.mark.parametrize("processor", [ARM, APPLE], ids=["linux", "macos"])
 @pytest.mark.parametrize("machine", [ONE, EIGHT], ids=["one lane", "eight lanes"])
 @pytest.mark.parametrize("name", FIELD_KERNELS)
