@@ -17,9 +17,10 @@ from quod.field.spec import Extension, FieldSpec
 Coefficients = tuple[int, ...]
 Array = np.ndarray[Any, Any]
 
-PRIME_SPECS: list[FieldSpec] = list(MODULI.values())
-QUADRATIC_SPECS = [curve.tower.fq2 for curve in CURVES.values()]
-SPECS = [*PRIME_SPECS, *QUADRATIC_SPECS]
+SOME_PRIMES: list[Modulus] = [MODULI[name] for name in ("bn254.fr", "bls12_381.fq")]
+"""Both numbers of words, with two and with three bits to spare: the others share their code."""
+
+SOME_SPECS: list[FieldSpec] = [*SOME_PRIMES, CURVES["bls12_381"].tower.fq2]
 
 
 def spec_name(spec: FieldSpec) -> str:

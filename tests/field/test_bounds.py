@@ -48,7 +48,7 @@ def wgsl(limbs: str) -> Machine:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_operations_at_the_bounds(strategy: str) -> None:
     """A little of `python -m tools.field_bounds`."""
-    count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 8}.get(strategy, 2)
+    count = {"mersenne61": 8, "one_word": 8, "one_word32": 8, "ifma52": 4}.get(strategy, 1)
     for case, rng in itertools.islice(cases(strategy, 1, 127), count):
         assert problem(case, rng) is None, case
 
@@ -116,7 +116,6 @@ def ones(modulus: Modulus) -> int:
     return (1 << modulus.bits - 1) - 1
 
 
-@pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(
     ("name", "limbs", "factor"),
     [
@@ -124,13 +123,13 @@ def ones(modulus: Modulus) -> int:
         ("pallas.fq", "15", 12), ("pallas.fr", "15", 12), ("bls12_377.fq", "29/64", 700),
     ],
 )  # fmt: skip
-def test_products_of_sums_beyond_the_limbs(name: str, limbs: str, factor: int, sign: int) -> None:
-    factor *= sign
+def test_products_of_sums_beyond_the_limbs(name: str, limbs: str, factor: int) -> None:
     modulus = NAMED[name]
-    check(
-        wgsl(f"{limbs}:rolled"), modulus, lambda f, x, y: f.times(x, factor) * y,
-        eight(modulus.value), lambda x, y: factor * x * y,
-    )  # fmt: skip
+    for number in (factor, -factor):
+        check(
+            wgsl(f"{limbs}:rolled"), modulus, lambda f, x, y: f.times(x, number) * y,  # noqa: B023
+            eight(modulus.value), lambda x, y: number * x * y,  # noqa: B023
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("limbs", ["12", "13", "14", "15", "16"])

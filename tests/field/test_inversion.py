@@ -16,7 +16,7 @@ from quod.field.spec import FieldSpec
 from quod.field.strategies.inversion import Inversion32, Inversion52, Inversion64
 from quod.kernel import U32, U64, Builder, Machine, Pointer, kernel
 from tests.field.models import (
-    SPECS,
+    SOME_SPECS,
     Coefficients,
     Model,
     hostile_integers,
@@ -49,13 +49,17 @@ def operands(spec: FieldSpec) -> list[Coefficients]:
     return [*zip(numbers, reversed(numbers), strict=True), *itertools.product(edge, edge)]
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=spec_name)
+@pytest.mark.parametrize("spec", SOME_SPECS, ids=spec_name)
 def test_inverse(device: CpuDevice, spec: FieldSpec) -> None:
     check_inverses(device, spec, operands(spec))
 
 
-@pytest.mark.parametrize("executor", ["ir", "ptx"])
-@pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda modulus: modulus.name)
+@pytest.mark.parametrize(
+    ("modulus", "executor"),
+    [(MODULI["bn254.fr"], "ir"), (MODULI["bn254.fr"], "ptx"), (MODULI["bls12_381.fq"], "ir"),
+     (MODULI["bls12_377.fq"], "ir")],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)  # fmt: skip
 def test_inverse_in_words_of_32_bits(modulus: Modulus, executor: Executor) -> None:
     numbers = hostile_integers(modulus) + random_integers(modulus, 200, 4)
     powers = [1 << i for i in (29, 30, 31, 32, 59, 60, 63, 64)]

@@ -11,6 +11,7 @@ import random
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from quod.curve.named import CURVES
 from quod.field.extension import field_arithmetic
@@ -33,8 +34,6 @@ EDGES = [
 ]  # fmt: skip
 """Primes that fill their words, or are the first above."""
 
-FIELDS = [*NAMED.values(), *EDGES]
-
 TOY_EXTENSIONS = [
     Extension("toy.5.2", Modulus("toy.5", 5), (2, 1, 1)),
     Extension.binomial("toy.7.3", Modulus("toy.7", 7), 3, 2),
@@ -50,6 +49,18 @@ EDGE_EXTENSIONS = [
 FIELDS_OF_DEGREE = [
     *EXTENSIONS.values(), *(curve.tower.fq2 for curve in CURVES.values()), *EDGE_EXTENSIONS,
 ]  # fmt: skip
+
+LONG = ("bn254.fr", "secp256k1.fq")
+"""The fields of several words that run in every test run: with and without bits to spare.
+
+BLS12-381's coordinates and their extension run in test_kernels, on every executor as well.
+"""
+
+
+def case(spec: FieldSpec, *, in_every_run: bool) -> ParameterSet:
+    """A field that the laws are checked for, in every test run or in `make test-all` only."""
+    return pytest.param(spec, id=spec.name, marks=() if in_every_run else pytest.mark.thorough)
+
 
 ROUNDS = 3
 
@@ -168,7 +179,16 @@ def hostile(modulus: Modulus) -> list[int]:
     return list(dict.fromkeys([*inside, *map(modulus.from_montgomery, inside)]))
 
 
-@pytest.mark.parametrize("modulus", FIELDS, ids=lambda modulus: modulus.name)
+@pytest.mark.parametrize(
+    "modulus",
+    [
+        *(
+            case(field, in_every_run=is_short(field) or field.name in LONG)
+            for field in NAMED.values()
+        ),
+        *(case(field, in_every_run=True) for field in EDGES),
+    ],
+)
 def test_laws(modulus: Modulus) -> None:
     source = random.Random(modulus.name)
     edge = [0, 1, modulus.value - 1]
@@ -180,7 +200,13 @@ def test_laws(modulus: Modulus) -> None:
     check(modulus, [((x,), (y,)) for x, y in pairs])
 
 
-@pytest.mark.parametrize("spec", FIELDS_OF_DEGREE, ids=lambda spec: spec.name)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        case(spec, in_every_run=is_short(spec) or spec.modulus.name in LONG)
+        for spec in FIELDS_OF_DEGREE
+    ],
+)
 def test_laws_of_extensions(spec: Extension) -> None:
     source = random.Random(spec.name)
     some = hostile(spec.modulus)

@@ -17,9 +17,12 @@ from quod.field.strategies.limbs32 import Limbs32
 from quod.field.strategies.reduction import reduction_form
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.interpreter.interpreter import interpret
+from tests.field.models import SOME_PRIMES
 
 LANES = 64
 MACHINE = ptx_machine(LANES)
+
+SOME = pytest.mark.parametrize("modulus", SOME_PRIMES, ids=lambda modulus: modulus.name)
 
 
 class Apart(Limbs32):
@@ -61,7 +64,7 @@ def hostile(modulus: Modulus) -> list[int]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda m: m.name)
+@SOME
 def test_expressions_of_hostile_elements(modulus: Modulus, form: str) -> None:
     p, numbers = modulus.value, hostile(modulus)
     pairs = [(x, y) for x in numbers for y in numbers]
@@ -94,7 +97,7 @@ def products_at_the_bounds(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("modulus", MODULI.values(), ids=lambda m: m.name)
+@SOME
 def test_products_of_the_largest_numbers_that_bounds_allow(modulus: Modulus, form: str) -> None:
     p, words = modulus.value, modulus.words
     full = 1 << (32 * words)

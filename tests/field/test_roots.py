@@ -95,8 +95,12 @@ def test_published_roots_of_unity() -> None:
 
 
 @each_field
-@each_family
-def test_roots_of_unity(modulus: Modulus, family: RootFamily) -> None:
+def test_roots_of_unity(modulus: Modulus) -> None:
+    for family in FAMILIES:
+        check_roots(modulus, family)
+
+
+def check_roots(modulus: Modulus, family: RootFamily) -> None:
     p, s = modulus.value, modulus.two_adicity
     assert root_of_unity(modulus, family, 0) == 1
     assert root_of_unity(modulus, family, 1) == p - 1
@@ -113,10 +117,10 @@ def test_roots_of_unity(modulus: Modulus, family: RootFamily) -> None:
             root_of_unity(modulus, family, wrong)
 
 
-@pytest.mark.parametrize("root", [0, 1, -1, 16, 17 + 4, 4.0, True, "4"])
-def test_what_is_no_root_of_order_four(root: object) -> None:
-    with pytest.raises(InputError, match="root of unity"):
-        check_root(Modulus("toy", 17), root, 2)
+def test_what_is_no_root_of_order_four() -> None:
+    for root in (0, 1, -1, 16, 17 + 4, 4.0, True, "4"):
+        with pytest.raises(InputError, match="root of unity"):
+            check_root(Modulus("toy", 17), root, 2)
     check_root(Modulus("toy", 17), 4, 2)
 
 
@@ -125,7 +129,7 @@ def test_unknown_family() -> None:
         root_of_unity(BN254_FR, "gnark")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("modulus", [BN254_FR, BLS12_381_FR, BLS12_377_FR, GOLDILOCKS, BABY_BEAR])
+@pytest.mark.parametrize("modulus", [BN254_FR, BLS12_381_FR, GOLDILOCKS])
 @each_family
 def test_quotient_coset_avoids_the_domain(modulus: Modulus, family: RootFamily) -> None:
     p, s = modulus.value, modulus.two_adicity

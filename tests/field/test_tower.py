@@ -151,7 +151,11 @@ def check(
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
 
 
-@each_curve
+@pytest.mark.parametrize(
+    "curve",
+    [pytest.param(curve, id=name, marks=() if name == "bn254" else pytest.mark.thorough)
+     for name, curve in CURVES.items()],
+)  # fmt: skip
 @pytest.mark.parametrize("operations", [OPERATIONS, CYCLOTOMIC], ids=["all", "cyclotomic"])
 def test_operations(device: CpuDevice, curve: PairingCurve, operations: tuple[str, ...]) -> None:
     x = operands(curve)
