@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from quod.curve.edwards.weierstrass_model import EdwardsModel, model_of
 from quod.curve.group import Group
 from quod.curve.named import EDWARDS, WEIERSTRASS
@@ -33,6 +35,25 @@ OWN_41 = Curve(
 """A short order: scalars have fewer words than an MSM's kernels take."""
 
 GROUPS: list[Group] = [*WEIERSTRASS.values(), *map(model_of, EDWARDS.values()), P256, OWN_41]
+
+_REPRESENTATIVES = ("secp256k1", "p256", "own41", "jubjub.weierstrass", "baby_jubjub.weierstrass")
+"""A field that fills its words, without and with a coefficient a; a short order; a twisted Edwards
+curve whose a is -1, and one whose a is not."""
+
+
+def cases(groups: list[Group]) -> pytest.MarkDecorator:
+    """Run a test for each group; those without code of their own run in `make test-all` only."""
+    return pytest.mark.parametrize(
+        "group",
+        [
+            pytest.param(
+                group,
+                id=group.name,
+                marks=() if group.name in _REPRESENTATIVES else pytest.mark.thorough,
+            )
+            for group in groups
+        ],
+    )
 
 
 def law_of(group: Group) -> ShortWeierstrass[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.curve.affine_law import AffineGroup
@@ -40,6 +40,7 @@ def elements(curve: PairingCurve, degree: int) -> st.SearchStrategy[Any]:
 
 @each_curve
 @each_degree
+@settings(max_examples=40)
 @given(data=st.data())
 def test_coordinates(curve: PairingCurve, degree: int, data: st.DataObject) -> None:
     _, _, ours, reference = models(curve, degree)
@@ -93,6 +94,7 @@ def test_order_of_elements() -> None:
 
 @each_curve
 @each_degree
+@settings(max_examples=20)
 @given(j=st.integers(-30, 30), k=st.integers(-30, 30))
 def test_group_law(curve: PairingCurve, degree: int, j: int, k: int) -> None:
     ours, reference, _, _ = models(curve, degree)
@@ -106,12 +108,12 @@ def test_group_law(curve: PairingCurve, degree: int, j: int, k: int) -> None:
 
 @each_curve
 @each_degree
-@pytest.mark.parametrize("scalar", [0, 1, 2, 3, -1, 2**300 + 5])
-def test_base_multiples(curve: PairingCurve, degree: int, scalar: int) -> None:
+def test_base_multiples(curve: PairingCurve, degree: int) -> None:
     ours, reference, _, _ = models(curve, degree)
-    assert ours.multiply(scalar, ours.generator) == reference.mul(scalar, ours.generator)
-    assert ours.multiply(scalar, None) is None
-    assert ours.multiply(scalar * ours.order, ours.generator) is None
+    for scalar in (0, 1, 2, 3, -1, 2**300 + 5):
+        assert ours.multiply(scalar, ours.generator) == reference.mul(scalar, ours.generator)
+        assert ours.multiply(scalar, None) is None
+        assert ours.multiply(scalar * ours.order, ours.generator) is None
     assert ours.multiply(ours.order + 1, ours.generator) == ours.generator
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.curve.edwards.bls12_377_form import bls12_377_g1_edwards
@@ -26,6 +26,7 @@ def test_the_constant_is_that_of_arkworks() -> None:
     assert FORM.curve.a == -1
 
 
+@settings(max_examples=30)
 @given(j=scalars, k=scalars)
 def test_the_map_is_an_isomorphism_on_g1(j: int, k: int) -> None:
     p, q = GROUP.multiply(j, GROUP.generator), GROUP.multiply(k, GROUP.generator)

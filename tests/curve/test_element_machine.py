@@ -70,8 +70,11 @@ def expected(field: Any, slots: dict[str, Any], steps: tuple[Step, ...]) -> dict
     return {name: held[name] for name in NAMES}
 
 
-@pytest.mark.parametrize("limbs", list(MACHINES))
-@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g1", "bn254.g2", "bls12_377.g2"])
+@pytest.mark.parametrize(
+    ("name", "limbs"),
+    [*(("bn254.g1", limbs) for limbs in MACHINES), ("bls12_381.g1", "13"),
+     ("bls12_377.g2", "29/64:rolled")],
+)  # fmt: skip
 def test_programs(name: str, limbs: str) -> None:
     group, source = GROUPS[name], random.Random(3)
     fields, p, degree = fields_of(group.curve), group.coordinates.value, group.degree

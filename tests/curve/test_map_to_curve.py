@@ -6,7 +6,7 @@ from typing import Any
 
 import py_arkworks_bls12381 as arkworks
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from py_ecc.bls.hash_to_curve import (
     clear_cofactor_G1,
@@ -44,6 +44,7 @@ def arkworks_map(u: int) -> G1Point:
     return int.from_bytes(data[:48], "big"), int.from_bytes(data[48:], "big")
 
 
+@settings(max_examples=40)
 @given(u=element)
 def test_map_to_g1_is_that_of_arkworks(u: int) -> None:
     point = map_fp_to_g1(u)
@@ -73,6 +74,7 @@ def test_map_to_g2_is_that_of_py_ecc(u: tuple[int, int]) -> None:
     assert g2_group(BLS12_381).in_subgroup(point)
 
 
+@settings(max_examples=20)
 @given(u=element, v=element)
 def test_isogenies_are_homomorphisms(u: int, v: int) -> None:
     curve1 = ShortWeierstrass(FIELDS.fq, _G1_MAP.a, _G1_MAP.b)

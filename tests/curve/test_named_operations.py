@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from quod.curve.array import from_points, to_points
 from quod.curve.edwards import operations as edwards_operations
@@ -12,11 +11,11 @@ from quod.curve.edwards.weierstrass_model import EdwardsModel
 from quod.curve.group import Group
 from quod.curve.weierstrass import operations
 from quod.device.protocol import AnyDevice
-from tests.curve.every import GROUPS, hostile, law_of
+from tests.curve.every import GROUPS, cases, hostile, law_of
 from tests.msm.inputs import scalar_words
 from tests.reference.curve import edwards_of
 
-EVERY = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+EVERY = cases(GROUPS)
 
 
 @EVERY
@@ -50,9 +49,7 @@ def test_membership(device: AnyDevice, group: Group) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "group", [g for g in GROUPS if isinstance(g, EdwardsModel)], ids=lambda group: group.name
-)
+@cases([group for group in GROUPS if isinstance(group, EdwardsModel)])
 def test_the_edwards_law(device: AnyDevice, group: EdwardsModel) -> None:
     """Every pair, points of low order among them, in the curve's own coordinates."""
     curve = group.edwards

@@ -21,6 +21,10 @@ from quod.field.array import Words
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
 
 ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
+SOME = pytest.mark.parametrize(
+    "group", [GROUPS[name] for name in ("bn254.g1", "bls12_377.g1", "bls12_381.g2")], ids=repr
+)
+"""Both numbers of words, both degrees of coordinates, and points of orders two and three."""
 
 
 def law_of(group: PairingGroup) -> ShortWeierstrass[Any]:
@@ -69,7 +73,7 @@ def test_addition_of_every_pair(device: CpuDevice, group: PairingGroup) -> None:
     assert to_points(group, found) == [law.add(p, q) for p, q in pairs]
 
 
-@ALL
+@SOME
 def test_doubles_and_opposites(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
     given = from_points(group, samples(group))
@@ -93,7 +97,7 @@ def words(scalars: list[int], count: int) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, "<u4").reshape(-1, count)
 
 
-@ALL
+@SOME
 def test_base_multiples(device: CpuDevice, group: PairingGroup) -> None:
     """Each scalar with another point, the scalars not reduced."""
     law = law_of(group)
@@ -114,20 +118,20 @@ def test_scalars_of_any_width(device: CpuDevice) -> None:
     assert not operations.is_in_subgroup(device, group, from_points(group, own)).any()
 
 
-@ALL
-@pytest.mark.parametrize("count", [0, 1, 2, 9, 200])
-def test_sums(device: CpuDevice, group: PairingGroup, count: int) -> None:
+@SOME
+def test_sums(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
-    own = [samples(group)[(i * i + i) % len(samples(group))] for i in range(count)]
-    expected = None
-    for point in own:
-        expected = law.add(expected, point)
-    found = operations.sum_points(device, group, from_points(group, own))
-    assert found.shape == group.shape
-    assert to_points(group, found[None]) == [expected]
+    for count in (0, 1, 2, 9, 200):
+        own = [samples(group)[(i * i + i) % len(samples(group))] for i in range(count)]
+        expected = None
+        for point in own:
+            expected = law.add(expected, point)
+        found = operations.sum_points(device, group, from_points(group, own))
+        assert found.shape == group.shape
+        assert to_points(group, found[None]) == [expected], count
 
 
-@ALL
+@SOME
 def test_many_points_share_inversions(device: CpuDevice, group: PairingGroup) -> None:
     """More points than there are instances, infinity among them at every place."""
     own = samples(group)
@@ -179,7 +183,7 @@ def test_membership(device: CpuDevice, group: PairingGroup) -> None:
     assert inside[:5] == [True] * 5
 
 
-@ALL
+@SOME
 def test_points_off_the_curve(device: CpuDevice, group: PairingGroup) -> None:
     good = from_points(group, [group.parameters.generator] * 9)
     assert operations.first_bad_point(device, group, good, subgroup=True, infinity=True) is None
@@ -206,7 +210,7 @@ def test_points_off_the_curve(device: CpuDevice, group: PairingGroup) -> None:
         assert not operations.is_in_subgroup(device, group, again)[1]
 
 
-@ALL
+@SOME
 def test_infinity(device: CpuDevice, group: PairingGroup) -> None:
     array = from_points(group, [group.parameters.generator, None] * 9)
     # One bit anywhere is enough, and the last point is infinity.
@@ -219,10 +223,8 @@ def test_infinity(device: CpuDevice, group: PairingGroup) -> None:
     assert operations.is_finite(device, group, array[:0]).tolist() == []
 
 
-@ALL
-def test_infinity_is_refused_where_it_is_not_allowed(
-    device: CpuDevice, group: PairingGroup
-) -> None:
+def test_infinity_is_refused_where_it_is_not_allowed(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g1"]
     generator = group.parameters.generator
     array = from_points(group, [generator, generator, None, generator, None])
     # A first word of 0 makes no point infinite.
@@ -270,7 +272,7 @@ def test_arrays_of_another_kind(device: CpuDevice) -> None:
 
 
 def test_nothing(device: CpuDevice) -> None:
-    for group in GROUPS.values():
+    for group in (GROUPS["bn254.g1"], GROUPS["bls12_381.g2"]):
         none = from_points(group, [])
         assert none.shape == (0, *group.shape)
         assert to_points(group, none) == []
@@ -288,7 +290,7 @@ def test_nothing(device: CpuDevice) -> None:
 # --- conversions
 
 
-@ALL
+@SOME
 def test_conversions(group: PairingGroup) -> None:
     assert to_points(group, from_points(group, samples(group))) == list(samples(group))
     q = group.coordinates.value

@@ -41,7 +41,9 @@ def test_points(gpu_device: AnyDevice, name: str) -> None:
     )  # fmt: skip
 
 
-@SOME
+@pytest.mark.parametrize(
+    "name", ["bls12_377.g1", pytest.param("bn254.g2", marks=pytest.mark.thorough)]
+)
 def test_base_multiples_and_sums(gpu_device: AnyDevice, name: str) -> None:
     """Seventy points take three rounds of sums."""
     group, law = GROUPS[name], law_of(GROUPS[name])

@@ -24,7 +24,6 @@ MACHINES = {
     "13": WgslTarget(limbs="13").machine(64),
     "29/64:rolled": WgslTarget(u64=True, limbs="29/64:rolled").machine(64),
 }
-EVERY = ["bn254.g1", "bn254.g2", "bls12_381.g1", "bls12_381.g2", "bls12_377.g1", "bls12_377.g2"]
 
 
 @kernel
@@ -55,8 +54,11 @@ def operations(
     law.store(again, i, law.add_base_completely(own, second))
 
 
-@pytest.mark.parametrize("limbs", list(MACHINES))
-@pytest.mark.parametrize("name", [*EVERY, "edwards"])
+@pytest.mark.parametrize(
+    ("name", "limbs"),
+    [("bn254.g1", "13"), ("bn254.g1", "29/64:rolled"), ("bls12_381.g2", "29/64:rolled"),
+     ("edwards", "13")],
+)  # fmt: skip
 def test_every_pair(name: str, limbs: str) -> None:
     group = GROUPS["bls12_377.g1" if name == "edwards" else name]
     form: Form = "edwards" if name == "edwards" else "weierstrass"

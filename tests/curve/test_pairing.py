@@ -15,6 +15,7 @@ from py_ecc import bn128 as ecc_bn254
 from quod.curve.array import from_points
 from quod.curve.groups import PairingGroup
 from quod.curve.named import CURVES
+from quod.curve.named.bls12_377 import BLS12_377
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.named.bn254 import BN254
 from quod.curve.pairing.products import (
@@ -64,16 +65,13 @@ def multiples(curve: PairingCurve, logs: Sequence[tuple[int, int]]) -> list[tupl
 def test_values_of_the_reference(device: CpuDevice, curve: PairingCurve) -> None:
     source = random.Random(curve.name)
     r = curve.fr.value
-    for logs in [(1, 1), (r - 1, 1), (2, r - 2), (source.randrange(r), source.randrange(r))]:
+    for logs in [(r - 1, 1), (source.randrange(r), source.randrange(r))]:
         ((p, q),) = multiples(curve, [logs])
         assert pairing(device, curve, p, q) == reference.pairing(curve, p, q)
 
 
-@each_curve
-def test_product_of_more_pairs_than_a_workgroup_takes(
-    device: CpuDevice, curve: PairingCurve
-) -> None:
-    source = random.Random(3)
+def test_product_of_more_pairs_than_a_workgroup_takes(device: CpuDevice) -> None:
+    curve, source = BN254, random.Random(3)
     r = curve.fr.value
     logs = [(source.randrange(r), source.randrange(r)) for _ in range(10)]
     logs.append((-sum(a * b for a, b in logs) % r, 1))
@@ -88,7 +86,11 @@ def test_product_of_more_pairs_than_a_workgroup_takes(
         assert pairing_product(device, curve, others) == fq12.pow(base, -a * b % r)
 
 
-@each_curve
+@pytest.mark.parametrize(
+    "curve",
+    [BN254, *(pytest.param(curve, marks=pytest.mark.thorough) for curve in (BLS12_381, BLS12_377))],
+    ids=lambda curve: curve.name,
+)
 def test_a_few_pairs_and_many(device: CpuDevice, curve: PairingCurve) -> None:
     """By the lanes of a workgroup each, where a processor does that, or a lane each: the same."""
     few = 2 * device.multiprocessors
@@ -103,8 +105,8 @@ def test_a_few_pairs_and_many(device: CpuDevice, curve: PairingCurve) -> None:
     assert miller_kernel(device, few + 1) == (miller_loops, -(-(few + 1) // device.lanes))
 
 
-@each_curve
-def test_infinity(device: CpuDevice, curve: PairingCurve) -> None:
+def test_infinity(device: CpuDevice) -> None:
+    curve = BN254
     g1, g2 = curve.g1.generator, curve.g2.generator
     for pair in [(None, g2), (g1, None), (None, None)]:
         assert pairing(device, curve, *pair) == ONE
@@ -123,7 +125,11 @@ def test_opposite_pairs_cancel(device: CpuDevice, curve: PairingCurve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("curve", "ecc"), [(BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)], ids=["bn254", "bls12_381"]
+    ("curve", "ecc"),
+    [
+        pytest.param(BN254, ecc_bn254, id="bn254"),
+        pytest.param(BLS12_381, ecc_bls12_381, id="bls12_381", marks=pytest.mark.thorough),
+    ],
 )
 def test_values_of_py_ecc(device: CpuDevice, curve: PairingCurve, ecc: Any) -> None:
     """On BLS12-381 py_ecc leaves out the inversion that the negative x asks for."""
@@ -189,7 +195,7 @@ def test_shapes_are_checked(device: CpuDevice) -> None:
             pairing_product_words(device, BN254, *bad)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_interpreter_agrees() -> None:
     """One pair at infinity, and one lane without a pair."""
     curve = BN254

@@ -89,14 +89,13 @@ def test_twist_is_the_one_named(curve: PairingCurve) -> None:
 
 
 @each_curve
-@pytest.mark.parametrize("power", [0, 1, 2, 3, 6, 11, 12, 13])
-def test_frobenius_coefficients(curve: PairingCurve, power: int) -> None:
+def test_frobenius_coefficients(curve: PairingCurve) -> None:
     fq12 = fields_of(curve).fq12
     a = fq12.from_powers_of_w([(3, 1), (4, 1), (5, 9), (2, 6), (5, 3), (5, 8)])
     image = a
-    for _ in range(power):
+    for power in range(14):
+        assert frobenius(curve, a, power) == image
         image = fq12.pow(image, curve.fq.value)
-    assert frobenius(curve, a, power) == image
 
 
 @each_curve

@@ -62,7 +62,7 @@ def test_a_group_without_a_known_endomorphism_has_one_part() -> None:
     assert parts.split(12345) == (12345,)
 
 
-@pytest.mark.parametrize("name", [*NAMES, next(iter(WEIERSTRASS))])
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2", next(iter(WEIERSTRASS))])
 def test_kernels_split_as_the_host_does(name: str) -> None:
     group = GROUPS[name] if name in GROUPS else WEIERSTRASS[name]
     parts, order = parts_of(group), group.scalars.value
