@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from quod.curve.array import Point, from_points
-from quod.curve.groups import PairingGroup
+from quod.curve.groups import GROUPS, PairingGroup
 from quod.field.array import Words
 from tests.reference.curve import ShortWeierstrass, g1_of, g2_of
+
+OTHER_GROUPS = [name for name in GROUPS if name != "bn254.g1"]
+"""The groups that run one case of a matrix which BN254's G1 runs in full."""
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from quod.curve.array import from_points
 from quod.curve.groups import PairingGroup
 from quod.field.array import from_integers, to_integers
-from quod.kernel import Machine
+from quod.kernel import KernelDefinition, Machine
+from quod.kernel.ir.nodes import Kernel
 from tests.reference.field import fields_of
 
 Array = NDArray[Any]
@@ -28,6 +30,12 @@ def machine(lanes: int, subgroup: int, *, words: int = 64) -> Machine:
     """
     features = FEATURES | {"carry32"} if words == 32 else FEATURES
     return Machine("ptx", lanes, features, arch="sm_90a", subgroup_size=subgroup)
+
+
+@cache
+def traced(definition: KernelDefinition, machine: Machine, **static: Any) -> Kernel:
+    """A kernel that several cases interpret, traced once."""
+    return definition.trace(machine, **static)
 
 
 def wide(array: Any) -> NDArray[np.uint64]:

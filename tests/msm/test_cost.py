@@ -111,8 +111,11 @@ def test_precomputed_multiples_spare_additions() -> None:
             assert fewer.windows * fewer.buckets <= 8 * count
 
 
-@pytest.mark.parametrize("options", [{}, {"window_bits": 14}, {"window_bits": 3}])
-@pytest.mark.parametrize("kind", ["uniform", "all one", "all equal"])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("uniform", {}), ("uniform", {"window_bits": 14}), ("uniform", {"window_bits": 3}),
+     ("all one", {}), ("all equal", {})],
+)  # fmt: skip
 def test_peak_bytes(cpu_device: CpuDevice, kind: str, options: dict[str, Any]) -> None:
     """NumPy tells tracemalloc of its arrays."""
     group = GROUPS["bn254.g1"]

@@ -45,8 +45,9 @@ def test_the_published_msm(device: CpuDevice, shared_fixtures: Path) -> None:
     assert found == (int(x, 16), int(y, 16))
 
 
-@pytest.mark.parametrize("window_bits", [None, 2, 4, 9, 16])
-@pytest.mark.parametrize("count", [0, 1, 2, 17, 40])
+@pytest.mark.parametrize(
+    ("count", "window_bits"), [(0, None), (1, None), (2, None), (17, None), (40, 2), (40, 16)]
+)
 def test_points_in_and_outside_the_subgroup(
     device: CpuDevice, count: int, window_bits: int | None
 ) -> None:
@@ -57,7 +58,7 @@ def test_points_in_and_outside_the_subgroup(
     assert edwards_msm(device, CURVE, given, scalar_words(scalars), options) == expected
 
 
-@pytest.mark.parametrize("scalar", [0, 1, 2, 3, 4, R - 1])
+@pytest.mark.parametrize("scalar", [1, 2, R - 1])
 def test_low_orders_doubles_and_opposites(device: CpuDevice, scalar: int) -> None:
     root = LAW.field.sqrt(Q - 1)
     assert root is not None

@@ -16,8 +16,6 @@ from quod.field.array import integers_to_words
 from quod.msm.fixed_base import FixedBase, _shape_for, multiply_generator
 from tests.msm.inputs import points, reference
 
-ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
-
 
 def hostile_scalars(group: Group) -> list[int]:
     """Each digit the smallest, the largest, with and without carry, for every width."""
@@ -31,15 +29,16 @@ def hostile_scalars(group: Group) -> list[int]:
     return found + [rng.randrange(r) for _ in range(20)]
 
 
-@ALL
-def test_base_multiples_of_the_generator(device: CpuDevice, group: Group) -> None:
+@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
+def test_base_multiples_of_the_generator(device: CpuDevice, name: str) -> None:
+    group = GROUPS[name]
     scalars = hostile_scalars(group)
     law, generator = reference(group), group.parameters.generator
     found = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
     assert to_points(group, found) == [law.mul(scalar, generator) for scalar in scalars]
 
 
-@pytest.mark.parametrize("count", [1, 10**3, 10**5, 10**7])
+@pytest.mark.parametrize("count", [1, 10**3, 10**7])
 def test_every_size_of_table(device: CpuDevice, count: int) -> None:
     group = GROUPS["bn254.g1"]
     scalars = hostile_scalars(group)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +31,6 @@ from tests.reference.msm import msm_naive
 LONGEST = 40
 
 
-@cache
 def prefix_sums(group: Group) -> list[object]:
     """MSMs of the first n points for n = 0 to LONGEST, by definition."""
     law = reference(group)
@@ -42,9 +40,8 @@ def prefix_sums(group: Group) -> list[object]:
     return sums
 
 
-@pytest.mark.parametrize("name", ["bls12_377.g1", "bn254.g2"])
-def test_every_small_length(device: CpuDevice, name: str) -> None:
-    group = GROUPS[name]
+def test_every_small_length(device: CpuDevice) -> None:
+    group = GROUPS["bn254.g1"]
     resident = MsmBases(device, group, bases(group, LONGEST))
     scalars = uniform(group, LONGEST)
     for count, expected in enumerate(prefix_sums(group)):
@@ -52,18 +49,16 @@ def test_every_small_length(device: CpuDevice, name: str) -> None:
         assert np.array_equal(found.view(np.uint32), from_points(group, [expected]).ravel()), count
 
 
-@pytest.mark.parametrize("count", [1, 63, 333, 1000])
-@pytest.mark.parametrize("name", GROUPS)
-def test_other_lengths(device: CpuDevice, name: str, count: int) -> None:
-    group = GROUPS[name]
+@pytest.mark.parametrize("count", [63, 333, 1000])
+def test_other_lengths(device: CpuDevice, count: int) -> None:
+    group = GROUPS["bn254.g1"]
     scalars = uniform(group, count, seed=count)
     expected = by_logarithms(group, scalars, logarithms(count))
     assert msm(device, group, bases(group, count), scalar_words(scalars)) == expected
 
 
-@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g1"])
-def test_the_references_agree_with_each_other_and_with_us(name: str, device: CpuDevice) -> None:
-    group, count = GROUPS[name], 9
+def test_the_references_agree_with_each_other_and_with_us(device: CpuDevice) -> None:
+    group, count = GROUPS["bn254.g1"], 9
     scalars, own = uniform(group, count), points(group, count)
     expected = msm_naive(reference(group), scalars, own)
     assert expected == msm_by_buckets(reference(group), scalars, own)
@@ -71,8 +66,13 @@ def test_the_references_agree_with_each_other_and_with_us(name: str, device: Cpu
     assert expected == msm(device, group, bases(group, count), scalar_words(scalars))
 
 
-@pytest.mark.parametrize("window_bits", range(2, 17))
-@pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g1", "bls12_377.g1"])
+@pytest.mark.parametrize(
+    ("name", "window_bits"),
+    [*(("bn254.g1", bits) for bits in range(2, 17)),
+     # The widths that divide the bits of the order, and one more.
+     ("bls12_381.g1", 3), ("bls12_381.g1", 5), ("bls12_381.g1", 15), ("bls12_381.g1", 16),
+     ("bls12_377.g1", 11)],
+)  # fmt: skip
 def test_every_window_width(device: CpuDevice, name: str, window_bits: int) -> None:
     group, count = GROUPS[name], 20
     half = 1 << (window_bits - 1)
@@ -88,9 +88,9 @@ def test_every_window_width(device: CpuDevice, name: str, window_bits: int) -> N
     assert msm(device, group, bases(group, count), scalar_words(scalars), options) == expected
 
 
-@pytest.mark.parametrize("scalar_bits", [1, 2, 8, 31, 32, 33, 64, 65, 128, 250])
+@pytest.mark.parametrize("scalar_bits", [1, 31, 32, 33, 64, 65, 250])
 def test_promised_sizes(device: CpuDevice, scalar_bits: int) -> None:
-    group, count = GROUPS["bls12_381.g1"], 30
+    group, count = GROUPS["bn254.g1"], 30
     top = (1 << scalar_bits) - 1
     scalars = [top, 0, 1, top, *(scalar & top for scalar in uniform(group, count - 4))]
     options = MsmOptions(scalar_bits=scalar_bits)
@@ -98,9 +98,8 @@ def test_promised_sizes(device: CpuDevice, scalar_bits: int) -> None:
     assert msm(device, group, bases(group, count), scalar_words(scalars), options) == expected
 
 
-@pytest.mark.parametrize("name", ["bls12_381.g1", "bn254.g2"])
-def test_threads_make_no_difference(cpu_device: CpuDevice, name: str) -> None:
-    group, count = GROUPS[name], 5000  # several workers sort one window
+def test_threads_make_no_difference(cpu_device: CpuDevice) -> None:
+    group, count = GROUPS["bn254.g1"], 5000  # several workers sort one window
     scalars = uniform(group, count)
     expected = from_points(group, [by_logarithms(group, scalars, logarithms(count))])
     for threads in (1, 2, 5):
@@ -126,7 +125,7 @@ def test_arrays_that_are_views(device: CpuDevice) -> None:
     assert msm(device, group, bases(group, 2 * count)[::2], words) == expected
 
 
-@pytest.mark.parametrize("shift", [1, 4, 6])
+@pytest.mark.parametrize("shift", [1, 4])
 def test_arrays_at_odd_addresses(device: CpuDevice, shift: int) -> None:
     """As in the middle of a mapped file."""
 

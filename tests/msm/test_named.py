@@ -14,13 +14,11 @@ from quod.errors import InputError
 from quod.field.array import integers_to_words
 from quod.field.moduli import Modulus
 from quod.msm import MsmBases, edwards_msm, msm, msm_buffer, msm_many
-from tests.curve.every import GROUPS, OWN_41, P256, hostile, law_of
+from tests.curve.every import GROUPS, OWN_41, P256, cases, hostile, law_of
 from tests.msm.inputs import scalar_words
 from tests.reference.msm import msm as plain_msm
 
-EVERY = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
-FULL = [group for group in GROUPS if group.name in ("secp256k1", "baby_jubjub.weierstrass", "p256")]
-"""The field fills its words; a is not -1; a is not 0."""
+EVERY = cases(GROUPS)
 
 
 def check(device: AnyDevice, group: Group) -> None:
@@ -43,14 +41,12 @@ def test_msm(device: AnyDevice, group: Group) -> None:
         msm(device, group, points, scalar_words([1, group.scalars.value]))
 
 
-@pytest.mark.parametrize("group", FULL, ids=lambda group: group.name)
-def test_msm_on_a_gpu(gpu_device: AnyDevice, group: Group) -> None:
-    check(gpu_device, group)
+def test_msm_on_a_gpu(gpu_device: AnyDevice) -> None:
+    """Over a field that fills its words, with a coefficient a."""
+    check(gpu_device, P256)
 
 
-@pytest.mark.parametrize(
-    "group", [g for g in GROUPS if isinstance(g, EdwardsModel)], ids=lambda group: group.name
-)
+@cases([group for group in GROUPS if isinstance(group, EdwardsModel)])
 def test_edwards_points(device: AnyDevice, group: EdwardsModel) -> None:
     law, r = law_of(group), group.scalars.value
     points = hostile(group)

@@ -12,6 +12,7 @@ from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, msm, msm_many, plan_msm
 from quod.msm.host.engine import HostEngine
 from tests.msm.inputs import (
+    OTHER_GROUPS,
     bases,
     by_logarithms,
     logarithms,
@@ -22,8 +23,10 @@ from tests.msm.inputs import (
 )
 
 
-@pytest.mark.parametrize("factor", [2, 3, 7, 1000])
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [*(("bn254.g1", factor) for factor in (2, 3, 7, 1000)), *((name, 3) for name in OTHER_GROUPS)],
+)
 def test_precomputed_multiples(device: CpuDevice, name: str, factor: int) -> None:
     group, count = GROUPS[name], 40
     options = MsmOptions(precompute_factor=factor, window_bits=9)
@@ -35,10 +38,10 @@ def test_precomputed_multiples(device: CpuDevice, name: str, factor: int) -> Non
         assert msm(device, group, resident, scalar_words(scalars)) == expected, used
 
 
-@pytest.mark.parametrize("window_bits", [2, 4, 5, 8, 13, 16])
-@pytest.mark.parametrize("factor", [1, 2, 5])
+@pytest.mark.parametrize("window_bits", [2, 5, 8, 16])
+@pytest.mark.parametrize("factor", [2, 5])
 def test_windows_and_multiples(device: CpuDevice, factor: int, window_bits: int) -> None:
-    group, count = GROUPS["bls12_381.g1"], 20
+    group, count = GROUPS["bn254.g1"], 20
     options = MsmOptions(precompute_factor=factor, window_bits=window_bits)
     resident = MsmBases(device, group, bases(group, count), options)
     scalars = uniform(group, count)
@@ -103,11 +106,10 @@ def test_a_promise_made_with_the_bases(device: CpuDevice) -> None:
 # --- batches
 
 
-@pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 100])
+@pytest.mark.parametrize("batch_size", [None, 1, 3, 100])
 @pytest.mark.parametrize("factor", [1, 3])
-@pytest.mark.parametrize("name", ["bls12_381.g1", "bn254.g2"])
-def test_batches(device: CpuDevice, name: str, factor: int, batch_size: int | None) -> None:
-    group, count = GROUPS[name], 31
+def test_batches(device: CpuDevice, factor: int, batch_size: int | None) -> None:
+    group, count = GROUPS["bn254.g1"], 31
     options = MsmOptions(precompute_factor=factor, batch_size=batch_size)
     resident = MsmBases(device, group, bases(group, count + 2), options)
     r = group.scalars.value

@@ -32,7 +32,7 @@ def total_of(own: Any) -> Any:
     return total
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4])
+@pytest.mark.parametrize("lanes", [1, 4])
 def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of more than three rounds of lanes become runs of at most eight chunks."""
     monkeypatch.setattr(merge, "_MOST_ROUNDS", 3)
@@ -74,14 +74,15 @@ def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("lanes", "subgroup"), [(16, 4), (4, 4), (4, 32)])
-@pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 21])
-def test_merging_one_run(lanes: int, subgroup: int, count: int) -> None:
-    own = choices(random.Random(count), 3 * count)
-    sums = sums_of(STATIC["group"], own)
+def test_merging_one_run(lanes: int, subgroup: int) -> None:
     traced = merge.merge_runs.trace(machine(lanes, subgroup), **STATIC)
-    runs = np.array([1, count], np.uint32)
-    interpret(traced, 3, [np.array([9, 1], np.uint32), 1, 3, runs, sums])
-    assert points_of(STATIC["group"], sums.reshape(3 * count, -1)[1]) == [total_of(own[1::3])]
+    for count in (2, 3, 7, 8, 9, 21):
+        own = choices(random.Random(count), 3 * count)
+        sums = sums_of(STATIC["group"], own)
+        runs = np.array([1, count], np.uint32)
+        interpret(traced, 3, [np.array([9, 1], np.uint32), 1, 3, runs, sums])
+        found = points_of(STATIC["group"], sums.reshape(3 * count, -1)[1])
+        assert found == [total_of(own[1::3])], count
 
 
 def test_carrying_sums() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from quod.curve.groups import GROUPS
@@ -28,12 +30,11 @@ GIB = 1 << 30
 SIZES = [1, 2, 3, 100, 1 << 10, 5000, 1 << 16, 1 << 20, 3 << 20, 1 << 24, 1 << 26]
 
 
-@pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("name", list(GROUPS))
-def test_limits(name: str, count: int) -> None:
+def test_limits(name: str) -> None:
     """Bins fit shared memory, numbers their words, digits the scalars."""
     group = GROUPS[name]
-    for budget in (20 * GIB, 200 * GIB):
+    for count, budget in itertools.product(SIZES, (20 * GIB, 200 * GIB)):
         plan = plan_gpu_msm(
             group, count, MsmOptions(), processor=GPU, base_budget=budget
         )  # fmt: skip

@@ -17,7 +17,11 @@ from quod.msm.fixed_base import FixedBase
 from quod.msm.gpu.run import fixed_base
 
 
-@pytest.mark.parametrize("name", ["bn254.g1", "bls12_377.g1", "bn254.g2"])
+@pytest.mark.parametrize(
+    "name",
+    ["bn254.g1",
+     *(pytest.param(name, marks=pytest.mark.thorough) for name in ("bls12_377.g1", "bn254.g2"))],
+)  # fmt: skip
 def test_base_multiples(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """With windows that end with the scalar's words, and with windows that reach beyond them."""
     group = GROUPS[name]

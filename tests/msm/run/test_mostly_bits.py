@@ -38,9 +38,9 @@ def scalars_of(name: str, r: int, count: int) -> list[int]:
     [
         ("a witness", True),
         ("zeros", False),
-        ("ones", False),
-        ("uniform", True),
-        ("one other", True),
+        pytest.param("ones", False, marks=pytest.mark.thorough),
+        pytest.param("uniform", True, marks=pytest.mark.thorough),
+        pytest.param("one other", True, marks=pytest.mark.thorough),
     ],
 )
 def test_the_sum_is_that_of_the_definition(gpu_device: AnyDevice, name: str, indexed: bool) -> None:

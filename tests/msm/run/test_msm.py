@@ -58,19 +58,18 @@ def kinds(count: int) -> dict[str, Sequence[int]]:
         "ones": [1] * count,
         "greatest": [most] * count,
         "equal": [own[0]] * count,
-        "bits": [scalar & 1 for scalar in own],
         "giant": [own[0] if i % 16 else own[i] for i in range(count)],
     }
 
 
-@pytest.mark.parametrize("kind", list(kinds(1)))
+@pytest.mark.parametrize("kind", ["uniform", "zeros", "greatest", "giant"])
 def test_kinds_of_scalars(resident: MsmBases, kind: str) -> None:
     scalars = kinds(COUNT)[kind]
     found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
     assert found == by_logarithms(GROUP, scalars, logarithms(COUNT))
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 33, 99])
+@pytest.mark.parametrize("count", [0, 1, 33])
 def test_fewer_scalars_than_bases(resident: MsmBases, count: int) -> None:
     scalars = short(count)
     found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
@@ -83,7 +82,11 @@ def test_no_bases_at_all(gpu_device: AnyDevice) -> None:
     assert none.nbytes == 0
 
 
-@pytest.mark.parametrize("name", ["bls12_381.g1", "bn254.g2", "bls12_381.g2"])
+@pytest.mark.parametrize(
+    "name",
+    [*(pytest.param(name, marks=pytest.mark.thorough) for name in ("bls12_381.g1", "bn254.g2")),
+     "bls12_381.g2"],
+)  # fmt: skip
 def test_groups(gpu_device: AnyDevice, name: str) -> None:
     group, options = GROUPS[name], MsmOptions(scalar_bits=12, precompute_factor=2, window_bits=5)
     scalars = [scalar & 0xFFF for scalar in short(7)]
@@ -134,7 +137,8 @@ def hostile(group: Group) -> list[Point]:
 
 
 @pytest.mark.parametrize(
-    ("name", "factor"), [("bn254.g1", 1), ("bn254.g1", 3), ("bls12_377.g1", 3)]
+    ("name", "factor"),
+    [pytest.param("bn254.g1", 1, marks=pytest.mark.thorough), ("bn254.g1", 3), ("bls12_377.g1", 3)],
 )
 def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
     """With scalars that bring unsuitable pairs into one bucket."""
@@ -199,7 +203,7 @@ def test_options_of_one_msm(gpu_device: AnyDevice, resident: MsmBases) -> None:
         msm_words(resident, scalar_words(scalars), MsmOptions(scalar_bits=8))
 
 
-@pytest.mark.parametrize("position", [0, 17, 99])
+@pytest.mark.parametrize("position", [0, 99])
 def test_a_scalar_that_is_too_large(resident: MsmBases, position: int) -> None:
     scalars = list(short(COUNT))
     scalars[position] = 1 << BITS
@@ -239,7 +243,7 @@ def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> Non
             msm_words(kept, scalar_words(wrong))
 
 
-@pytest.mark.parametrize("count", [1, 8, 9, 30])
+@pytest.mark.parametrize("count", [8, 9])
 def test_streamed_bases(
     gpu_device: AnyDevice, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

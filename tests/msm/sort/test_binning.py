@@ -176,8 +176,9 @@ def kinds(count: int) -> dict[str, list[int]]:
 KINDS = list(kinds(1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bins", [8192, 64])
+@pytest.mark.parametrize(
+    ("bins", "kind"), [*((8192, kind) for kind in KINDS), (64, "uniform"), (64, "giant")]
+)
 def test_sorting(sort_device: AnyDevice, bins: int, kind: str) -> None:
     """In one step where every bucket has a bin, and in two; a bin may have several tiles."""
     count = 64 * 4 + 50
@@ -187,9 +188,13 @@ def test_sorting(sort_device: AnyDevice, bins: int, kind: str) -> None:
     check(plan, run(sort_device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
-@pytest.mark.parametrize("executor", ["ir", "ptx"])
-@pytest.mark.parametrize("kind", ["uniform", "giant"])
-@pytest.mark.parametrize(("bins", "staged"), [(8192, True), (64, True), (64, False)])
+@pytest.mark.parametrize(
+    ("bins", "staged", "kind", "executor"),
+    [(8192, True, "giant", "ir"), (64, True, "uniform", "ir"), (64, True, "giant", "ir"),
+     (64, False, "giant", "ir"), (64, True, "giant", "ptx"),
+     *(pytest.param(*case, "ptx", marks=pytest.mark.thorough)
+       for case in ((8192, True, "giant"), (64, False, "giant")))],
+)  # fmt: skip
 def test_sorting_with_small_limits(
     bins: int, staged: bool, kind: str, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,18 +207,19 @@ def test_sorting_with_small_limits(
     check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
-@pytest.mark.parametrize("kind", ["uniform", "giant"])
-def test_tiles_of_the_usual_size(kind: str) -> None:
+def test_tiles_of_the_usual_size() -> None:
     """They take more shared memory than a workgroup has without asking."""
     plan = plan_of(2600, 10, longest=50, bins=64)
-    scalars = kinds(2600)[kind]
+    scalars = kinds(2600)["giant"]
     device = EmulatedDevice(executor="ptx")
     check(plan, run(device, plan, [scalars]), expected_buckets(plan, [scalars]))
 
 
-@pytest.mark.parametrize("bins", [8192, 16])
-@pytest.mark.parametrize("window_bits", [2, 3, 7, 10, 13])
-@pytest.mark.parametrize("count", [1, 2, 33])
+@pytest.mark.parametrize(
+    ("count", "window_bits", "bins"),
+    [*((33, bits, bins) for bits in (2, 3, 7, 10, 13) for bins in (8192, 16)), (1, 7, 8192),
+     (2, 3, 16)],
+)  # fmt: skip
 def test_widths_and_counts(
     sort_device: AnyDevice, count: int, window_bits: int, bins: int
 ) -> None:  # fmt: skip
