@@ -9,7 +9,6 @@ from hypothesis import given, settings
 
 from quod.curve.named import CURVES
 from quod.curve.named.bn254 import BN254
-from quod.curve.parameters import PairingCurve
 from quod.device.cpu.device import CpuDevice
 from quod.device.protocol import AnyDevice
 from quod.field.array import random_elements
@@ -19,9 +18,11 @@ from tests.ntt.test_transforms import ORDERINGS
 P = BN254.fr.value
 
 
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-@pytest.mark.parametrize("log2_size", [14, 16])
-def test_round_trips(device: AnyDevice, curve: PairingCurve, log2_size: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "log2_size"), [("bn254", 14), ("bn254", 16), ("bls12_381", 14), ("bls12_377", 14)]
+)
+def test_round_trips(device: AnyDevice, name: str, log2_size: int) -> None:
+    curve = CURVES[name]
     transform = NttPlan(device, curve.fr, log2_size)
     values = random_elements(curve.fr, 1 << log2_size, seed=log2_size)
     for ordering, coset in [("NN", None), ("NR", 5), ("RN", 5), ("RR", None)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import get_args
@@ -63,9 +64,12 @@ def combinations() -> list[tuple[Ordering, bool, int | None]]:
     ]
 
 
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-@pytest.mark.parametrize("log2_size", range(11))
-def test_every_size_order_and_coset(device: AnyDevice, curve: PairingCurve, log2_size: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "log2_size"),
+    [*(("bn254", log2_size) for log2_size in range(11)), ("bls12_381", 7), ("bls12_377", 7)],
+)
+def test_every_size_order_and_coset(device: AnyDevice, name: str, log2_size: int) -> None:
+    curve = CURVES[name]
     values = uniform(curve, 1 << log2_size, log2_size)
     for ordering, inverse, coset in combinations():
         check(device, curve, values, ordering=ordering, inverse=inverse, coset=coset)
@@ -73,12 +77,9 @@ def test_every_size_order_and_coset(device: AnyDevice, curve: PairingCurve, log2
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("log2_size", [0, 1, 2, 3, 6, 9])
-def test_both_families_of_roots(
-    device: AnyDevice, curve: PairingCurve, family: RootFamily, log2_size: int
-) -> None:
-    values = uniform(curve, 1 << log2_size, 100 + log2_size)
-    for inverse in (False, True):
+def test_both_families_of_roots(device: AnyDevice, curve: PairingCurve, family: RootFamily) -> None:
+    for log2_size, inverse in itertools.product((0, 1, 3, 6), (False, True)):
+        values = uniform(curve, 1 << log2_size, 100 + log2_size)
         check(device, curve, values, family=family, inverse=inverse)
         check(device, curve, values, family=family, inverse=inverse, ordering="NR", coset=5)
 
@@ -89,8 +90,10 @@ def test_the_families_differ_where_their_roots_do() -> None:
     assert found[0] != found[1]
 
 
-@pytest.mark.parametrize("batch", [2, 5, 8, 11])
-@pytest.mark.parametrize("log2_size", [0, 1, 2, 3, 5, 6, 8])
+@pytest.mark.parametrize(
+    ("log2_size", "batch"),
+    [(0, 5), (0, 11), (1, 2), (1, 11), (3, 5), (3, 8), (5, 2), (6, 11), (8, 5)],
+)
 def test_batches(device: AnyDevice, log2_size: int, batch: int) -> None:
     values = uniform(BN254, batch << log2_size, batch)
     for ordering, inverse, coset in combinations():
@@ -105,40 +108,40 @@ def test_passes_of_any_number_of_levels(
 ) -> None:
     """Large transforms have passes that small ones do not; here small ones are split like them."""
     monkeypatch.setattr(plan, "split", lambda log2_size, *, wide: split)
-    values = uniform(BLS12_381, 1 << sum(split), 3)
+    values = uniform(BN254, 1 << sum(split), 3)
     for ordering, inverse, coset in combinations():
-        check(device, BLS12_381, values, ordering=ordering, inverse=inverse, coset=coset)
+        check(device, BN254, values, ordering=ordering, inverse=inverse, coset=coset)
 
 
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-def test_passes_compiled_for_their_rows(
-    device: AnyDevice, curve: PairingCurve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passes_compiled_for_their_rows(device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """From some size on, the number of rows is fixed in a pass; here it is from the start."""
     monkeypatch.setattr(plan, "STATIC_FROM", 0)
     # One pass is too short for it.
     monkeypatch.setattr(plan, "split", lambda log2_size, *, wide: [4, 3, 4])
-    values = uniform(curve, 1 << 11, 4)
+    values = uniform(BN254, 1 << 11, 4)
     for inverse in (False, True):
-        check(device, curve, values, ordering="NR", inverse=inverse, coset=3)
-        check(device, curve, values, ordering="RN", inverse=inverse)
+        check(device, BN254, values, ordering="NR", inverse=inverse, coset=3)
+        check(device, BN254, values, ordering="RN", inverse=inverse)
 
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-@pytest.mark.parametrize("kind", ["zero", "one", "largest", "first", "last", "alternating"])
-def test_hostile_values(device: AnyDevice, curve: PairingCurve, kind: str) -> None:
+def test_hostile_values(device: AnyDevice, curve: PairingCurve) -> None:
     """Values that carry through every limb, or none, at every level."""
     largest, size = curve.fr.value - 1, 1 << 7
-    values = {
-        "zero": [0] * size,
-        "one": [1] * size,
-        "largest": [largest] * size,
-        "first": [largest] + [0] * (size - 1),
-        "last": [0] * (size - 1) + [largest],
-        "alternating": [0, largest] * (size // 2),
-    }[kind]
+    kinds = (
+        [0] * size,
+        [1] * size,
+        [largest] * size,
+        [largest] + [0] * (size - 1),
+        [0] * (size - 1) + [largest],
+        [0, largest] * (size // 2),
+    )
+    values = list(itertools.chain(*kinds))
     for ordering, inverse, coset in combinations():
-        check(device, curve, values, ordering=ordering, inverse=inverse, coset=coset)
+        check(
+            device, curve, values, ordering=ordering, inverse=inverse, coset=coset,
+            batch=len(kinds),
+        )  # fmt: skip
 
 
 def test_a_coset_is_taken_modulo_the_prime(device: AnyDevice) -> None:

@@ -10,7 +10,7 @@ from quod.catalogue import find
 from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.named import CURVES
-from quod.curve.parameters import PairingCurve
+from quod.curve.named.bn254 import BN254
 from quod.device.emulated.device import EmulatedDevice
 from quod.errors import KernelError
 from quod.field.roots import root_of_unity
@@ -97,12 +97,10 @@ def test_sizes_that_cannot_be(sizes: tuple[int, int, int]) -> None:
         Tuning(*sizes)
 
 
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 @pytest.mark.parametrize(("log_rows", "inner"), [(8, "full"), (9, "split"), (6, "none")])
-def test_shape_says_how_many_products_there_are(
-    curve: PairingCurve, direction: str, log_rows: int, inner: str
-) -> None:
+def test_shape_says_how_many_products_there_are(direction: str, log_rows: int, inner: str) -> None:
+    curve = BN254
     tile = DEFAULT_TUNING.tile(log_rows)
     root = root_of_unity(curve.fr, "arkworks", 3)
     shape = TileShape(direction, tile, "upper", root, inner=inner)  # type: ignore[arg-type]
@@ -129,8 +127,8 @@ def test_a_tile_fixes_the_workgroup(direction: str) -> None:
         found.trace(ptx_machine(64))
 
 
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-def test_tiles_fit_the_workgroup_memory(curve: PairingCurve) -> None:
+def test_tiles_fit_the_workgroup_memory() -> None:
+    curve = BN254
     assert tuning_of(EmulatedDevice(), curve.fr) == DEFAULT_TUNING
     device = EmulatedDevice(executor="wgsl")
     tuning = tuning_of(device, curve.fr)
