@@ -26,7 +26,6 @@ CIRCOM_SETS = (
     "quod-bn254-eddsa",
     "quod-bn254-merkle20",
 )
-SMALL_SETS = tuple(name for name in CIRCOM_SETS if "multiplier2" in name or "mulchain" in name)
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ def malformed(proof: Proof) -> list[Proof]:
     return [*found, longer]
 
 
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
 def test_malformed_proofs_have_the_error_of_single_verification(
     proved: Callable[[str], Proved], curve: str
 ) -> None:
@@ -214,9 +214,8 @@ def cancelling(claims: list[Claim]) -> list[Claim]:
     return [*pair, *others]
 
 
-@pytest.mark.parametrize("curve", CURVES)
-def test_errors_do_not_cancel(proved: Callable[[str], Proved], curve: str) -> None:
-    key, public, proofs = proved(curve)
+def test_errors_do_not_cancel(proved: Callable[[str], Proved]) -> None:
+    key, public, proofs = proved("bn254")
     claims = cancelling([(key, public, proof) for proof in proofs])
     expected = [single(claim) for claim in claims]
     assert expected == [False, False, True, True, True]
@@ -295,7 +294,7 @@ class Idle(CpuDevice):
 
 
 def test_a_launch_that_is_left_out_verifies_nothing(proved: Callable[[str], Proved]) -> None:
-    key, public, proofs = proved("bls12_381")
+    key, public, proofs = proved("bn254")
     device = Idle()
     key = on(device, key)
     honest: list[Claim] = [(key, public, proof) for proof in proofs]

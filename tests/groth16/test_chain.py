@@ -25,7 +25,7 @@ def product(matrix: SparseMatrix, values: list[int], row: int) -> int:
     return sum(values[matrix.column[entry]] for entry in entries)
 
 
-@pytest.mark.parametrize("constraints", [1, 2, 5, 4095, 4096, 4097, 10_000])
+@pytest.mark.parametrize("constraints", [1, 2, 4096, 4097])
 def test_the_witness_satisfies_the_constraints(device: AnyDevice, constraints: int) -> None:
     circuit = ChainCircuit("bn254", constraints)
     r = CURVES["bn254"].fr.value
@@ -51,7 +51,7 @@ def test_witnesses_differ_by_their_seed() -> None:
     assert (first[1:] != other[1:]).any(axis=1).all()
 
 
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", ["bn254", "bls12_377"])
 def test_a_key_in_memory_proves_it(device: AnyDevice, curve: str) -> None:
     circuit = ChainCircuit(curve, 50)
     key = ProvingKey(make_key(circuit, 7, device=device), device)

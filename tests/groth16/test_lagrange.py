@@ -13,9 +13,11 @@ from quod.field.roots import quotient_coset_shift, root_of_unity
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 
 
-@pytest.mark.parametrize("curve", CURVES)
-@pytest.mark.parametrize("log_size", [0, 1, 6, 8])
-def test_lagrange_values(device: AnyDevice, curve: str, log_size: int) -> None:
+@pytest.mark.parametrize(
+    ("log_size", "curve"),
+    [(0, "bn254"), (1, "bn254"), (6, "bn254"), (8, "bn254"), (6, "bls12_381")],
+)
+def test_lagrange_values(device: AnyDevice, log_size: int, curve: str) -> None:
     parameters = CURVES[curve]
     fr, r, n = parameters.fr, parameters.fr.value, 1 << log_size
     root = root_of_unity(parameters.fr, "snarkjs", log_size)
@@ -36,9 +38,8 @@ def test_lagrange_polynomials_add_up_to_one(device: AnyDevice) -> None:
     assert sum(words_to_integers(parameters.fr, found)) % r == 1
 
 
-@pytest.mark.parametrize("curve", CURVES)
-def test_scaled(device: AnyDevice, curve: str) -> None:
-    fr = CURVES[curve].fr
+def test_scaled(device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
     values = [0, 1, fr.value - 1, *range(20)]
     for factor in (0, 1, -1, fr.montgomery_radix**2):
         plain = scaled(device, fr, integers_to_words(fr, values), factor)
@@ -47,9 +48,8 @@ def test_scaled(device: AnyDevice, curve: str) -> None:
         assert to_integers(fr, stored) == [factor * value % fr.value for value in values]
 
 
-@pytest.mark.parametrize("curve", CURVES)
-def test_weighted_sum(device: AnyDevice, curve: str) -> None:
-    fr = CURVES[curve].fr
+def test_weighted_sum(device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
     top = fr.value - 1
     a, b, c = [0, top, 1, 2, top] * 3, [0, top, 3, 4, 5] * 3, [0, top, top, 6, 7] * 3
     for weights in ((top, top, top), (0, 0, 1), (3, 5, 7)):

@@ -14,7 +14,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.groth16.points import multiples, sum_of_multiples
 
-ALL_GROUPS = pytest.mark.parametrize("group", GROUPS.values(), ids=repr)
+SOME = pytest.mark.parametrize("group", [GROUPS["bn254.g1"], GROUPS["bls12_381.g2"]], ids=repr)
 
 
 def hostile_scalars(group: Group) -> list[int]:
@@ -23,7 +23,7 @@ def hostile_scalars(group: Group) -> list[int]:
     return [0, 1, 2, 3, 255, 256, 1 << 64, r - 1, r - 2, r // 2, (r + 1) // 2, rng.randrange(r)]
 
 
-@ALL_GROUPS
+@SOME
 def test_base_multiples(device: AnyDevice, group: Group) -> None:
     law, generator = affine_group(group), group.parameters.generator
     scalars = hostile_scalars(group)
@@ -39,12 +39,12 @@ def test_a_scalar_that_is_not_reduced_is_refused(device: AnyDevice) -> None:
         multiples(device, group, [(1, 2)], [group.scalars.value])
 
 
-@ALL_GROUPS
-@pytest.mark.parametrize("count", [0, 1, 7, 40])
-def test_sums_of_multiples(device: AnyDevice, group: Group, count: int) -> None:
+@SOME
+def test_sums_of_multiples(device: AnyDevice, group: Group) -> None:
     law, generator = affine_group(group), group.parameters.generator
-    scalars = [hostile_scalars(group)[index % 12] for index in range(count)]
-    bases = [law.multiply(index + 1, generator) for index in range(count)]
-    weight = sum((index + 1) * scalar for index, scalar in enumerate(scalars))
-    expected = law.multiply(weight % law.order, generator)
-    assert sum_of_multiples(device, group, bases, scalars) == expected
+    for count in (0, 1, 7, 40):
+        scalars = [hostile_scalars(group)[index % 12] for index in range(count)]
+        bases = [law.multiply(index + 1, generator) for index in range(count)]
+        weight = sum((index + 1) * scalar for index, scalar in enumerate(scalars))
+        expected = law.multiply(weight % law.order, generator)
+        assert sum_of_multiples(device, group, bases, scalars) == expected, count

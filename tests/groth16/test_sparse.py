@@ -57,8 +57,11 @@ def random_entries(rng: random.Random, r: int, rows: int, columns: int) -> list[
     return entries
 
 
-@pytest.mark.parametrize("curve", CURVES)
-@pytest.mark.parametrize("order", ["as snarkjs", "shuffled", "by matrix"])
+@pytest.mark.parametrize(
+    ("order", "curve"),
+    [("as snarkjs", "bn254"), ("shuffled", "bn254"), ("by matrix", "bn254"),
+     ("shuffled", "bls12_381"), ("shuffled", "bls12_377")],
+)  # fmt: skip
 def test_products_with_a_witness(device: AnyDevice, curve: str, order: str) -> None:
     fr = CURVES[curve].fr
     rng = random.Random(f"{curve} {order}")
@@ -75,10 +78,9 @@ def test_products_with_a_witness(device: AnyDevice, curve: str, order: str) -> N
     assert to_integers(fr, found) == sums(fr, entries, vector, 128, transposed=False)
 
 
-@pytest.mark.parametrize("curve", CURVES)
-def test_transposed_products(device: AnyDevice, curve: str) -> None:
-    fr = CURVES[curve].fr
-    rng = random.Random(curve)
+def test_transposed_products(device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
+    rng = random.Random("bn254")
     entries = random_entries(rng, fr.value, 37, 29)
     vector = [rng.randrange(fr.value) for _ in range(37)]
     matrix = HostMatrix.transposed(device, fr, coefficients(fr, entries), 2, 29)
@@ -117,13 +119,14 @@ def test_only_owned_entries_are_used_in_place(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize("owned", [True, False])
-@pytest.mark.parametrize("bad", [(2, 0, 0, 1), (0, 2, 0, 1), (1, 0, 3, 1), (0, 0, 1 << 20, 1)])
-def test_entries_outside_the_matrices(bad: Entry, owned: bool) -> None:
+def test_entries_outside_the_matrices(owned: bool) -> None:
     fr = CURVES["bn254"].fr
     good: list[Entry] = [(0, 0, 0, 1), (1, 1, 2, 2)] * 20_000
-    with pytest.raises(InputError, match="outside their 2 rows and 3 columns"):
-        safe_entries(coefficients(fr, [*good, bad]), 2, 3, owned=owned)
-    assert (safe_entries(coefficients(fr, good), 2, 3, owned=owned)["signal"] < 3).all()
+    array = coefficients(fr, good)
+    for bad in ((2, 0, 0, 1), (0, 2, 0, 1), (1, 0, 3, 1), (0, 0, 1 << 20, 1)):
+        with pytest.raises(InputError, match="outside their 2 rows and 3 columns"):
+            safe_entries(np.append(array, coefficients(fr, [bad])), 2, 3, owned=owned)
+    assert (safe_entries(array, 2, 3, owned=owned)["signal"] < 3).all()
 
 
 def test_entries_that_change_in_the_file_later_are_not_followed(device: AnyDevice) -> None:
@@ -145,9 +148,8 @@ def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
     assert to_integers(fr, found) == [15, 21, fr.value - 12, 0]
 
 
-@pytest.mark.parametrize("curve", CURVES)
-def test_multiply_pointwises(device: AnyDevice, curve: str) -> None:
-    fr = CURVES[curve].fr
+def test_multiply_pointwises(device: AnyDevice) -> None:
+    fr = CURVES["bn254"].fr
     left = [0, 1, fr.value - 1, fr.value - 1, 5, 7, 9, 11, 13]
     right = [3, fr.value - 1, fr.value - 1, 2, 5, 7, 9, 11, 13]
     found = np.zeros((len(left), fr.words), dtype=np.uint32)

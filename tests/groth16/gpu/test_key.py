@@ -54,7 +54,7 @@ def key(made: Make, gpu_device: AnyDevice) -> Iterator[ProvingKey]:
 # --- the same proofs
 
 
-@pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
+@pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_the_proof_is_that_of_the_cpu(made: Make, gpu_device: AnyDevice, curve: str) -> None:
     own = made(curve)
     key = ProvingKey.from_zkey(own.zkey, device=gpu_device)
@@ -76,7 +76,11 @@ def test_with_multiples_of_the_bases(
     key.close()
 
 
-@pytest.mark.parametrize("name", TRIVIAL)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "nothing" else pytest.mark.thorough)
+     for name in TRIVIAL],
+)  # fmt: skip
 def test_trivial_circuits(gpu_device: AnyDevice, name: str, tmp_path: Path) -> None:
     circuit = TRIVIAL[name]
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 3)
@@ -255,7 +259,10 @@ def sums(key: ProvingKey, own: Made) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("lost", ["A", "B1", "B2", "C", "H"])
+@pytest.mark.parametrize(
+    "lost",
+    ["A", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("B1", "B2", "C")), "H"],
+)
 def test_no_proof_leaves_unchecked(
     made: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
@@ -312,7 +319,7 @@ def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
     device.launches = 0
     assert key.prove(wtns, seed=1) == expected
     refused, count = 0, device.launches
-    some = range(1, count, max(1, count // 5))
+    some = range(1, count, max(1, count // 3))
     # Which launch has a number differs from run to run: go on where none was of consequence.
     for wrong in (*some, *(number for number in range(1, count) if number not in some)):
         if wrong not in some and refused:
@@ -458,6 +465,7 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
     assert kept[-1][0] < 0
 
 
+@pytest.mark.parametrize("fragile", ["side by side"], indirect=True)
 def test_a_proof_with_bases_that_do_not_fit(
     made: Make, fragile: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:

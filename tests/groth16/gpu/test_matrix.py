@@ -26,8 +26,9 @@ def products(matrix: DeviceMatrix, vector: list[int]) -> list[int]:
     return to_integers(fr, out)
 
 
-@pytest.mark.parametrize("order", ["as snarkjs", "shuffled"])
-@pytest.mark.parametrize("piece", [8, PIECE])
+@pytest.mark.parametrize(
+    ("piece", "order"), [(8, "as snarkjs"), (8, "shuffled"), (PIECE, "shuffled")]
+)
 def test_products_with_a_witness(
     gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, order: str, piece: int
 ) -> None:
@@ -65,8 +66,7 @@ def products_with_each(matrix: DeviceMatrix, vectors: list[list[int]], part: int
     return to_integers(fr, out[: matrix.height * len(vectors)])
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("piece", [8, PIECE])
+@pytest.mark.parametrize(("piece", "count"), [(8, 1), (8, 3), (PIECE, 3)])
 def test_products_with_several_vectors(
     gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, piece: int, count: int
 ) -> None:

@@ -29,7 +29,7 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "devices", "budget"),
     [
-        ("emulated", 2, None),
+        pytest.param("emulated", 2, None, marks=pytest.mark.thorough),
         ("emulated", 3, 900_000),
         pytest.param("cuda", 2, None, marks=pytest.mark.device("cuda")),
     ],
