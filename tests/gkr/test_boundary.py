@@ -54,9 +54,11 @@ def check(device: AnyDevice, field: str, log_inputs: int, instances: int) -> Non
     assert own.bring(tables)
 
 
-@pytest.mark.parametrize("field", ["m31.4", "goldilocks.2"])
-@pytest.mark.parametrize(("log_inputs", "instances"), [(4, 5), (1, 8), (2, 3), (5, 1)])
-def test_inputs_by_place(device: AnyDevice, field: str, log_inputs: int, instances: int) -> None:
+@pytest.mark.parametrize(
+    ("log_inputs", "instances", "field"),
+    [(4, 5, "m31.4"), (1, 8, "m31.4"), (2, 3, "goldilocks.2"), (5, 1, "m31.4")],
+)
+def test_inputs_by_place(device: AnyDevice, log_inputs: int, instances: int, field: str) -> None:
     check(device, field, log_inputs, instances)
 
 

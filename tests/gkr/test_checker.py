@@ -82,11 +82,13 @@ def same(found: QuodError | None, expected: QuodError | None) -> bool:
 BOTH = pytest.mark.parametrize("reduction", Reduction)
 
 
-@BOTH
-@pytest.mark.parametrize("name", FIELDS)
-@pytest.mark.parametrize("instances", [1, 3])
+@pytest.mark.parametrize(
+    ("instances", "name", "reduction"),
+    [(1, "m31.4", Reduction.PLACES), *((3, name, Reduction.PLACES) for name in FIELDS),
+     (3, "m31.4", Reduction.COLUMNS), (3, "bn254.fr", Reduction.COLUMNS)],
+)  # fmt: skip
 def test_honest_proofs_and_wrong_ones(
-    device: AnyDevice, name: str, instances: int, reduction: Reduction
+    device: AnyDevice, instances: int, name: str, reduction: Reduction
 ) -> None:
     hash = Hash.SHA_256 if name == "m31.4" and instances > 1 else Hash.SHA3_256
     proven = Proven(
@@ -101,9 +103,8 @@ def test_honest_proofs_and_wrong_ones(
     assert all(map(same, found, map(proven.expected, proofs)))
 
 
-@pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
-@pytest.mark.parametrize("instances", [1, 3])
-def test_recursive_proofs_and_wrong_ones(device: AnyDevice, name: str, instances: int) -> None:
+@pytest.mark.parametrize(("instances", "name"), [(1, "goldilocks.2"), (3, "m31.4")])
+def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name: str) -> None:
     proven = Proven(
         FIELDS[name], 2, instances=instances, log_inputs=2, randoms=instances > 1, recursive=True
     )
@@ -124,7 +125,10 @@ def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
     assert same(refused, proven.expected(wrong))
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "reduction",
+    [Reduction.PLACES, pytest.param(Reduction.COLUMNS, marks=pytest.mark.thorough)],
+)
 def test_the_code_of_gpus(gpu_device: AnyDevice, reduction: Reduction) -> None:
     proven = Proven(
         M31_4, 3, powers=False, layers=2, instances=2, log_inputs=2, reduction=reduction
@@ -144,7 +148,11 @@ SMALL: dict[Any, dict[str, int]] = {
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=() if seed in (1, 2, 3) else pytest.mark.thorough)
+     for seed in range(6)],
+)  # fmt: skip
 def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in tiles, parts and chunks that are as small as can be."""
     if seed % 2:

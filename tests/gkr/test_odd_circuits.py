@@ -150,11 +150,16 @@ def test_one_instance_by_columns_agrees_with_the_model(make: Callable[[Modulus],
     check(EXTENSIONS["m31.4"], make(NAMED["m31"]), Reduction.COLUMNS, 1)
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+@pytest.mark.parametrize(
+    "field",
+    [pytest.param(field, id=field.name,
+                  marks=() if field.name in ("m31.3", "toy.17") else pytest.mark.thorough)
+     for field in FIELDS],
+)  # fmt: skip
 def test_other_fields_agree_with_the_model(field: FieldSpec) -> None:
     check(field, gates_that_cancel(field.modulus), Reduction.PLACES)
 
 
-@pytest.mark.parametrize("field", [FIELDS[1], FIELDS[-1]], ids=lambda field: field.name)
+@pytest.mark.parametrize("field", [FIELDS[-1]], ids=lambda field: field.name)
 def test_other_fields_by_columns_agree_with_the_model(field: FieldSpec) -> None:
     check(field, gates_that_cancel(field.modulus), Reduction.COLUMNS)
