@@ -45,12 +45,12 @@ def model(prover: Prover, own: Statement) -> None:
     reference.open_claims(prover, own.table, TAU, own.plain)
 
 
-@pytest.mark.parametrize(("variables", "claims"), [(1, 1), (2, 2), (3, 1), (4, 2), (5, 3)])
+@pytest.mark.parametrize(("variables", "claims"), [(1, 1), (4, 2), (5, 3)])
 def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -> None:
     agrees(SCHEME, device, statement(variables, claims), model)
 
 
-@pytest.mark.parametrize("log_small", [0, 1, 2])
+@pytest.mark.parametrize("log_small", [0, 2])
 def test_large_folds_are_those_of_small_ones(
     device: AnyDevice, log_small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,8 +63,10 @@ def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
     agrees(SCHEME, gpu_device, statement(2, 1), model)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, LENGTH, 2 * LENGTH + 1, 2 * LENGTH**2 + 77])
-@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("count", "stride"),
+    [(1, 1), (2, 2), (3, 1), (LENGTH, 1), (2 * LENGTH + 1, 2), (2 * LENGTH**2 + 77, 1)],
+)
 def test_quotients_agree_with_the_model(device: AnyDevice, count: int, stride: int) -> None:
     """In one chunk, in several, and in chunks of chunks."""
     coefficients = [(R - 1 - pow(3, place, R)) if place % 7 else 0 for place in range(count)]

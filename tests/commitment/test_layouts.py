@@ -16,9 +16,12 @@ from tests.commitment.tables import begun, zero_claim
 from tests.device.layouts import PORTABLE, PROFILES, LayoutDevice, Profile
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-@pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
-def test_every_size_is_laid_out(profile: Profile, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [*(("m31.4", profile) for profile in PROFILES), ("goldilocks.2", PORTABLE)],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)
+def test_every_size_is_laid_out(name: str, profile: Profile) -> None:
     field = EXTENSIONS[name]
     for variables in (0, 1, 3, 8, 13, 18, 22):
         device = LayoutDevice(profile)

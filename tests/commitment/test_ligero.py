@@ -99,8 +99,7 @@ def test_trees_of_a_hash_over_the_field_are_asked_for() -> None:
     gkr.verify(key, circuit, [], proof)
 
 
-@pytest.mark.parametrize("log_blowup", [1, 2, 3])
-@pytest.mark.parametrize("variables", [0, 1, 2, 5, 7])
+@pytest.mark.parametrize(("variables", "log_blowup"), [(0, 1), (1, 2), (2, 3), (5, 2), (7, 1)])
 def test_any_size(variables: int, log_blowup: int) -> None:
     device = open_device("cpu")
     for name, claims in (("m31.4", 1), ("goldilocks.2", 3)):

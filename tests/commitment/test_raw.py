@@ -19,7 +19,7 @@ from quod.transcript import Label, ProofReader, ProofWriter, Transcript
 from tests.support.submitted import are_under_way
 
 FIELDS: dict[str, FieldSpec] = {
-    name: EXTENSIONS.get(name) or NAMED[name] for name in ("bn254.fr", "m31.4", "baby_bear.4")
+    name: EXTENSIONS.get(name) or NAMED[name] for name in ("bn254.fr", "m31.4")
 }
 
 

@@ -129,7 +129,10 @@ def test_ranges(device: AnyDevice, name: str) -> None:
     check(proof.statement, proof.data, columns, table, expected)
 
 
-@pytest.mark.parametrize(("log2_size", "log2_table", "width"), [(1, 2, 1), (4, 5, 1), (1, 2, 2)])
+@pytest.mark.parametrize(
+    ("log2_size", "log2_table", "width"),
+    [(1, 2, 1), (4, 5, 1), pytest.param(1, 2, 2, marks=pytest.mark.thorough)],
+)
 def test_the_code_of_gpus_agrees_with_the_model(
     gpu_device: AnyDevice, log2_size: int, log2_table: int, width: int
 ) -> None:

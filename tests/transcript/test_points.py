@@ -25,9 +25,13 @@ def some_points(group: Group) -> list[Any]:
     return [None, *points]
 
 
-@pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("name", NAMED)
-def test_what_is_written_is_read_and_absorbed(name: str, compressed: bool) -> None:
+def test_what_is_written_is_read_and_absorbed(name: str) -> None:
+    for compressed in (True, False):
+        check_round_trip(name, compressed)
+
+
+def check_round_trip(name: str, compressed: bool) -> None:
     group, size = NAMED[name], point_bytes(NAMED[name], compressed=compressed)
     writer = ProofWriter(Transcript())
     points = some_points(group)
