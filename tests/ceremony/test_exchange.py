@@ -93,7 +93,13 @@ def test_a_response_becomes_the_same_contribution(curve: str, tmp_path: Path) ->
 
 
 @pytest.mark.node
-@pytest.mark.parametrize(("curve", "theirs"), [("bn254", "bn128"), ("bls12_381", "bls12-381")])
+@pytest.mark.parametrize(
+    ("curve", "theirs"),
+    [
+        ("bn254", "bn128"),
+        pytest.param("bls12_381", "bls12-381", marks=pytest.mark.thorough),
+    ],
+)
 def test_snarkjs_answers_our_challenges(curve: str, theirs: str, tmp_path: Path) -> None:
     new_powers(curve, 2, tmp_path / "0.ptau")
     contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")

@@ -12,15 +12,15 @@ from quod.hash.blake2b import BLOCK, STATE_BYTES, Blake2b, blake2b
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 255, 256, 257, 5000])
-@pytest.mark.parametrize("piece", [1, 37, 128, 4096])
-def test_digests_are_those_of_hashlib(length: int, piece: int) -> None:
+def test_digests_are_those_of_hashlib(length: int) -> None:
     data = np.random.default_rng(length).bytes(length)
-    found = Blake2b()
-    for at in range(0, length, piece):
-        found.update(data[at : at + piece])
-    assert found.digest() == hashlib.blake2b(data).digest() == blake2b(data)
-    # A digest does not end it.
-    assert found.update(b"more").digest() == hashlib.blake2b(data + b"more").digest()
+    for piece in (1, 37, 128, 4096):
+        found = Blake2b()
+        for at in range(0, length, piece):
+            found.update(data[at : at + piece])
+        assert found.digest() == hashlib.blake2b(data).digest() == blake2b(data)
+        # A digest does not end it.
+        assert found.update(b"more").digest() == hashlib.blake2b(data + b"more").digest()
 
 
 @pytest.mark.parametrize("length", [0, 100, 128, 129, 640])

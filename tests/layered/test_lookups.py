@@ -39,7 +39,7 @@ def in_table(field: Modulus, rows: list[tuple[int, ...]], found: int, wires: lis
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.data())
 def test_rows_and_no_others_are_in_a_table(field: Modulus, data: st.DataObject) -> None:
     width = data.draw(st.integers(1, 3))
@@ -220,8 +220,7 @@ def test_finished_twice() -> None:
     assert second.assertions == ["one", "two"]
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 5])
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize(("count", "rows"), [(1, 1), (1, 5), (2, 3), (3, 2), (7, 1), (7, 5)])
 def test_odd_sizes_at_many_depths(rows: int, count: int) -> None:
     """Values of different layers, and numbers among them."""
     program = Program(M31)

@@ -69,7 +69,7 @@ def built(
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_random_programs_agree_with_integers(field: Modulus, data: st.DataObject) -> None:
     numbers = st.one_of(st.sampled_from([0, 1, field.value - 1]), st.integers(0, field.value))
