@@ -14,7 +14,7 @@ import torch
 from quod.errors import DeviceError, InputError, QuodError
 from quod.tensor import torch as ops
 from quod.tensor.torch import memory
-from tests.doors.row import WRONG
+from tests.boundaries.row import WRONG
 
 X, VECTOR, SQUARE = torch.ones(3, 8), torch.ones(8), torch.ones(1, 8, 8)
 X8 = X.to(torch.float8_e4m3fn)

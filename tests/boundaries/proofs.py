@@ -1,0 +1,112 @@
+"""Groth16: keys of any origin, witnesses, proofs, public inputs; signatures and points as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from quod import curve, groth16
+from quod import zcash as sapling
+from quod.curve import EDWARDS
+from quod.r1cs import reference as native
+from tests.boundaries.row import DEVICE, EXAMPLE, Row, row
+
+KEY, VERIFYING = EXAMPLE / "circuit.zkey", EXAMPLE / "verification_key.json"
+JUBJUB = EDWARDS["jubjub"]
+SEED = bytes(32)
+
+
+def rows() -> Iterator[tuple[str, Row]]:
+    """Of keys, proofs, signatures and encoded points."""
+    yield from _proving()
+    yield from _verifying()
+    yield from _encoded()
+
+
+def _proving() -> Iterator[tuple[str, Row]]:
+    key = groth16.ProvingKey.from_zkey(KEY, allow_insecure=True)
+    device: dict[str, Any] = {"device": DEVICE, "timeline": None}
+    yield "ProvingKey", row(
+        groth16.ProvingKey, {"memory_budget": "huge"}, zkey=key.zkey, **device, allow_insecure=True,
+        memory_budget=None,
+    )  # fmt: skip
+    yield "ProvingKey.from_zkey", row(
+        groth16.ProvingKey.from_zkey, path=KEY, **device, owned=False, allow_insecure=True
+    )  # fmt: skip
+    yield "ProvingKey.from_bellman", row(
+        groth16.ProvingKey.from_bellman, path="no such", r1cs="no such", **device, checked=True,
+        allow_insecure=True,
+    )  # fmt: skip
+    seed = {"seed": "huge"}
+    witness = EXAMPLE / "witness.wtns"
+    yield "prove", row(
+        key.prove, seed, witness=witness, seed=1, self_check=False, timeline=None
+    )  # fmt: skip
+    yield "prove_many", row(
+        lambda **arguments: list(key.prove_many(**arguments)), seed, witnesses=[witness], seed=1,
+        self_check=False,
+    )  # fmt: skip
+    yield "check", row(key.check, subgroup=False, timeline=None)
+    yield "generate_key", row(
+        groth16.generate_key, r1cs="no such", zkey="no such", seed=1, **device
+    )  # fmt: skip
+
+
+def _verifying() -> Iterator[tuple[str, Row]]:
+    from_json = groth16.VerifyingKey.from_json
+    key = from_json(VERIFYING, allow_insecure=True)
+    insecure: dict[str, Any] = {"device": DEVICE, "allow_insecure": True}
+    yield "from_json", row(from_json, path=VERIFYING, **insecure)
+    yield "from_json_text", row(
+        groth16.VerifyingKey.from_json_text, text=VERIFYING.read_text(), **insecure
+    )  # fmt: skip
+    yield "from_zkey", row(groth16.VerifyingKey.from_zkey, zkey=KEY, **insecure)
+    yield "verify", row(key.verify, public=[1], proof=None)
+    yield "verify_batch", row(groth16.verify_batch, claims=[])
+    yield "Proof.from_json", row(groth16.Proof.from_json, path=VERIFYING, curve="bn254")
+    yield "Proof.from_json_text", row(
+        groth16.Proof.from_json_text, text="{}", curve="bn254", name="p"
+    )  # fmt: skip
+    yield "public", row(groth16.public_from_json_text, text="[]", curve="bn254")
+    yield "solidity_verifier", row(
+        groth16.solidity_verifier, key=key, name="N", allow_insecure=True
+    )  # fmt: skip
+    proof = groth16.Proof("bn254", (1, 2), key.beta_g2, (1, 2))
+    yield "solidity_calldata", row(groth16.solidity_calldata, proof=proof, public=[1])
+
+
+def _encoded() -> Iterator[tuple[str, Row]]:
+    """Points, keys and signatures as bytes."""
+    text = curve.encode_edwards(JUBJUB, JUBJUB.generator)
+    yield "encode_edwards", row(
+        curve.encode_edwards, curve=JUBJUB, point=JUBJUB.generator, sign="zcash"
+    )  # fmt: skip
+    yield "decode_edwards", row(
+        curve.decode_edwards, curve=JUBJUB, data=text, sign="zcash", check_subgroup=True
+    )  # fmt: skip
+    public, signature = native.eddsa_public_key(SEED), native.eddsa_sign(SEED, 1)
+    element = {"message": "huge"}
+    yield "eddsa_sign", row(native.eddsa_sign, element, private_key=SEED, message=1)
+    yield "eddsa_verify", row(
+        native.eddsa_verify, element, public_key=public, message=1, signature=signature
+    )  # fmt: skip
+    yield "EddsaSignature", row(native.EddsaSignature, {"s": "huge"}, r8=public, s=1)
+    yield "EddsaSignature.from_bytes", row(
+        native.EddsaSignature.from_bytes, data=signature.to_bytes()
+    )  # fmt: skip
+    viewing = sapling.SpendingKey.from_seed(SEED).viewing_key
+    address = viewing.address(sapling.default_diversifier(SEED))
+    yield "SpendingKey.from_seed", row(sapling.SpendingKey.from_seed, seed=SEED)
+    yield "ViewingKey", row(sapling.ViewingKey, ak=viewing.ak, nk=viewing.nk, ovk=SEED)
+    yield "PaymentAddress", row(
+        sapling.PaymentAddress, diversifier=address.diversifier,
+        transmission_key=address.transmission_key,
+    )  # fmt: skip
+    yield "PaymentAddress.from_bytes", row(
+        sapling.PaymentAddress.from_bytes, data=address.to_bytes()
+    )  # fmt: skip
+    yield "Note", row(sapling.Note, {"rcm": "huge"}, address=address, value=1, rcm=1)
+    yield "OutputStatement", row(
+        sapling.OutputStatement.from_bytes, cv=text, epk=text, cmu=SEED
+    )  # fmt: skip
+    yield "decode_scalar", row(lambda data: sapling.decode_scalar("rcm", data), data=SEED)
