@@ -18,6 +18,7 @@ from quod.groth16.setup import generate_key
 from quod.witness import check_witness
 from tests.formats.tiny import DATA, integers
 from tests.support.node import run_program
+from tests.support.thorough import one_and_others
 
 FOLDER = DATA / "primes"
 # By circom's names.
@@ -48,7 +49,7 @@ def test_files_are_read_and_written_as_circom_does(prime: str, tmp_path: Path) -
         assert (matrix.column == copy.column).all()
 
 
-@pytest.mark.parametrize("prime", NAMES)
+@pytest.mark.parametrize("prime", one_and_others(NAMES, ["goldilocks", "vesta"]))
 def test_constraints_are_checked(prime: str, device: AnyDevice) -> None:
     system, witness = R1cs.open(FOLDER / f"{prime}.r1cs"), Witness.open(FOLDER / f"{prime}.wtns")
     assert check_witness(system, witness, device=device).satisfied
@@ -90,7 +91,7 @@ def test_no_key_is_made_of_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("prime", NAMES)
+@pytest.mark.parametrize("prime", one_and_others(NAMES, ["goldilocks"]))
 def test_calculators(prime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(FOLDER / "cube.circom", "cube.circom")

@@ -25,6 +25,7 @@ from quod.formats import (
     read_verification_key,
 )
 from tests.formats.tiny import DATA, TINY_CURVES, container, split
+from tests.support.thorough import one_and_others
 
 EDGES = [0, 1, 2, 3, 0x7F, 0x80, 0xFF, 2**16, 2**31 - 1, 2**31, 2**32 - 8, 2**32 - 1]
 
@@ -94,7 +95,7 @@ def opens_or_refuses(path: Path, data: bytes, read: Callable[[Path], object]) ->
 
 
 @pytest.mark.parametrize(("name", "read"), BINARY + TEXT)
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(draw=st.data())
 def test_mutated_bytes(
     tmp_path_factory: pytest.TempPathFactory,
@@ -109,8 +110,8 @@ def test_mutated_bytes(
 
 
 @pytest.mark.parametrize(("name", "read"), BINARY[:1] + BINARY[2:])
-@pytest.mark.parametrize("curve", TINY_CURVES)
-@settings(max_examples=120, deadline=None)
+@pytest.mark.parametrize("curve", one_and_others(TINY_CURVES))
+@settings(max_examples=40, deadline=None)
 @given(draw=st.data())
 def test_mutated_sections_in_a_sound_container(
     tmp_path_factory: pytest.TempPathFactory,
@@ -146,7 +147,7 @@ def test_truncations_and_additions(
     tmp_path: Path, name: str, read: Callable[[Path], object]
 ) -> None:
     data = (DATA / "bn254" / name).read_bytes()
-    cuts = random.Random(1).sample(range(len(data)), min(300, len(data) - 1))
+    cuts = random.Random(1).sample(range(len(data)), min(100, len(data) - 1))
     for cut in cuts:
         assert not opens_or_refuses(tmp_path / name, data[:cut], read)
     assert not opens_or_refuses(tmp_path / name, data + b"x", read)
@@ -176,7 +177,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(("name", "read"), TEXT)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(draw=st.data())
 def test_documents_with_a_value_replaced(
     tmp_path_factory: pytest.TempPathFactory,
@@ -194,7 +195,7 @@ def test_documents_with_a_value_replaced(
     opens_or_refuses(file, json.dumps(document).encode(), read)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.binary(min_size=1, max_size=200))
 def test_arbitrary_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "arbitrary"

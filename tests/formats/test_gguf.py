@@ -297,6 +297,7 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
     assert refusals > 1000
 
 
+@pytest.mark.thorough
 def test_most_strings_are_found_in_time() -> None:
     data = pair(9, array(8, MOST_STRINGS, bytes(8 * MOST_STRINGS)))
     start = time.process_time()

@@ -20,6 +20,7 @@ from quod.formats.strict_json import (
     JsonKind,
     parse_json,
 )
+from tests.support.thorough import one_and_others
 
 KINDS = [PROOF, PUBLIC, VERIFICATION_KEY, CIRCUIT_INPUT, ANY]
 
@@ -50,13 +51,17 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 }
 
 
+COSTLY = ("escaped quotes", "digits", "opening brackets", "objects in objects", "many keys")
+"""One document for each thing that costs: escapes, numbers, depth, values and names."""
+
+
 def outcome(data: bytes, kind: JsonKind) -> object:
     with contextlib.suppress(InputError):
         return parse_json(data, "file", kind)
     return None
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", one_and_others(HOSTILE, COSTLY))
 def test_time_and_memory_at_the_limit(name: str) -> None:
     # All that the limits allow: of bytes, and of values where these are fewer.
     kind = PUBLIC
@@ -64,15 +69,14 @@ def test_time_and_memory_at_the_limit(name: str) -> None:
     assert kind.most_bytes // 5 < len(data) <= kind.most_bytes
     for document in (data, HOSTILE[name](3 * kind.most_values)):
         begin = time.process_time()
-        outcome(document, kind)
-        # Measured 0.02 to 0.5 s; the margin is for a busy machine.
-        assert time.process_time() - begin < 5
         tracemalloc.start()
         try:
             outcome(document, kind)
             assert tracemalloc.get_traced_memory()[1] < 100 << 20
         finally:
             tracemalloc.stop()
+        # Measured 0.1 to 2 s, with memory traced; what is quadratic takes hours.
+        assert time.process_time() - begin < 60
 
 
 def test_an_open_string_ends_the_scan() -> None:
@@ -82,7 +86,7 @@ def test_an_open_string_ends_the_scan() -> None:
     assert time.process_time() - begin < 10
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)
+@pytest.mark.parametrize("kind", one_and_others(KINDS, [PROOF, PUBLIC]), ids=lambda kind: kind.what)
 def test_limits_of_each_kind(kind: JsonKind) -> None:
     text = b'"' + b"7" * (kind.most_bytes - 2) + b'"'
     assert isinstance(parse_json(text, "file", kind), str)

@@ -24,6 +24,7 @@ from quod.formats import (
 from quod.formats.iden3 import Words
 from tests.conftest import REPOSITORY
 from tests.formats.tiny import DATA, TINY_CURVES, integers, refused, replaced, rows_of, split
+from tests.support.thorough import one_and_others
 
 BN254 = (DATA / "bn254" / "circuit.zkey").read_bytes()
 FQ = CURVES["bn254"].fq
@@ -377,7 +378,7 @@ def test_writer_refuses_what_does_not_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("curve", TINY_CURVES)
+@pytest.mark.parametrize("curve", one_and_others(TINY_CURVES))
 def test_snarkjs_accepts_our_key(tmp_path: Path, curve: str) -> None:
     snarkjs = REPOSITORY / "build" / "node" / "node_modules" / ".bin" / "snarkjs"
     if not snarkjs.exists():

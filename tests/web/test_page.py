@@ -62,7 +62,10 @@ def hidden(page: Page, selector: str) -> bool:
     return bool(page.call("(s) => document.querySelector(s).hidden", selector))
 
 
-@pytest.mark.parametrize(("size", "name"), [(DESKTOP, "desktop"), (PHONE, "phone")])
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [(DESKTOP, "desktop"), pytest.param(PHONE, "phone", marks=pytest.mark.thorough)],
+)
 def test_a_stranger_proves_and_verifies(
     browser: Browser, exported: Path, tmp_path: Path, size: tuple[int, int], name: str
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_stranger_proves_and_verifies(
         assert {url.split("/")[2] for url in page.requests} == {site.url.split("/")[2]}
 
 
+@pytest.mark.thorough
 def test_a_witness_is_proven_where_there_is_no_calculator(browser: Browser, tmp_path: Path) -> None:
     """As of a circuit in Python: what is chosen is the file of a witness."""
     export_table_site(tmp_path / "site", calculator=False)
@@ -145,6 +149,7 @@ def test_a_witness_is_proven_where_there_is_no_calculator(browser: Browser, tmp_
     assert entry.run(["groth16", "verify", *map(str, files), "--quiet"]) == 0
 
 
+@pytest.mark.thorough
 def test_the_keyboard_suffices_and_the_dark_is_dark(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         page.prefer(prefers_color_scheme="dark")
@@ -173,6 +178,7 @@ def test_the_keyboard_suffices_and_the_dark_is_dark(browser: Browser, exported: 
         assert unnamed == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("selector", "value", "message"),
     [
@@ -197,6 +203,7 @@ def test_wrong_inputs(
         page.wait_for("!document.querySelector('#done').hidden")
 
 
+@pytest.mark.thorough
 def test_input_from_a_file(browser: Browser, exported: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
@@ -210,6 +217,7 @@ def test_input_from_a_file(browser: Browser, exported: Path, tmp_path: Path) -> 
         assert proved(page) == ""
 
 
+@pytest.mark.thorough
 def test_kernels_are_compiled_while_the_form_is_filled_in(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         opened(page, site.url)
@@ -223,6 +231,7 @@ def test_kernels_are_compiled_while_the_form_is_filled_in(browser: Browser, expo
         assert sum(path.endswith("kernels.json") for path in site.requests) == 1
 
 
+@pytest.mark.thorough
 def test_a_witness_of_another_input_gives_no_proof(browser: Browser, exported: Path) -> None:
     """The table has the sums of one witness; the proof of another input must not be shown."""
     document = json.loads((EXAMPLE / "input.json").read_text()) | {"scope": "5"}
@@ -235,6 +244,7 @@ def test_a_witness_of_another_input_gives_no_proof(browser: Browser, exported: P
         page.screenshot("web-refused")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -262,6 +272,7 @@ def test_damaged_sites(browser: Browser, folder: Path, name: str, message: str) 
         page.screenshot("web-damaged")
 
 
+@pytest.mark.thorough
 def test_a_damaged_calculator_and_site(browser: Browser, folder: Path) -> None:
     wasm = folder / "witness.wasm"
     whole = wasm.read_bytes()
@@ -277,6 +288,7 @@ def test_a_damaged_calculator_and_site(browser: Browser, folder: Path) -> None:
         page.wait_for("document.querySelector('#device').textContent.includes('site.json')")
 
 
+@pytest.mark.thorough
 def test_no_gpu(blind: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, blind.page(PHONE) as page:
         opened(page, site.url)
@@ -287,6 +299,7 @@ def test_no_gpu(blind: Browser, exported: Path) -> None:
         page.screenshot("web-no-gpu")
 
 
+@pytest.mark.thorough
 def test_a_gpu_that_is_too_small(browser: Browser, folder: Path) -> None:
     file = folder / "site.json"
     site_json = json.loads(file.read_text())
@@ -297,6 +310,7 @@ def test_a_gpu_that_is_too_small(browser: Browser, folder: Path) -> None:
         assert "too small for this page: its maxBufferSize is" in page.text("#device")
 
 
+@pytest.mark.thorough
 def test_it_works_without_a_connection(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         opened(page, site.url)
@@ -313,6 +327,7 @@ def test_it_works_without_a_connection(browser: Browser, exported: Path) -> None
         assert not hidden(page, "#done")
 
 
+@pytest.mark.thorough
 def test_the_prover_as_a_module(browser: Browser, exported: Path) -> None:
     document = json.loads((EXAMPLE / "input.json").read_text())
     with serve(exported, HEADERS) as site, browser.page() as page:
@@ -370,6 +385,7 @@ LOST = """async () => {
 }"""
 
 
+@pytest.mark.thorough
 def test_bad_days_of_a_gpu(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         page.navigate(site.url + "icon.svg")

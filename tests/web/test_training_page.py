@@ -104,6 +104,7 @@ def test_steps_are_those_of_the_cpu(
         assert float(answer["right"] * shape.batch * length).is_integer()
 
 
+@pytest.mark.thorough
 def test_the_page_trains_pauses_and_begins_anew(browser: Browser, folder: Path) -> None:
     plan = json.loads((folder / "training.json").read_text())
     with serve(folder, HEADERS) as site, browser.page() as page:
@@ -141,6 +142,7 @@ def test_the_page_trains_pauses_and_begins_anew(browser: Browser, folder: Path) 
         assert page.exceptions == []
 
 
+@pytest.mark.thorough
 def test_a_gpu_without_memory(browser: Browser, folder: Path) -> None:
     with serve(folder, HEADERS) as site, browser.page() as page:
         page.before_load(
@@ -154,6 +156,7 @@ def test_a_gpu_without_memory(browser: Browser, folder: Path) -> None:
         assert page.text("#run") == "Train"
 
 
+@pytest.mark.thorough
 def test_no_gpu_and_no_files(browser: Browser, folder: Path, tmp_path: Path) -> None:
     need(why_no_browser(), "QUOD_TEST_BROWSER")
     with serve(folder, HEADERS) as site, browser.page() as page:

@@ -171,7 +171,7 @@ def test_limits_that_are_none(field: str, value: object) -> None:
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("prime", ["bn128", "bls12381"])
+@pytest.mark.parametrize("prime", ["bn128", pytest.param("bls12381", marks=pytest.mark.thorough)])
 def test_witnesses_are_those_of_snarkjs(prime: str, tmp_path: Path) -> None:
     (tmp_path / "c.circom").write_text(VARIOUS)
     done = run_program("circom2", "c.circom", "--wasm", "--prime", prime, directory=tmp_path)

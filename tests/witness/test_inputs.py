@@ -74,7 +74,11 @@ def test_lists_within_lists_have_an_end() -> None:
         numbers({"a": deep})
 
 
-@given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(1 - R, R - 1))))
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=5), st.lists(st.integers(1 - R, R - 1), max_size=5), max_size=4
+    )
+)
 def test_json_and_mappings_are_the_same(value: dict[str, list[int]]) -> None:
     expected = {name: [one % R for one in many] for name, many in value.items()}
     assert numbers(value) == numbers(json.dumps(value)) == expected

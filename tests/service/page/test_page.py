@@ -73,6 +73,7 @@ def test_what_an_operator_sees(browser: Browser, server: FakeServer) -> None:
         no_complaints(page)
 
 
+@pytest.mark.thorough
 def test_lanes_move_and_idle_time_is_red(browser: Browser, server: FakeServer) -> None:
     with browser.page() as page:
         opened(page, server)
@@ -93,6 +94,7 @@ def test_lanes_move_and_idle_time_is_red(browser: Browser, server: FakeServer) -
         no_complaints(page)
 
 
+@pytest.mark.thorough
 def test_a_job_and_its_errors(browser: Browser, server: FakeServer) -> None:
     with browser.page() as page:
         opened(page, server)
@@ -110,6 +112,7 @@ def test_a_job_and_its_errors(browser: Browser, server: FakeServer) -> None:
         no_complaints(page)
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_started_again(browser: Browser) -> None:
     with browser.page() as page:
         with FakeServer(FakeService()) as first:
@@ -130,6 +133,7 @@ def test_a_server_that_is_started_again(browser: Browser) -> None:
         assert page.exceptions == []
 
 
+@pytest.mark.thorough
 def test_a_token_is_asked_for_and_sent(browser: Browser) -> None:
     with FakeServer(FakeService(), token=TOKEN) as server, browser.page() as page:
         page.navigate(server.url)
@@ -158,6 +162,7 @@ def test_a_token_is_asked_for_and_sent(browser: Browser) -> None:
         assert page.exceptions == []
 
 
+@pytest.mark.thorough
 def test_names_are_text(browser: Browser, server: FakeServer, monkeypatch: Any) -> None:
     evil = "<img src=x onerror=document.title='evil'>"
     monkeypatch.setattr("tests.service.page.fake_server._CLIENTS", (evil,) * 3)
@@ -171,6 +176,7 @@ def test_names_are_text(browser: Browser, server: FakeServer, monkeypatch: Any) 
         no_complaints(page)
 
 
+@pytest.mark.thorough
 def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
     with FakeServer(FakeService(rate=100)) as server, browser.page() as page:
         page.send("Performance.enable", timeDomain="threadTicks")
@@ -190,6 +196,7 @@ def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
         no_complaints(page)
 
 
+@pytest.mark.thorough
 def test_the_server_itself(browser: Browser, start: Any) -> None:  # noqa: F811
     """What the page asks for is what the server of the package has, with its headers."""
     server: RunningServer = start(listen={"http": ["127.0.0.1:0"], "insecure_no_auth": True})
@@ -210,6 +217,7 @@ def test_the_server_itself(browser: Browser, start: Any) -> None:  # noqa: F811
         no_complaints(page)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("size", "width"), [(DESKTOP, "wide"), (PHONE, "narrow")])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pictures(
