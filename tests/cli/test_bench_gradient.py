@@ -11,12 +11,13 @@ from quod.bench.tensors import attention_gradient, quantised_rows
 from quod.cli import entry
 from quod.errors import QuodError
 from quod.tensor.quantised.reference import dequantise
+from tests.support.thorough import one_and_others
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 SHAPE = ["--shape", "1x2x33x32"]
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("dtype", one_and_others(["f32", "f16", "bf16"]))
 def test_gradients_full_and_causal(dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["bench", "attention-gradient", *SHAPE, "--dtype", dtype, *ONCE]) == 0
     full, causal = json.loads(capsys.readouterr().out)
@@ -35,7 +36,7 @@ def test_a_gradient_that_is_wrong_is_not_timed(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("activations", ["exact", "int8"])
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("dtype", one_and_others(["f32", "f16", "bf16"]))
 def test_rows_by_quantised_weights(
     dtype: str, activations: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

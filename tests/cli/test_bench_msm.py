@@ -11,6 +11,7 @@ import pytest
 from quod.cli import entry
 from quod.curve.groups import GROUPS
 from quod.errors import QuodError
+from tests.support.thorough import one_and_others
 
 # The package's own name `msm` is the command.
 subject = importlib.import_module("quod.bench.arithmetic.msm")
@@ -37,7 +38,7 @@ def test_every_kind_of_scalars(capsys: pytest.CaptureFixture[str], kind: str) ->
         assert 0.01 < row["median"] < 10_000
 
 
-@pytest.mark.parametrize("group", ["g1", "g2"])
+@pytest.mark.parametrize("group", one_and_others(["g1", "g2"]))
 def test_the_peer_on_one_thread(capsys: pytest.CaptureFixture[str], group: str) -> None:
     rows = rows_of(capsys, "--group", group, "--log2", "6", "--against", "arkworks")
     assert [row["parameters"]["threads"] for row in rows] == [1]

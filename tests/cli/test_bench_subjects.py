@@ -35,6 +35,7 @@ from quod.inference import Prover
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32
 from quod.service.worker import Stage as WorkerStage
 from tests.support.node import program
+from tests.support.thorough import one_and_others
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
@@ -279,6 +280,7 @@ def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> N
     assert all(row["parameters"]["power"] == 3 and row["median"] > 0 for row in rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.node
 def test_snarkjs_of_the_second_phase(capsys: pytest.CaptureFixture[str]) -> None:
     """It takes the powers and the key that it is measured with."""
@@ -372,7 +374,7 @@ def test_inference(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[1]["median"] == len(proof)
 
 
-@pytest.mark.parametrize("type_name", ["Q4_K", "Q8_0"])
+@pytest.mark.parametrize("type_name", one_and_others(["Q4_K", "Q8_0"]))
 def test_quantised_weights(type_name: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["bench", "quant", "--type", type_name, "--size", "512", "--matrices", "3"]
     assert entry.run([*command, "--against", "copy", *ONCE]) == 0

@@ -25,6 +25,7 @@ from quod.device.runtime.recording import Launch, Recording
 from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.tensor import rms_norm, silu
+from tests.support.thorough import one_and_others
 
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 KINDS = [(subject, kind) for subject, rows in OPERATIONS.items() for kind in rows]
@@ -60,7 +61,7 @@ def test_each_kind(subject: str, kind: str, capsys: pytest.CaptureFixture[str]) 
         assert ("openblas" in rows[0]["peer"]) <= (subject == "gemm")
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("dtype", one_and_others(["f16", "bf16"]))
 @pytest.mark.parametrize("subject", OPERATIONS)
 def test_short_types(subject: str, dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["bench", subject, "--shape", "40", "--dtype", dtype, *ONCE]) == 0

@@ -13,6 +13,7 @@ import pytest
 from quod.cli import app as app_module
 from quod.cli import entry
 from quod.device.memory.address_space import memory_limit
+from tests.support.thorough import one_and_others
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 PROVE = ["groth16", "prove", str(EXAMPLE / "circuit.zkey"), str(EXAMPLE / "witness.wtns"), "p", "q"]
@@ -32,7 +33,10 @@ def limited(
 
 
 @linux
-@pytest.mark.parametrize("kilobytes", [60_000, 90_000, 150_000, 250_000, 330_000, 350_000])
+@pytest.mark.parametrize(
+    "kilobytes",
+    one_and_others([60_000, 90_000, 150_000, 250_000, 330_000, 350_000], [60_000, 250_000]),
+)
 def test_too_little_memory_is_one_line_and_code_7(kilobytes: int, tmp_path: Path) -> None:
     # With an empty cache LLVM works, and is the one that runs out.
     cache = str(tmp_path / "cache")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,26 @@ from tests.groth16.phase2.circuits import known_powers, mixed
 REPOSITORY = Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Circuits of two curves, powers of tau, and a key to which nobody contributed."""
+    path = tmp_path_factory.mktemp("setup")
+    mixed("bn254").write_r1cs(path / "c.r1cs")
+    mixed("bls12_381").write_r1cs(path / "other.r1cs")
+    known_powers(path, "bn254", 5).rename(path / "p.ptau")
+    known_powers(path, "bn254", 4).rename(path / "few.ptau")
+    words = ["zkey", "new", *(str(path / name) for name in ("c.r1cs", "p.ptau", "0.zkey"))]
+    assert entry.run([*words, "-q"]) == 0
+    return path
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    mixed("bn254").write_r1cs(tmp_path / "c.r1cs")
-    mixed("bls12_381").write_r1cs(tmp_path / "other.r1cs")
-    known_powers(tmp_path, "bn254", 5).rename(tmp_path / "p.ptau")
-    known_powers(tmp_path, "bn254", 4).rename(tmp_path / "few.ptau")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the inputs, in which commands run."""
+    path = tmp_path / "work"
+    shutil.copytree(inputs, path)
+    monkeypatch.chdir(path)
+    return path
 
 
 def test_setup(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +123,6 @@ def test_a_ceremony(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_a_ceremony_refuses(
     folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert entry.run(["zkey", "new", "c.r1cs", "p.ptau", "0.zkey", "-q"]) == 0
     before = sorted(path.name for path in folder.iterdir())
     assert entry.run(["zkey", *words]) == code
     assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
@@ -119,7 +131,6 @@ def test_what_a_ceremony_refuses(
 
 def test_a_contribution_that_is_interrupted(folder: Path) -> None:
     """As soon as its output is begun: nothing of it stays."""
-    assert entry.run(["zkey", "new", "c.r1cs", "p.ptau", "0.zkey", "-q"]) == 0
     before = sorted(path.name for path in folder.iterdir())
     script = (
         "import os, signal, sys\n"

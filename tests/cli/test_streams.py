@@ -11,6 +11,7 @@ import pytest
 
 from quod.cli import entry
 from quod.cli.display.terminal import note, printable, show, show_table, warn
+from tests.support.thorough import one_and_others
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 ZKEY = str(EXAMPLE / "circuit.zkey")
@@ -42,21 +43,32 @@ def run(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+COMMANDS: list[tuple[list[str], int]] = [
+    (PROVE, 0),
+    (VERIFY, 0),
+    (INSPECT, 0),
+    (EXPORT, 0),
+    (["--version"], 0),
+    (["--help"], 0),
+    (["inspect", "missing"], 3),
+    (["groth16", "prove"], 2),
+]
+CLOSED = ["<&- >&- 2>&-", "<&-", ">&-", "2>&-"]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "code"),
+    ("arguments", "code", "closed"),
     [
-        (PROVE, 0),
-        (VERIFY, 0),
-        (INSPECT, 0),
-        (EXPORT, 0),
-        (["--version"], 0),
-        (["--help"], 0),
-        (["inspect", "missing"], 3),
-        (["groth16", "prove"], 2),
+        # Each stream alone for a proof, and all of them for each command.
+        pytest.param(
+            arguments, code, closed,
+            marks=[] if arguments is PROVE or closed == CLOSED[0] else pytest.mark.thorough,
+            id=f"{' '.join(arguments[:2])} {closed}",
+        )
+        for arguments, code in COMMANDS
+        for closed in CLOSED
     ],
-    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else str(value),
-)
+)  # fmt: skip
 def test_a_closed_stream_is_none(
     arguments: list[str], code: int, closed: str, folder: Path
 ) -> None:
@@ -74,12 +86,12 @@ def test_a_closed_stream_is_none(
     ("arguments", "code"),
     [
         (PROVE, 0),
-        (VERIFY, 0),
+        pytest.param(VERIFY, 0, marks=pytest.mark.thorough),
         (INSPECT, 5),
-        ([*INSPECT, "--json"], 5),
-        (["--version"], 5),
+        pytest.param([*INSPECT, "--json"], 5, marks=pytest.mark.thorough),
+        pytest.param(["--version"], 5, marks=pytest.mark.thorough),
         (["kernel", "--help"], 5),
-        (["kernel", "emit", "examples.saxpy"], 5),
+        pytest.param(["kernel", "emit", "examples.saxpy"], 5, marks=pytest.mark.thorough),
         (["inspect", "missing"], 3),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else str(value),
@@ -93,7 +105,9 @@ def test_a_full_disk_behind_standard_output(arguments: list[str], code: int, fol
 
 
 @needs_full
-@pytest.mark.parametrize("arguments", [PROVE, VERIFY, INSPECT], ids=["prove", "verify", "inspect"])
+@pytest.mark.parametrize(
+    "arguments", one_and_others([PROVE, VERIFY, INSPECT]), ids=["prove", "verify", "inspect"]
+)
 def test_remarks_that_cannot_be_written_are_lost(arguments: list[str], folder: Path) -> None:
     assert run(arguments, "2>/dev/full", folder).returncode == 0
 

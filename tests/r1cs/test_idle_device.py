@@ -10,6 +10,7 @@ from quod import r1cs
 from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError
 from quod.r1cs import executor
+from tests.support.thorough import one_and_others
 
 
 class Idle(CpuDevice):
@@ -35,7 +36,7 @@ def function(system: r1cs.ConstraintSystem) -> None:
     system.output("y", again)
 
 
-@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("count", one_and_others([1, 5]))
 def test_nothing_is_taken_for_a_witness(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out each launch alone.
 

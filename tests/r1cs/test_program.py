@@ -13,6 +13,7 @@ from quod.field.array import words_to_integers
 from quod.r1cs.witness_program.instructions import Op
 from quod.r1cs.witness_program.lowering import lowered
 from tests.r1cs.test_circuit import CURVE_NAMES, mixed
+from tests.support.thorough import one_and_others
 
 
 def random_circuit(seed: int) -> r1cs.Circuit:
@@ -52,7 +53,7 @@ def random_circuit(seed: int) -> r1cs.Circuit:
     return r1cs.trace(function, CURVE_NAMES[seed % len(CURVE_NAMES)])
 
 
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", one_and_others(range(9), range(4)))
 def test_programs_are_their_steps(seed: int) -> None:
     circuit, chance = random_circuit(seed), random.Random(seed)
     prime = circuit.field.value
@@ -75,7 +76,7 @@ def test_programs_are_their_steps(seed: int) -> None:
     assert prepared == [str(failure) for failure in random_circuit(seed).check(wrong)]
 
 
-@pytest.mark.parametrize("curve", CURVE_NAMES)
+@pytest.mark.parametrize("curve", one_and_others(CURVE_NAMES))
 def test_many_witnesses_at_once(curve: str) -> None:
     circuit = r1cs.trace(mixed, curve)
     inputs = [{"x": at, "y": at % 5, "amounts": [at % 256, at * 7, at]} for at in range(21)]

@@ -12,11 +12,15 @@ def one_and_others(values: Iterable[Any], always: Collection[Any] | None = None)
     """Parameters of a test: those of `always`, by default the first, and the others thoroughly.
 
     Full matrices run on one curve, field or store; the mark keeps the others for `make test-all`.
+    A tuple has a value for each name of the test's parameters.
     """
     values = list(values)
     always = values[:1] if always is None else always
     assert all(value in values for value in always)
     return [
-        value if value in always else pytest.param(value, marks=pytest.mark.thorough)
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            marks=[] if value in always else pytest.mark.thorough,
+        )
         for value in values
     ]

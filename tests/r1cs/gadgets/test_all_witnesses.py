@@ -17,6 +17,7 @@ from quod.curve import EdwardsCurve, edwards_group
 from quod.field.moduli import Modulus
 from quod.r1cs import gadgets
 from tests.r1cs.gadgets.solutions import outputs_of, system_over
+from tests.support.thorough import one_and_others
 
 System = r1cs.ConstraintSystem
 Gadget = Callable[[System], Sequence[Any]]
@@ -51,7 +52,7 @@ def test_what_is_too_little_is_found() -> None:
     assert len(outputs_of(system, {"x": 0})) == 17
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=str)
+@pytest.mark.parametrize("field", one_and_others(FIELDS), ids=str)
 def test_bits_and_zero(field: Modulus) -> None:
     every = [{"x": x} for x in range(field.value)]
     pairs = [{"x": x, "y": y} for x in range(field.value) for y in (0, 1, x, 7)]
@@ -68,7 +69,7 @@ def test_bits_and_zero(field: Modulus) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=str)
+@pytest.mark.parametrize("field", one_and_others(FIELDS), ids=str)
 def test_orders(field: Modulus) -> None:
     for size in range(1, field.bits - 2):
 
@@ -194,7 +195,7 @@ def test_exceptions_of_the_montgomery_form(curve: EdwardsCurve) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 7])
-@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+@pytest.mark.parametrize("curve", one_and_others(CURVES), ids=lambda curve: curve.name)
 def test_multiples(curve: EdwardsCurve, size: int) -> None:
     """Numbers up to beyond the order, points with a part of small order, and points of small order,
     which have no witness: no sum is left open."""

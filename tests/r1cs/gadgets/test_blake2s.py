@@ -26,9 +26,13 @@ def blake2s(length: int, curve: str) -> r1cs.Circuit:
 
 
 @pytest.mark.parametrize(
-    ("length", "curve", "count"), [(32, "bls12_381", 21_006), (64, "bls12_381", 21_006),
-                                   (65, "bn254", None)]
-)  # fmt: skip
+    ("length", "curve", "count"),
+    [
+        (32, "bls12_381", 21_006),
+        pytest.param(64, "bls12_381", 21_006, marks=pytest.mark.thorough),
+        (65, "bn254", None),
+    ],
+)
 def test_hashlib(length: int, curve: str, count: int | None) -> None:
     """A block not full and full, and two."""
     circuit = blake2s(length, curve)

@@ -99,7 +99,10 @@ def sha256(length: int) -> r1cs.Circuit:
     return made(gadget)
 
 
-@pytest.mark.parametrize(("length", "most"), [(3, 24_800), (56, 46_200)])
+@pytest.mark.parametrize(
+    ("length", "most"),
+    [(3, 24_800), pytest.param(56, 46_200, marks=pytest.mark.thorough)],
+)
 def test_sha256(length: int, most: int) -> None:
     """Of a block, and of the least that takes two, against hashlib."""
     circuit = sha256(length)

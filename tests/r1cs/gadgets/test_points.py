@@ -13,9 +13,13 @@ from quod.errors import InputError, MismatchError
 from quod.r1cs.gadgets import CurvePoint, EdwardsPoints, MontgomeryPoints, SubgroupPoint
 from quod.testing import assert_fails, assert_satisfied
 from tests.r1cs.gadgets.gadget import inner, made, outputs, sound
+from tests.support.thorough import one_and_others
 
 CURVES = {"bn254": EDWARDS["baby_jubjub"], "bls12_381": EDWARDS["jubjub"]}
 on_both = pytest.mark.parametrize(("field", "curve"), CURVES.items(), ids=["baby_jubjub", "jubjub"])
+on_one = pytest.mark.parametrize(
+    ("field", "curve"), one_and_others(CURVES.items()), ids=["baby_jubjub", "jubjub"]
+)
 CHANCE = random.Random(6)
 
 
@@ -48,7 +52,7 @@ def test_the_law(field: str, curve: EdwardsCurve) -> None:
     assert_fails(circuit, {"p": (1, 1), "q": q, "bit": 0})
 
 
-@on_both
+@on_one
 @pytest.mark.parametrize("size", [1, 4, 5])
 def test_multiples_of_any_point(field: str, curve: EdwardsCurve, size: int) -> None:
     """All numbers of so many bits, of points of every order."""
@@ -93,7 +97,7 @@ def test_montgomery_form(field: str, curve: EdwardsCurve, is_known: bool) -> Non
     assert_fails(circuit, {"p": (0, 1), "q": q})
 
 
-@on_both
+@on_one
 @pytest.mark.parametrize("size", [1, 2, 5, 256])
 def test_multiples_by_the_montgomery_form(field: str, curve: EdwardsCurve, size: int) -> None:
     """Of a point of the prime order and of twice it, by numbers up to beyond the order."""

@@ -12,8 +12,10 @@ import pytest
 from tests.conftest import need
 from tests.service.queue.places import Place
 from tests.support.postgres import Cluster, why_no_postgres
+from tests.support.thorough import one_and_others
 
 STORES = ["sqlite", "postgres"]
+on_both_stores = pytest.mark.parametrize("store", STORES, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +26,12 @@ def cluster() -> Iterator[Cluster]:
         yield found
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=one_and_others(STORES))
 def store(request: pytest.FixtureRequest) -> str | None:
-    """The URL of a database; None for SQLite."""
+    """The URL of a database; None for SQLite.
+
+    Postgres is thorough, but for tests that take `on_both_stores`: one of each operation.
+    """
     if request.param == "sqlite":
         return None
     found: Cluster = request.getfixturevalue("cluster")

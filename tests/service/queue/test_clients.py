@@ -19,9 +19,11 @@ from quod.service.errors import (
     UnavailableError,
 )
 from quod.service.queue import Job, JobState, Quota, job_queue, open_queue
+from tests.service.queue.conftest import on_both_stores
 from tests.service.queue.places import DIGESTS, Place, request, submitted
 
 
+@on_both_stores
 def test_the_same_request_is_the_same_job(place: Place) -> None:
     queue = place.open(quota=Quota(jobs=1))
     job = submitted(queue, b"witness", idempotency_key="1", deadline=place.clock.now + 5)
@@ -242,6 +244,7 @@ def test_a_place_is_free_as_soon_as_a_job_ends(place: Place) -> None:
     submitted(queue)
 
 
+@on_both_stores
 def test_results_are_those_of_the_partitions_in_their_order(place: Place) -> None:
     queue = place.open()
     job = submitted(queue, b"w", partitions=3)
@@ -273,6 +276,7 @@ def test_a_job_of_another_client_is_not_there(place: Place) -> None:
     assert queue.jobs(client="bob") == []
 
 
+@on_both_stores
 def test_jobs_are_listed_newest_first(place: Place) -> None:
     queue = place.open()
     ids = [submitted(queue, client=f"c{number % 2}").id for number in range(6)]
@@ -329,6 +333,7 @@ def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
         unsubscribe()
 
 
+@on_both_stores
 def test_a_claim_waits_for_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     # It is told: it does not look by itself before the test has ended.
     monkeypatch.setattr(job_queue, "LOOK_AGAIN_SECONDS", 3600.0)

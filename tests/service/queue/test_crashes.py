@@ -44,6 +44,7 @@ with open_queue(**json.loads(sys.argv[1]), sweep_seconds=None) as queue:
 """
 
 
+@pytest.mark.thorough
 def test_a_worker_that_was_stopped_past_its_lease_finishes_nothing(on_postgres: Place) -> None:
     import json
 
@@ -84,6 +85,7 @@ def test_workers_of_a_process_that_died_are_fenced_off(on_sqlite: Place) -> None
     assert queue.key_status() == []  # the key is not blamed for the end of the server
 
 
+@pytest.mark.thorough
 def test_a_database_that_goes_away_is_told_and_comes_back(
     on_postgres: Place, cluster: Cluster
 ) -> None:

@@ -18,6 +18,7 @@ from quod.service.queue import JobQueue, JobState, Limits, open_queue, schema
 from quod.service.queue.reserved_space import Ballast
 from quod.service.queue.stores import sqlite
 from quod.service.queue.stores.sqlite import SqliteStore
+from tests.service.queue.conftest import on_both_stores
 from tests.service.queue.crashing import REPOSITORY
 from tests.service.queue.places import Place, request, submitted
 
@@ -123,6 +124,7 @@ def test_a_schema_that_is_not_ours_is_left_alone(on_postgres: Place) -> None:
             on_postgres.open()
 
 
+@on_both_stores
 def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     job = submitted(place.open())
     place.close()

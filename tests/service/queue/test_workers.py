@@ -18,6 +18,7 @@ from quod.service.queue import Job, JobQueue, JobState, Lease, Outcome, open_que
 from quod.service.queue.operations.claim import Request
 from quod.service.queue.operations.sweep import running
 from quod.service.queue.writer import Call
+from tests.service.queue.conftest import on_both_stores
 from tests.service.queue.places import Place, request, submitted
 from tests.service.worker.conftest import eventually
 
@@ -268,6 +269,7 @@ def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:
     assert free.taken == [{"k"}]
 
 
+@on_both_stores
 def test_two_workers_never_get_the_same(place: Place) -> None:
     with (
         open_queue(**place.arguments) as one,
@@ -300,6 +302,7 @@ def test_progress_keeps_a_lease(place: Place) -> None:
     queue.finish(lease, b"proof")
 
 
+@on_both_stores
 def test_results_that_are_handed_in_together(place: Place) -> None:
     """Each is taken or refused by itself; the last of a job's ends it."""
     queue = place.open()
@@ -452,6 +455,7 @@ def test_deadlines_end_what_waits_and_what_runs(place: Place) -> None:
     assert place.files() == []
 
 
+@on_both_stores
 def test_a_key_that_kills_workers_is_suspended(place: Place) -> None:
     queue = place.open(suspend_after=2, max_attempts=3)
     jobs = [submitted(queue, partitions=2) for _ in range(2)]
@@ -521,6 +525,7 @@ def test_failures_and_recoveries_are_in_the_log(
     assert "314159" not in caplog.text
 
 
+@on_both_stores
 def test_old_jobs_are_forgotten_and_their_keys_free(place: Place) -> None:
     queue = place.open(keep_seconds=100.0, kept_jobs=2)
     job = submitted(queue, b"w", idempotency_key="1", partitions=2)

@@ -437,6 +437,7 @@ def twice(tmp_path: Path) -> Iterator[Bench]:
     found.close()
 
 
+@pytest.mark.thorough
 def test_a_job_that_kills_workers_has_no_company_twice(twice: Bench, tmp_path: Path) -> None:
     """It alone has failed, its key is not suspended, and nothing that died is in a group again."""
     bench = twice

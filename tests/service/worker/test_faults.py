@@ -30,6 +30,7 @@ from quod.service.worker.stages import Stages
 from quod.service.worker.worker import Worker
 from tests.service.keys.conftest import BLS
 from tests.service.worker.conftest import SECONDS, Bench, eventually
+from tests.support.thorough import one_and_others
 
 METHODS = {
     Stage.WITNESS: "read", Stage.KEY: "lease", Stage.UPLOAD: "begin_group",
@@ -66,8 +67,13 @@ def first_time(
     patch.setattr(PendingProof, name, changed)
 
 
-@pytest.mark.parametrize("stage", Stage)
-@pytest.mark.parametrize("how", ["cancel", "deadline"])
+@pytest.mark.parametrize(
+    ("stage", "how"),
+    one_and_others(
+        [(stage, how) for stage in Stage for how in ("cancel", "deadline")],
+        [*((stage, "cancel") for stage in Stage), (Stage.PROVE, "deadline")],
+    ),
+)
 def test_work_ends_at_the_next_stage(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: Stage, how: str
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_worker_that_is_killed_is_started_again(quick: Bench) -> None:
     assert "signal 9" in status.problem
 
 
+@pytest.mark.thorough
 def test_signals_for_the_server_end_no_worker(quick: Bench) -> None:
     """Ctrl-C and supervisors send them to the whole group, of which the server alone drains."""
     pool = started(quick)
@@ -113,6 +114,7 @@ def test_signals_for_the_server_end_no_worker(quick: Bench) -> None:
     assert pool.status()[0].restarts == 0
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     """Another one proves; the first, once it goes on, can hand nothing in."""
     pool = started(quick, WorkerSettings(), WorkerSettings())
