@@ -16,8 +16,6 @@ from quod.ntt.ordering import Ordering, check_ordering
 from quod.ntt.plan import NttPlan
 from quod.ntt.sums import check_transform, known
 from quod.validation import (
-    flag,
-    instance,
     plain_array,
     shown_kind,
     whole_number,
@@ -78,8 +76,7 @@ def ntt(
     order of `root`, if an element of an array is not below p, or if an option is not known;
     DeviceError if what the device gives back is not the transform's, as two sums tell.
     """
-    instance("modulus", modulus, Modulus, "take one of quod.field.NAMED, or make one")
-    inverse, batch = flag("inverse", inverse), whole_number("batch", batch, 1)
+    batch = whole_number("batch", batch, 1)
     coset = whole_number_or_none("coset", coset)
     check_ordering(ordering)
     _check_values(values)

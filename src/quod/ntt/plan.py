@@ -33,7 +33,7 @@ from quod.ntt.twiddles import (
     tables_bytes,
     tables_of,
 )
-from quod.validation import choice, flag, instance, plain_array, whole_number, whole_number_or_none
+from quod.validation import choice, plain_array, whole_number, whole_number_or_none
 
 if TYPE_CHECKING:
     from quod.device.runtime.stream import RecordingStream
@@ -73,8 +73,7 @@ class NttPlan:
     root: int | None = None
 
     def __post_init__(self) -> None:
-        device, remedy = resolve_device(self.device), "take one of quod.field.NAMED, or make one"
-        instance("modulus", self.modulus, Modulus, remedy)
+        device = resolve_device(self.device)
         choice("family", self.family, get_args(RootFamily))
         log2_size = whole_number("log2_size", self.log2_size)
         self.__dict__.update(device=device, log2_size=log2_size)
@@ -152,7 +151,6 @@ class NttPlan:
         Errors as for `forward`.
         """
         batch, coset, shift = self._checked(data, batch, ordering, coset)
-        scaled = flag("scaled", scaled)
         if self.log2_size == 0:
             return
         if not self.device.host_memory:
@@ -196,7 +194,6 @@ class NttPlan:
         DeviceError on a device whose kernels work in the host's memory: call `forward` there.
         """
         batch, coset, shift = self._checked(data, batch, ordering, coset)
-        scaled = flag("scaled", scaled)
         check_way(way)
         if self.device.host_memory:
             raise DeviceError(

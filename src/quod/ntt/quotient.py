@@ -21,7 +21,7 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.rows import lanes_of
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 if TYPE_CHECKING:
     from quod.device.runtime.stream import RecordingStream
@@ -73,7 +73,6 @@ def _computed(
     out: Data,
 ) -> None:
     """What one of two functions does, by the kind of the plan's device."""
-    instance("plan", plan, NttPlan, "make one")
     if plan.device.host_memory:
         on_processor(plan, evaluations, out)
         return
@@ -97,7 +96,6 @@ def record_coset_quotient(
     Errors as for `coset_quotient`, and DeviceError on a device whose kernels work in the host's
     memory.
     """
-    instance("plan", plan, NttPlan, "make one")
     batch = whole_number("batch", batch, 1)
     check_data(out, plan.modulus, plan.log2_size, batch)
     vectors = 3 * batch
@@ -126,7 +124,6 @@ def record_quotient_coefficients(
     A `batch` is as for `record_coset_quotient`. Errors as for `quotient_coefficients`, and
     DeviceError on a device whose kernels work in the host's memory.
     """
-    instance("plan", plan, NttPlan, "make one")
     batch = whole_number("batch", batch, 1)
     check_data(out, plan.modulus, plan.log2_size, batch)
     modulus, size = plan.modulus, batch * plan.size
