@@ -1,7 +1,8 @@
-"""What callers give, made exact at the door: whole numbers, truth values, names, kinds, arrays.
+"""Validators of arguments: whole numbers, truth values, names, classes, arrays, bytes, paths.
 
-A public function puts each argument through one of these before it computes with it, so that what
-is inside holds plain `int`, `bool` and `str`, and a mistake is an error that names the argument.
+A call puts arguments through these where untrusted or foreign data enters: files, HTTP, gRPC, the
+command line, native pointers and their sizes, and everything that a verifier reads. Values inside
+are then plain `int`, `bool` and `str`, and a mistake is an error that names the argument.
 """
 
 from __future__ import annotations
