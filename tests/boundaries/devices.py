@@ -26,7 +26,7 @@ from tests.boundaries.row import (
 )
 from tests.device import kernels
 
-MSM: dict[str, Any] = {"device": DEVICE, "group": G1, "options": None}
+MSM: dict[str, Any] = {"device": DEVICE, "group": G1}
 
 
 def rows() -> Iterator[tuple[str, Row]]:
@@ -105,16 +105,17 @@ def _sums() -> Iterator[tuple[str, Row]]:
     yield "msm", row(msm.msm, **MSM, bases=POINTS, scalars=SCALARS, timeline=None)
     yield "msm_many", row(msm.msm_many, **MSM, bases=POINTS, vectors=[SCALARS], timeline=None)
     yield "msm_buffer", row(
-        msm.msm_buffer, bases=bases, scalars=DEVICE.upload(SCALARS), vectors=1, timeline=None
+        partial(msm.msm_buffer, bases), scalars=DEVICE.upload(SCALARS), vectors=1, timeline=None
     )  # fmt: skip
-    yield "msm_words", row(msm.msm_words, bases=bases, scalars=SCALARS, options=None, timeline=None)
+    yield "msm_words", row(partial(msm.msm_words, bases), scalars=SCALARS, timeline=None)
     yield "MsmBases", row(msm.MsmBases, **MSM, points=POINTS)
     yield "MsmOptions", row(
         msm.MsmOptions, {"precompute_factor": "huge", "batch_size": "huge"}, window_bits=None,
-        scalar_bits=9, precompute_factor=1, batch_size=1, streamed=None,
+        scalar_bits=9, precompute_factor=1, batch_size=1,
     )  # fmt: skip
     yield "plan_msm", row(
-        msm.plan_msm, {"batch": "huge"}, group=G1, count=4, options=msm.MsmOptions(), batch=1
+        partial(msm.plan_msm, options=msm.MsmOptions()), {"batch": "huge"}, group=G1, count=4,
+        batch=1,
     )  # fmt: skip
     yield "FixedBase", row(
         msm.FixedBase, {"count": "huge"}, device=DEVICE, group=G1, point=GENERATOR, count=1
@@ -125,10 +126,10 @@ def _sums() -> Iterator[tuple[str, Row]]:
     yield "affine_ints", row(msm.affine_ints, group=G1, words=POINTS[0].view(np.uint64))
     edwards, flat = curve.EDWARDS["baby_jubjub"], np.zeros((2, 2, 8), np.uint32)
     yield "edwards_bases", row(
-        msm.edwards_bases, device=DEVICE, curve=edwards, options=None, points=flat
+        msm.edwards_bases, device=DEVICE, curve=edwards, points=flat
     )  # fmt: skip
     yield "edwards_msm", row(
-        msm.edwards_msm, device=DEVICE, curve=edwards, options=None, bases=flat, scalars=SCALARS,
+        msm.edwards_msm, device=DEVICE, curve=edwards, bases=flat, scalars=SCALARS,
         timeline=None,
     )  # fmt: skip
     bn254 = CURVES["bn254"]

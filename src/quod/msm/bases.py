@@ -76,7 +76,6 @@ class MsmBases:
     ) -> None:
         device = resolve_device(device)
         check_bases(group, points)
-        check_options(options)
         self.device = device
         self.group = group
         self.options = options or MsmOptions()
@@ -94,7 +93,6 @@ class MsmBases:
         an MSM does not fit the device.
         """
         count = whole_number("count", count, 0)
-        check_options(options)
         check_count(count, self._count)
         if self.engine is None or not count:
             return np.zeros((count, SCALAR_BYTES // 4), np.uint32)
@@ -104,7 +102,6 @@ class MsmBases:
         """A bound on the memory of the device that an MSM of `count` scalars takes beside the
         bases; by default of one a base."""
         count = self._count if count is None else whole_number("count", count, 0)
-        check_options(options)
         check_count(count, self._count)
         if self.engine is None or not count:
             return 0
@@ -127,12 +124,6 @@ def _engine(device: AnyDevice, group: Group, points: Array, options: MsmOptions)
     return GpuEngine(device, group, points, options)
 
 
-def check_options(options: object) -> None:
-    """InputError for what is neither None nor `MsmOptions`."""
-    if options is not None:
-        instance("options", options, MsmOptions, "make them, or leave them out")
-
-
 def msm_words(
     bases: MsmBases,
     scalars: Array,
@@ -148,8 +139,6 @@ def msm_words(
     or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes` are more than the
     device's memory budget.
     """
-    instance("bases", bases, MsmBases, "make them of an array of points")
-    check_options(options)
     scalars = plain_array("scalars", scalars)
     check_words(bases.group, scalars)
     if scalars.ndim == 2:
@@ -172,7 +161,6 @@ def msm_buffer(
     whatever the order of the group, one after the other. Bases that are streamed take them through
     the host's memory.
     """
-    instance("bases", bases, MsmBases, "make them of an array of points")
     instance("scalars", scalars, Buffer, "upload them to the device of the bases")
     vectors = whole_number("vectors", vectors, 1)
     shape = scalars.shape or ()

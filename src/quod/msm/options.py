@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quod.frozen import frozen
-from quod.validation import flag, whole_number_or_none
+from quod.validation import whole_number_or_none
 
 if TYPE_CHECKING:
     from quod.curve.group import Group
@@ -46,8 +46,6 @@ class MsmOptions:
                 ("precompute_factor", 1, None), ("batch_size", 1, None),
             )
         }  # fmt: skip
-        if self.streamed is not None:
-            flag("streamed", self.streamed)
         self.__dict__.update(numbers)
 
     def greatest_scalar(self, group: Group) -> int:

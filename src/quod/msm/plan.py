@@ -8,7 +8,7 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import window_count
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 # Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.
 _ADDITIONS_PER_BUCKET = 2.6
@@ -124,7 +124,6 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
     scalars than entries can be numbered, and for windows that only GPUs take.
     """
     check_group(group)
-    instance("options", options, MsmOptions, "make them")
     count = whole_number("count", count, 0, (1 << 31) - 1)
     batch = whole_number("batch", batch, 1)
     if options.window_bits is not None and options.window_bits > MAX_WINDOW_BITS:
