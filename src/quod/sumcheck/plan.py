@@ -24,7 +24,7 @@ from quod.sumcheck.summands import evaluated
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.elements import challenge_bits
-from quod.validation import flag, instance, whole_number, whole_number_or_none
+from quod.validation import whole_number, whole_number_or_none
 
 _MOST_LOG_CAPACITY = 12
 # What one core does before two others would have been woken.
@@ -86,7 +86,6 @@ class SumcheckPlan:
         in the first of these, on a GPU. As is fastest if they are None.
         """
         device = resolve_device(device)
-        instance("the shape", shape, Shape, "make one of a field and a polynomial")
         self.device, self.shape = device, shape
         self.log2_size = whole_number("the variables", log2_size, 1, MOST_VARIABLES)
         self.batch = whole_number("the batch", batch, 1, 1 << 16)
@@ -96,7 +95,7 @@ class SumcheckPlan:
         self._depth = whole_number_or_none("depth", depth, 1, 2)
         self._in_place = self._fills and log_capacity is None
         if in_place is not None:
-            self._in_place = flag("in_place", in_place) and not device.host_memory
+            self._in_place = in_place and not device.host_memory
         most = _LOG_CAPACITY_OF_ONE_CORE if self._is_quick else _MOST_LOG_CAPACITY
         self._most = min(log_capacity or most, self._fitting)
         if self._most < 1:

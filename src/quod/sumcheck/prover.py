@@ -13,14 +13,14 @@ from quod.field.array import Words, check_canonical, check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS
-from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
+from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.verifier import Reduced, Statement, check_sumcheck, verify
 from quod.transcript.elements import Plain, check_elements, encode
 from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, plain_array
+from quod.validation import plain_array
 
 
 @frozen
@@ -59,7 +59,6 @@ def prove(
     or_null(timeline)
     check_field(field)
     checked(transcript).check_bound()
-    instance("the polynomial", polynomial, SumOfProducts, MAKE_ONE)
     arrays, in_base, log2_size = _checked_tables(field, polynomial, tables)
     order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
     renamed = {table: place for place, table in enumerate(order)}
