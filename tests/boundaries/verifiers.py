@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,16 +120,16 @@ def _sumchecks() -> Iterator[tuple[str, Row]]:
     yield "product", row(sumcheck.SumOfProducts.product, count=2)
     yield "sumcheck, Statement", row(sumcheck.Statement, **size, point=None)
     yield "sumcheck, prove", row(
-        sumcheck.prove, device=DEVICE, field=MODULUS, polynomial=product, tables=[VECTOR],
-        point=None, transcript=bound(), allow_bits=0, timeline=None,
+        partial(sumcheck.prove, polynomial=product), device=DEVICE, field=MODULUS,
+        tables=[VECTOR], point=None, transcript=bound(), allow_bits=0, timeline=None,
     )  # fmt: skip
     yield "sumcheck, verify", row(
         sumcheck.verify, statement=statement, proof=b"", transcript=bound(), allow_bits=0
     )  # fmt: skip
     yield "sumcheck, error_terms", row(sumcheck.error_terms, statement=statement, hash=HASH)
     yield "SumcheckPlan", row(
-        sumcheck.SumcheckPlan, device=DEVICE, shape=sumcheck.Shape(MODULUS, product, 0, False),
-        log2_size=3, batch=1, log_capacity=None, depth=None, in_place=None,
+        partial(sumcheck.SumcheckPlan, shape=sumcheck.Shape(MODULUS, product, 0, False)),
+        device=DEVICE, log2_size=3, batch=1, log_capacity=None, depth=None,
     )  # fmt: skip
     yield "Shape", row(
         sumcheck.Shape, {"scales": "a list"}, field=MODULUS, polynomial=product, in_base=0,
@@ -216,9 +217,9 @@ def _inference() -> Iterator[tuple[str, Row]]:
     prover = inference.Prover(DEVICE, perceptron)
     key = prover.key
     yield "Perceptron", row(inference.Perceptron, layers=(hidden, last))
-    yield "run", row(inference.run, device=DEVICE, perceptron=perceptron, images=images)
+    yield "run", row(partial(inference.run, perceptron=perceptron), device=DEVICE, images=images)
     yield "inference, Prover", row(
-        inference.Prover, device=DEVICE, perceptron=perceptron, key=key, allow_bits=0
+        partial(inference.Prover, perceptron=perceptron), device=DEVICE, allow_bits=0
     )  # fmt: skip
     yield "inference, prove", row(prover.prove, images=images)
     yield "inference, error_terms", row(

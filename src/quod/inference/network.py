@@ -11,7 +11,6 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.inference.perceptron import Layer, Numbers, Perceptron, check_images, clamped, rescaled
 from quod.kernel import I8, I32, U32, Builder, Pointer, i32, kernel
-from quod.validation import instance
 
 _NOT_WRITTEN = -(1 << 31)
 
@@ -52,7 +51,6 @@ def run(device: DeviceChoice, perceptron: Perceptron, images: object) -> Activat
     The same on every device. InputError for other images.
     """
     device = resolve_device(device)
-    instance("the perceptron", perceptron, Perceptron, "Perceptron.open reads one")
     values = check_images(images, perceptron.layers[0].inputs)
     quotients, remainders, outputs = [], [], []
     for layer in perceptron.hidden:

@@ -23,7 +23,6 @@ from quod.inference.protocol import PRODUCT, Conversation, Point, weighted
 from quod.inference.statement import (
     FIELDS,
     LIMBS,
-    MAKE_A_KEY,
     SCHEME,
     WEIGHT_OFFSET,
     WEIGHTS,
@@ -46,7 +45,7 @@ from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 
 @frozen(eq=False)
@@ -72,16 +71,14 @@ class Prover:
         allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
         self.device = resolve_device(device)
-        self.perceptron = instance(
-            "the perceptron", perceptron, Perceptron, "Perceptron.open reads one"
-        )
+        self.perceptron = perceptron
         layers = perceptron.layers
         widths = (layers[0].inputs, *(layer.outputs for layer in layers))
         places = Places(widths, perceptron.table_bits, 1)
         if key is None:
             field = field_for(widths, perceptron.table_bits)
         else:
-            field = instance("the key", key, VerifyingKey, MAKE_A_KEY).field
+            field = key.field
         self._allow_bits = whole_number("allow_bits", allow_bits, 0)
         numbers = np.zeros(1 << places.log_weights, np.int64)
         self._weights: list[Buffer] = []
