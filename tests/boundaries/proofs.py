@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from quod import curve, groth16
@@ -27,8 +28,8 @@ def _proving() -> Iterator[tuple[str, Row]]:
     key = groth16.ProvingKey.from_zkey(KEY, allow_insecure=True)
     device: dict[str, Any] = {"device": DEVICE, "timeline": None}
     yield "ProvingKey", row(
-        groth16.ProvingKey, {"memory_budget": "huge"}, zkey=key.zkey, **device, allow_insecure=True,
-        memory_budget=None,
+        partial(groth16.ProvingKey, key.zkey), {"memory_budget": "huge"}, **device,
+        allow_insecure=True, memory_budget=None,
     )  # fmt: skip
     yield "ProvingKey.from_zkey", row(
         groth16.ProvingKey.from_zkey, path=KEY, **device, owned=False, allow_insecure=True

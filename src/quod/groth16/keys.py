@@ -29,7 +29,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import MOST, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import flag, in_order, instance, whole_number, whole_number_or_none
+from quod.validation import flag, in_order, whole_number, whole_number_or_none
 
 MOST_LANES = 16
 
@@ -69,7 +69,6 @@ class ProvingKey:
         the bases, and takes `memory_budget` at most.
         """
         timeline = or_null(timeline)
-        instance("zkey", zkey, Zkey, "ProvingKey.from_zkey opens a file")
         self.zkey = zkey
         self._allow_insecure = flag("allow_insecure", allow_insecure)
         memory_budget = whole_number_or_none("memory_budget", memory_budget, 1)
@@ -158,7 +157,7 @@ class ProvingKey:
         timeline = or_null(timeline)
         flag("allow_insecure", allow_insecure)
         device = resolve_device(device)
-        with timeline.stage("read" if flag("owned", owned) else "map"):
+        with timeline.stage("read" if owned else "map"):
             zkey = Zkey.open(path, owned=owned)
         with timeline.stage("check coordinates", bytes=zkey.size):
             zkey.check_points()

@@ -175,7 +175,7 @@ class PendingProof:
         with ExitStack() as opening:
             self._context = ProofContext(
                 timeline, opening.enter_context(timeline.stage("sums")), meter,
-                pinned=flag("pinned", pinned),
+                pinned=pinned,
             )  # fmt: skip
             self._sums = opening.enter_context(
                 closing(key.resident.start(self._statement.values, self._beside(), self._context))

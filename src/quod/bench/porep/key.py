@@ -29,7 +29,6 @@ from quod.groth16 import prover
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import flag
 
 
 @frozen
@@ -105,7 +104,7 @@ class PartitionKey:
                 made.bases,
                 self.memory,
                 timeline,
-                pinned=flag("pinned", pinned),
+                pinned=pinned,
             )
         else:
             self.resident = StreamedSums(

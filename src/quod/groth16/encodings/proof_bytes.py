@@ -68,7 +68,6 @@ class PointForm:
 def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
     """The bytes of a proof. InputError for another curve, and for infinity in a proof."""
     instance("proof", proof, Proof, "Proof.from_json_text reads text")
-    compressed = flag("compressed", compressed)
     if proof.curve != form.curve.name:
         raise InputError(f"proofs of {form.program} are over {form.curve.name}, not {proof.curve}")
     points = {"pi_a": proof.a, "pi_b": proof.b, "pi_c": proof.c}
