@@ -52,7 +52,7 @@ def _rows() -> Iterator[tuple[str, Row]]:
         layer_norm, {"epsilon": POSITIVE}, **ON, x=X, weight=VECTOR, bias=VECTOR, epsilon=1e-5
     )  # fmt: skip
     yield "swiglu", row(swiglu, **ON, gate=X, up=X)
-    yield "reduce_sum", row(reduce_sum, {"axis": "negative"}, **ON, x=X, axis=1, keepdims=False)
+    yield "reduce_sum", row(reduce_sum, {"axis": "negative"}, **ON, x=X, axis=1)
     yield "transpose", row(transpose, **ON, x=X, axes=(1, 0))
     yield "embedding", row(embedding, **ON, indices=PICKED, table=X, check=True)
     yield "embedding_backward", row(embedding_backward, **ON, indices=PICKED, gradient=X, rows=1)
@@ -121,7 +121,7 @@ def _quantised() -> Iterator[tuple[str, Row]]:
         quantised.quantise, type_name="Q8_0", values=np.zeros((2, 32), np.float32)
     )  # fmt: skip
     yield "QuantisedMatrix", row(
-        quantised.QuantisedMatrix, device=DEVICE, type_name="Q8_0", blocks=blocks, layout=None
+        quantised.QuantisedMatrix, device=DEVICE, type_name="Q8_0", blocks=blocks
     )  # fmt: skip
     yield "ProductLayout", row(quantised.ProductLayout, lanes=8, width=1, at_once=1, together=1)
     for name, shape, activations in (

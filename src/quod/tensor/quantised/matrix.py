@@ -144,27 +144,26 @@ class QuantisedMatrix:
         if layout is None:
             cores = core_layout(self.device, self.type_name, self.rows, self._blocks_per_row)
             return cores or layout_for(self.device, self.type_name)
-        found = instance("layout", layout, ProductLayout, "make one, or leave it out")
-        if found.width > self._decoder.width:
+        if layout.width > self._decoder.width:
             raise InputError(
                 f"layout.width must be at most {self._decoder.width} for {self.type_name}, not "
-                f"{found.width}"
+                f"{layout.width}"
             )
-        machine = self.device.machine(found.lanes)
+        machine = self.device.machine(layout.lanes)
         whole = machine.has(Capability.SUBGROUPS) and machine.subgroup_size == SUBGROUP
-        if found.together > 1 and (found.lanes % SUBGROUP or not whole):
+        if layout.together > 1 and (layout.lanes % SUBGROUP or not whole):
             raise InputError(
-                f"layout.together must be 1 where {found.lanes} lanes are no subgroups of "
-                f"{SUBGROUP}, not {found.together}"
+                f"layout.together must be 1 where {layout.lanes} lanes are no subgroups of "
+                f"{SUBGROUP}, not {layout.together}"
             )
-        values = found.lanes * found.width * found.at_once
-        large = found.lanes > _MOST_OF_A_VECTOR or values > _MOST_VALUES
+        values = layout.lanes * layout.width * layout.at_once
+        large = layout.lanes > _MOST_OF_A_VECTOR or values > _MOST_VALUES
         if large and in_host_memory(self.device):
             raise InputError(
                 f"layout must have at most {_MOST_OF_A_VECTOR} lanes on a processor, and lanes * "
                 f"width * at_once at most {_MOST_VALUES}: others take minutes to compile"
             )
-        return found
+        return layout
 
     def multiply(
         self, x: Given, y: Given | None = None, *, activations: str = EXACT,

@@ -23,7 +23,7 @@ from quod.tensor.arrays import (
 from quod.tensor.reductions.kernels import ReductionForm, reduction_kernel
 from quod.tensor.rows.column_sums import ColumnPlan, plan_columns, slabs
 from quod.tensor.rows.plan import RowPlan, plan_parts
-from quod.validation import flag, whole_number_or_none
+from quod.validation import whole_number_or_none
 
 _MOST = (1 << 31) - 1
 
@@ -118,7 +118,7 @@ def _reduce(
     source = tensor(device, "x", x)
     axes = len(source.shape)
     axis = whole_number_or_none("axis", axis, -axes, axes - 1)
-    sizes, shape = _of_axis(source, axis, flag("keepdims", keepdims))
+    sizes, shape = _of_axis(source, axis, keepdims)
     if not sizes.length and name != "sum":
         raise InputError(f"x has the shape {source.shape}: of no element there is no {name}")
     if name.startswith("arg"):
