@@ -87,9 +87,10 @@ def integer_of(value: object) -> int | None:
     if type(value) is int or isinstance(value, Three):
         return int(value)
     if isinstance(value, np.integer):
-        return value.item()
-    scalar = isinstance(value, np.ndarray) and not value.shape and value.dtype.kind in "iu"
-    return value.item() if scalar else None
+        return int(value)
+    if isinstance(value, np.ndarray) and not value.shape and value.dtype.kind in "iu":
+        return int(value)
+    return None
 
 
 @given(VALUES, st.none() | st.integers(-2, 8), st.none() | st.integers(-2, 8))

@@ -74,6 +74,7 @@ def test_what_is_refused(
 
 def test_a_ceremony(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With snarkjs's words for everything; the last key's verifying key is given out."""
+    (folder / "0.zkey").unlink()
     for words in (
         ["zkey", "new", "c.r1cs", "p.ptau", "0.zkey"],
         ["zkey", "contribute", "0.zkey", "1.zkey", "-e=some text", "--name=first"],

@@ -20,6 +20,7 @@ from quod.r1cs.witness_program import cached as kept_program
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.lowering import lowered
 from tests.device.test_cache import files_of
+from tests.support.thorough import one_and_others
 
 STEPS = 600
 
@@ -92,7 +93,12 @@ def programs_in(folder: Path, key: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("damage", ["a byte", "cut", "another's", "nothing of ours"])
+@pytest.mark.parametrize(
+    "damage",
+    one_and_others(
+        ["a byte", "cut", "another's", "nothing of ours"], ["a byte", "nothing of ours"]
+    ),
+)
 def test_a_damaged_program_is_made_anew(
     lowerings: list[r1cs.ConstraintSystem], folder: Path, damage: str
 ) -> None:

@@ -237,7 +237,11 @@ def test_a_processor_gives_host_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "left_out", ["witness_values", "count_unwritten", "failing_rows", "replay_program"]
+    "left_out",
+    one_and_others(
+        ["witness_values", "count_unwritten", "failing_rows", "replay_program"],
+        ["witness_values", "failing_rows"],
+    ),
 )
 def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.MonkeyPatch) -> None:
     circuit = r1cs.trace(mixed)

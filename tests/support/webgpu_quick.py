@@ -18,6 +18,7 @@ PACKAGES = (
     "tests/proving/",
     "tests/msm/",
     "tests/ntt/",
+    "tests/r1cs/",
     "tests/sumcheck/",
     "tests/ceremony/",
     "tests/commitment/",
@@ -28,6 +29,7 @@ PACKAGES = (
 )
 
 QUICK = (
+    r"tests/r1cs/test_resident\.py::test_(the_values|rows_are|in_parts)\w*\[webgpu(:portable)?(-0)?\]",
     r"tests/msm/test_named\.py::test_scalars_in_as_many_words\w*\[webgpu\]",
     r"tests/ceremony/test_secret\.py::test_multiples\[webgpu-bn254\.g1\]",
     r"tests/commitment/test_hyperkzg\.py::test_quotients_on_gpus\[webgpu:portable\]",
