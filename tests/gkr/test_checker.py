@@ -19,8 +19,8 @@ from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus
 from quod.gkr import Prover, Reduction, Verifier, VerifyingKey, verify
 from quod.gkr.checker import factors as checker_factors
 from quod.gkr.checker import schedule as checker_schedule
-from quod.gkr.checker.columns import schedule as columns_schedule
-from quod.gkr.checker.places import plan as places_plan
+from quod.gkr.checker.data_parallel import schedule as columns_schedule
+from quod.gkr.checker.two_phase import plan as places_plan
 from quod.gkr.statement import Statement
 from quod.layered import LayeredCircuit
 from quod.transcript import Hash

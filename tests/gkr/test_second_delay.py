@@ -23,9 +23,9 @@ from quod.gkr import (
     write_proof,
     write_verifying_key,
 )
-from quod.gkr.checker.columns.messages import ColumnsMessages
+from quod.gkr.checker.data_parallel.messages import DataParallelMessages
 from quod.gkr.checker.messages import Messages
-from quod.gkr.checker.places.messages import PlacesMessages
+from quod.gkr.checker.two_phase.messages import TwoPhaseMessages
 from quod.gkr.files.describe import describe_file
 from quod.gkr.statement import Statement
 from quod.layered import CircuitBuilder, LayeredCircuit, Random
@@ -35,7 +35,7 @@ from tests.reference.gkr import ModelByColumns, ModelProver, prove
 FIELD = EXTENSIONS["m31.4"]
 INPUTS = [[3, 4, 0, 9], [5, 6, 0, 1]]
 MESSAGES: dict[Reduction, type[Messages]] = {
-    Reduction.PLACES: PlacesMessages, Reduction.COLUMNS: ColumnsMessages,
+    Reduction.PLACES: TwoPhaseMessages, Reduction.COLUMNS: DataParallelMessages,
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from quod.gkr.reduction import Reduction as Reduction
     from quod.gkr.security import error_terms as error_terms
     from quod.gkr.security import security_bits as security_bits
-    from quod.gkr.verifier import verify as verify
+    from quod.gkr.verifier.verifier import verify as verify
 
 __all__ = [
     "Prover",
@@ -52,7 +52,7 @@ _HOME = {
     "VerifyingKey": "quod.gkr.key",
     "error_terms": "quod.gkr.security",
     "security_bits": "quod.gkr.security",
-    "verify": "quod.gkr.verifier",
+    "verify": "quod.gkr.verifier.verifier",
     "read_inputs": "quod.gkr.files.inputs",
     "read_public_inputs": "quod.gkr.files.inputs",
     "write_inputs": "quod.gkr.files.inputs",

@@ -27,11 +27,11 @@ from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
-from quod.gkr.prover.kernels import first_phase
-from quod.gkr.prover.plan import ProofPlan
+from quod.gkr.prover.pipeline_slot import PipelineSlot
 from quod.gkr.prover.prover import Prover
-from quod.gkr.prover.resident import ResidentCircuit
-from quod.gkr.prover.side_by_side import SideBySide
+from quod.gkr.prover.two_phase.gate_tables import TwoPhaseGates
+from quod.gkr.prover.two_phase.kernels import first_phase
+from quod.gkr.prover.two_phase.plan import TwoPhasePlan
 from quod.gkr.statement import Statement
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
@@ -205,7 +205,7 @@ class _Study:
         device, field, log_size = self._device, self._field, self._log_size
         count, entries = 2 << log_size, self._proofs << log_size
         circuit = random_layers(field.modulus, 1, log_size, {"multiply": count})
-        resident = ResidentCircuit(device, circuit, field)
+        resident = TwoPhaseGates(device, circuit, field)
         runs, own = resident.layers[0].by_first, circuit.layers[0].gates["multiply"]
         gates = device.upload(np.stack([*own.inputs, own.output], axis=1))
         below = device.upload(random_elements(field.modulus, entries, seed=1))
@@ -319,7 +319,7 @@ class _Study:
         """Proofs with one launch for all of them, and with launches of their own."""
         device, field = self._device, self._field
         key = VerifyingKey.of(circuit, field, allow_bits=0)
-        gates = ResidentCircuit(device, circuit, field)
+        gates = TwoPhaseGates(device, circuit, field)
         tables = [
             random_elements(field.modulus, 1 << circuit.log_inputs, seed=seed)[None]
             for seed in range(proofs)
@@ -328,13 +328,13 @@ class _Study:
         before = key.transcript()
         statements[0].begin(before)
 
-        def made(batch: int) -> SideBySide:
-            plan = ProofPlan(gates, chain=key.chain, hash=key.hash, log_instances=0, batch=batch)
-            return SideBySide(plan, key, 1, "proof")
+        def made(batch: int) -> PipelineSlot:
+            plan = TwoPhasePlan(gates, chain=key.chain, hash=key.hash, log_instances=0, batch=batch)
+            return PipelineSlot(plan, key, 1, "proof")
 
         fused, alone = [made(proofs)], [made(1) for _ in range(proofs)]
 
-        def prove(owns: list[SideBySide], at_once: int) -> list[bytes]:
+        def prove(owns: list[PipelineSlot], at_once: int) -> list[bytes]:
             each, found = proofs // len(owns), []
             for first in range(0, len(owns), at_once):
                 some = owns[first : first + at_once]
@@ -344,7 +344,7 @@ class _Study:
                 found += [proof for own in some for proof in own.finish(None)]
             return found
 
-        def launch(owns: list[SideBySide], at_once: int) -> None:
+        def launch(owns: list[PipelineSlot], at_once: int) -> None:
             for first in range(0, len(owns), at_once):
                 streams = [device.stream("proof") for _ in owns[first : first + at_once]]
                 submitted = [

@@ -26,11 +26,11 @@ from quod.errors import InputError, VerificationError
 from quod.field.array import from_integers
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.checker.columns.plan import ColumnsPlan
+from quod.gkr.checker.data_parallel.plan import DataParallelCheckPlan
 from quod.gkr.checker.messages import Check, Message
-from quod.gkr.checker.places.plan import PlacesPlan
 from quod.gkr.checker.plan import CheckPlan
 from quod.gkr.checker.records import FAILED, FIRST_CHECK, FIRST_WRONG, PASSED, READ, STATE
+from quod.gkr.checker.two_phase.plan import TwoPhaseCheckPlan
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement, checked_key, checked_lists
@@ -67,7 +67,7 @@ class Verifier:
         self._log_instances = checked_key(key, circuit, instances, allow_bits)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         checks: Callable[..., CheckPlan] = by_reduction(
-            key.reduction, places=PlacesPlan, columns=ColumnsPlan
+            key.reduction, places=TwoPhaseCheckPlan, columns=DataParallelCheckPlan
         )
         self._plan: CheckPlan = checks(
             self.device, key, circuit, log_instances=self._log_instances,

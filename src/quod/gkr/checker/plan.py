@@ -33,7 +33,7 @@ _MOST_BYTES = 4 << 32
 
 
 class CheckPlan(ABC):
-    """`batch` proofs side by side.
+    """The checks of a batch of proofs.
 
     The host sets `begun`, the run's ticket and the states of the transcripts behind the
     commitments, `sent`, what follows of the proofs, `public`, and `inputs` where claims about them

@@ -16,7 +16,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.sentinel import UNWRITTEN
 from quod.device.runtime.stream import RecordingStream
-from quod.gkr.prover.batch import BatchPlan
+from quod.gkr.prover.plan import BatchPlan
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 
 Words = NDArray[np.uint32]

@@ -1,255 +1,235 @@
-"""A batch of proofs of one circuit as launches: values upwards, sumchecks downwards."""
+"""A batch of proofs of one circuit as launches: the part that both reductions share."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN
 from quod.device.runtime.stream import RecordingStream
-from quod.gkr.prover.batch import BatchPlan
-from quod.gkr.prover.kernels import (
-    first_phase,
-    layer_values,
-    second_phase,
-)
-from quod.gkr.prover.resident import ResidentCircuit, ResidentLayer
-from quod.gkr.prover.standing import FIRST
-from quod.gkr.prover.steps import (
-    begin_second_sumcheck,
-    end_first_sumcheck,
-    end_second_sumcheck,
-    set_points,
-)
-from quod.gkr.security import exponents_of, is_linear
+from quod.errors import InputError
+from quod.field.spec import FieldSpec
+from quod.gkr.prover.gate_tables import Constants, GateTables
+from quod.gkr.prover.kernels import collapse_instances, corner_weights
+from quod.gkr.prover.state import FACTOR, StateLayout
+from quod.gkr.prover.steps import begin_first_sumcheck, begin_proofs
 from quod.hash.table import Hash
-from quod.sumcheck.finish import parts_at_once
-from quod.sumcheck.plan import Inputs, SumcheckPlan
-from quod.sumcheck.polynomial import SumOfProducts
-from quod.sumcheck.shape import Shape
+from quod.layered.circuit import LayeredCircuit
 
-# One workgroup is one thread's work on a processor, so that it has less than on a GPU.
-_LOG_CAPACITY_OF_PROCESSOR = 8
+_STEP_LANES = 128
+_LOG_WEIGHTS_EACH = 3
+# Of long elements products count more than registers: 2.75 an entry of two claims in place of 3.75.
+_LOG_LONG_WEIGHTS_EACH = 4
+# Sums over fewer instances are one instance's work on a GPU.
+_LOG_LONG = 5
+# Kernels count words in 32 bits.
+_MOST_BYTES = 4 << 32
 
 
-class ProofPlan(BatchPlan):
-    """Proofs by places: two sumchecks a layer, over the places below it and the instances."""
+class BatchPlan(ABC):
+    """A batch of proofs, each of 2**log_instances instances of a circuit.
+
+    The host sets `values[0]`, the inputs, `coefficients`, public inputs and all, and `standing`,
+    the states of transcripts, and finds `sent`, the proofs, and `standing` after `recording`.
+    """
 
     def __init__(
-        self, resident: ResidentCircuit, *, chain: int, hash: Hash, log_instances: int,
+        self, gates: GateTables[Any], *, chain: int, hash: Hash, log_instances: int,
         batch: int,
     ) -> None:  # fmt: skip
-        super().__init__(
-            resident, chain=chain, hash=hash, log_instances=log_instances, batch=batch
-        )  # fmt: skip
-        self.resident = resident
-        self._sumchecks: dict[tuple[Shape, int], SumcheckPlan] = {}
-        self._allocate_tables()
+        self.gates, self._chain, self.hash = gates, chain, hash
+        self.device: AnyDevice = gates.device
+        self.circuit: LayeredCircuit = gates.circuit
+        self.field: FieldSpec = gates.field
+        self.log_instances, self.batch = log_instances, batch
+        circuit = self.circuit
+        self.sizes = [circuit.log_inputs, *(layer.log_size for layer in circuit.layers)]
+        """The logarithms of how many values the inputs and each layer have."""
+        self.layout = StateLayout(batch, max(self.sizes), log_instances)
 
-    # --- sizes
-
-    def _entries(self, log_size: int) -> int:
-        """Of the values of a layer, in all proofs and instances."""
-        return self.batch << (log_size + self.log_instances)
-
-    @cached_property
+    @property
+    @abstractmethod
     def sent_words(self) -> int:
         """32-bit words of a proof's messages."""
-        return sum(
-            (first.log2_size * first.shape.degree + (2 if second else 1)) * self.field.words
-            + ((second.log2_size * 2 + 1) * self.field.words if second else 0)
-            for first, second in map(self.plans, range(len(self.circuit.layers)))
-        )
 
-    # --- sumchecks
+    @abstractmethod
+    def _record_values(self, recording: RecordingStream, number: int) -> None:
+        """The values of a layer from those below it."""
 
-    def _plan(self, shape: Shape, log2_size: int) -> SumcheckPlan:
-        key = (shape, log2_size)
-        if key not in self._sumchecks:
-            capacity = _LOG_CAPACITY_OF_PROCESSOR if self.device.host_memory else None
-            self._sumchecks[key] = SumcheckPlan(
-                self.device, shape, log2_size, batch=self.batch, log_capacity=capacity
-            )
-        return self._sumchecks[key]
-
-    def plans(self, number: int) -> tuple[SumcheckPlan, SumcheckPlan | None]:
-        """Both sumchecks of a layer."""
-        kinds, below = self.circuit.kinds[number], self.circuit.log_below(number)
-        more, is_base = self.log_instances, self.resident.values_are_base[number]
-        weighted = more > 0 and not is_linear(kinds)
-        terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
-        terms += [(1, (*[0] * e, 2 + at)) for at, e in enumerate(exponents_of(kinds))]
-        is_collapsed = more > 0 and is_linear(kinds)
-        shape = Shape(
-            self.field, SumOfProducts(tuple(terms)), int(is_base and not is_collapsed), weighted,
-            hash=self.hash,
-        )  # fmt: skip
-        first = self._plan(shape, below + more if weighted else below)
-        if "multiply" not in kinds:
-            return first, None
-        shape = Shape(
-            self.field, SumOfProducts.product(2), int(is_base and not more), False, hash=self.hash
-        )
-        return first, self._plan(shape, below)
+    @abstractmethod
+    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
+        """The way from claims about a layer to claims about the one below, which sends from a word
+        on: the first word behind."""
 
     # --- memory
 
-    def _allocate_tables(self) -> None:
-        plans = [p for number in range(len(self.circuit.layers)) for p in self.plans(number) if p]
-        tables = max(
-            (plan.shape.tables - plan.shape.in_base) * self.batch << plan.log2_size
-            for plan in plans
-        )
-        element = self.element_bytes
-        own = {
-            "at_x": self.batch * element << max(self.sizes),
-            "tables": tables * element,
-            "points": max(self.batch * plan.log2_size for plan in plans) * element,
-            **{
-                name: max(getattr(plan, f"{name}_bytes") for plan in plans)
-                for name in ("equality", "progress", "proof", "folded", "partial")
-            },
+    @property
+    def element_bytes(self) -> int:
+        """Of an element of the field of challenges."""
+        return 4 * self.field.words
+
+    @cached_property
+    def _public_entries(self) -> int:
+        return self.batch * self.circuit.public << self.log_instances
+
+    def value_bytes(self, level: int) -> int:
+        """Of a value of the inputs, 0, or of a layer, from 1 on."""
+        is_base = self.gates.values_are_base[level]
+        return 4 * (self.field.modulus.words if is_base else self.field.words)
+
+    def _allocate(self, own: dict[str, int], rows: list[int]) -> None:
+        """Memory of so many bytes by name, beside what all plans have, and that of all values:
+        `rows` has for the inputs and each layer the entries of a place."""
+        device, circuit, element = self.device, self.circuit, self.element_bytes
+        sizes = {
+            "weights": self.batch * element << max(self.sizes),
+            "shares": self.batch * element << self.log_instances,
+            "collapsed": max(1, self.batch * circuit.public) * element,
+            "challenges": max(1, self.batch * circuit.randoms) * element,
+            "sent": 4 * self.batch * self.sent_words,
+            "standing": 4 * self.layout.words(self.field),
+            "coefficients": self.gates.numbers.nbytes + self._public_entries * circuit.field.bytes,
+            **own,
         }
-        self._allocate(own, [1 << self.log_instances] * len(self.sizes))
+        levels = [
+            (self.batch << size) * row * self.value_bytes(level)
+            for level, (size, row) in enumerate(zip(self.sizes, rows, strict=True))
+        ]
+        if max(*sizes.values(), *levels) > _MOST_BYTES:
+            raise InputError(
+                f"{self.batch << self.log_instances} instances of this circuit have layers of "
+                f"2^{max(self.sizes)} values each, which is too many at once; prove fewer at a time"
+            )
+        self.peak_bytes = sum(sizes.values()) + sum(levels)
+        """Bytes of device memory beside the circuit."""
+        device.check_budget("these proofs", self.peak_bytes)
+        self.memory = {name: device.allocate(size) for name, size in sizes.items()}
+        """Buffers that layers share."""
+        self.values = [device.allocate(size) for size in levels]
+        """The inputs, and the values of all layers."""
+        self.sent = self.memory["sent"]
+        """The messages of each proof, `sent_words` after those of the one before."""
+        self.standing = self.memory["standing"]
+        """As `layout` says."""
+        self.coefficients = self.memory["coefficients"]
+        """The circuit's coefficients, then the public inputs of each proof, of each input those of
+        all instances."""
+        numbers = self.gates.numbers
+        device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
+
+    @property
+    def first_public(self) -> int:
+        """Coefficients before the public inputs."""
+        return len(self.gates.numbers)
+
+    @property
+    def coefficient_sizes(self) -> tuple[int, int, int, int]:
+        """What kernels take of the coefficients."""
+        circuit = self.circuit
+        return self.first_public, circuit.public, circuit.randoms, self.log_instances
 
     # --- launches
 
-    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
-        return _Layer(self, recording, number, word).record()
-
-    def _record_values(self, recording: RecordingStream, number: int) -> None:
-        runs = self.resident.layers[number].by_output
-        size, below = self.sizes[number + 1], self.sizes[number]
-        self.launch(
-            recording, layer_values, self._entries(size), size, below, self.log_instances,
-            *self.coefficient_sizes, runs.starts, runs.gates, self.coefficients,
-            self.memory["challenges"], self.values[number], self.values[number + 1],
-            form=runs.form,
+    @cached_property
+    def recording(self) -> Recording:
+        """All launches of the proofs."""
+        recording = self.device.stream("gkr").record()
+        memory = self.memory
+        recording.fill(memory["sent"], UNWRITTEN)
+        self.step(
+            recording, begin_proofs, *self.layout.sizes, self._chain, self.circuit.randoms,
+            self.circuit.log_outputs, memory["standing"], memory["challenges"], field=self.field,
+            hash=self.hash,
         )  # fmt: skip
+        for number in range(len(self.circuit.layers)):
+            with recording.part(f"layer {number}"):
+                self._record_values(recording, number)
+        word = 0
+        for number in reversed(range(len(self.circuit.layers))):
+            with recording.part(f"layer {number}"):
+                word = self._record_layer(recording, number, word)
+        return recording.finish().recording
 
+    def launch(
+        self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
+        **static: Any,
+    ) -> None:  # fmt: skip
+        """An instance for each of a count."""
+        compiled = self.device.compile(definition, **static)
+        recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
 
-class _Layer:
-    """Records the sumchecks of one layer."""
-
-    def __init__(
-        self, plan: ProofPlan, recording: RecordingStream, number: int, first_word: int
-    ) -> None:
-        self._plan, self._recording = plan, recording
-        self._number, self._word = number, first_word
-        self._memory, self._below = plan.memory, plan.sizes[number]
-        self._layer: ResidentLayer = plan.resident.layers[number]
-        self._first, self._second = plan.plans(number)
-        self._is_top = number == len(plan.circuit.layers) - 1
-
-    def record(self) -> int:
-        """The first word behind what the layer sends."""
-        self._weights()
-        self._first_sumcheck()
-        if self._second is not None:
-            self._second_sumcheck(self._second)
-        return self._word
+    def step(
+        self, recording: RecordingStream, definition: Any, *arguments: Any,
+        groups: int | None = None, **static: Any,
+    ) -> None:  # fmt: skip
+        """A workgroup a proof, or so many."""
+        compiled = self.device.compile(definition, lanes=self.step_lanes, **static)
+        recording.launch(compiled, self.batch if groups is None else groups, *arguments)
 
     @property
-    def _values(self) -> Buffer:
-        return self._plan.values[self._number]
+    def step_lanes(self) -> int:
+        """Instances of the workgroup of a proof between two sumchecks."""
+        return 1 if self.device.host_memory else _STEP_LANES
 
-    def _weights(self) -> None:
-        """The weight of each value of the layer in the claim."""
-        plan = self._plan
-        claims = 1
-        if not self._is_top and plan.plans(self._number + 1)[1] is not None:
-            claims = 2
-        zeros = plan.circuit.zeros if self._is_top else None
-        size = plan.sizes[self._number + 1]
-        plan.corner_weights(
-            self._recording, size, "weights", first=FIRST, claims=claims, zeros=zeros
+    def corner_weights(
+        self, recording: RecordingStream, log_size: int, target: str, *, first: int,
+        claims: int = 1, zeros: int | None = None,
+    ) -> None:  # fmt: skip
+        """eq of a point that stands, or of two, at all corners."""
+        layout = self.layout
+        is_long = self.field.modulus.bits > 64 and not self.device.host_memory
+        log_each = min(_LOG_LONG_WEIGHTS_EACH if is_long else _LOG_WEIGHTS_EACH, log_size)
+        count = self.batch << log_size
+        compiled = self.device.compile(
+            corner_weights, field=self.field, claims=claims, log_each=log_each
         )
-
-    def _first_sumcheck(self) -> None:
-        plan, layer, own, memory = self._plan, self._layer, self._first, self._memory
-        recording, constants = self._recording, layer.constants
-        is_collapsed = plan.log_instances > 0 and own.log2_size == self._below
-        if is_collapsed or constants.form.has_public:
-            plan.shares(recording)
-        if constants.form.has_public:
-            plan.collapse_public(recording)
-        self._set_values(own, is_collapsed=is_collapsed)
-        log_instances = 0 if is_collapsed else plan.log_instances
-        entries = plan.batch << (self._below + log_instances)
-        size = plan.sizes[self._number + 1]
-        for table, runs in enumerate((layer.by_first, *layer.powers.values()), start=1):
-            plan.launch(
-                recording, first_phase, entries, (table - own.shape.in_base) * entries, size,
-                self._below, log_instances, *plan.coefficient_sizes, runs.starts, runs.gates,
-                plan.coefficients, memory["challenges"], self._values, memory["weights"],
-                memory["tables"], form=runs.form,
-            )  # fmt: skip
-        if own.shape.has_point:
-            plan.launch(
-                recording, set_points, plan.batch * own.log2_size, *plan.layout.sizes,
-                self._below, plan.standing, memory["points"], field=plan.field,
-            )  # fmt: skip
-        plan.begin_sumcheck(
-            recording, constants, size, rounds=own.log2_size,
-            halvings=self._below if own.shape.has_point else 0,
+        recording.launch(
+            compiled, -(-(count >> log_each) // compiled.lanes), count, log_size,
+            1 << log_size if zeros is None else zeros, first, layout.second, layout.stride,
+            FACTOR, self.standing, self.memory[target],
         )  # fmt: skip
-        self._rounds(own)
-        values = 1 if self._second is None else 2
-        plan.step(
-            recording, end_first_sumcheck, *plan.layout.sizes, own.log2_size, self._below,
-            own.shape.degree, self._word, plan.sent_words, memory["progress"], memory["proof"],
-            plan.standing, plan.sent, field=plan.field, values=values, hash=plan.hash,
-        )  # fmt: skip
-        self._word += (own.log2_size * own.shape.degree + values) * plan.field.words
 
-    def _set_values(self, own: SumcheckPlan, *, is_collapsed: bool) -> None:
-        """Table 0 of a sumcheck, unless it reads the values where they are."""
-        is_base = self._plan.resident.values_are_base[self._number]
-        if is_collapsed:
-            self._plan.collapse(
-                self._recording, self._values, "tables", 1 << self._below, is_base=is_base
-            )
-        elif not own.shape.in_base:
-            target = self._memory["tables"].slice(0, self._values.nbytes)
-            self._recording.copy(self._values, target)
-
-    def _second_sumcheck(self, own: SumcheckPlan) -> None:
-        plan, layer, memory, recording = self._plan, self._layer, self._memory, self._recording
-        assert layer.products is not None
-        is_collapsed = plan.log_instances > 0
-        if is_collapsed:
-            plan.shares(recording)
-        self._set_values(own, is_collapsed=is_collapsed)
-        plan.corner_weights(recording, self._below, "at_x", first=FIRST)
-        entries, runs = plan.batch << self._below, layer.products
-        plan.launch(
-            recording, second_phase, entries, (1 - own.shape.in_base) * entries,
-            plan.sizes[self._number + 1], self._below, *plan.coefficient_sizes, runs.starts,
-            runs.gates, plan.coefficients, memory["challenges"], memory["at_x"],
-            memory["weights"], memory["tables"], form=runs.form,
+    def collapse(
+        self, recording: RecordingStream, values: Buffer, target: str, places: int, *,
+        first: int = 0, is_base: bool,
+    ) -> None:  # fmt: skip
+        """Values of so many places of each proof at the point of the instances."""
+        by_workgroup = not self.device.host_memory and self.log_instances >= _LOG_LONG
+        compiled = self.device.compile(
+            collapse_instances, field=self.field, is_base=is_base, by_workgroup=by_workgroup
+        )
+        count = self.batch * places
+        recording.launch(
+            compiled, count if by_workgroup else -(-count // compiled.lanes), count, first, places,
+            self.log_instances, values, self.memory["shares"], self.memory[target],
         )  # fmt: skip
-        own.record_sum(recording, self._inputs(own), memory["equality"], memory["partial"])
-        plan.step(
-            recording, begin_second_sumcheck, *plan.layout.sizes, own.log2_size, own.sum_groups,
-            memory["partial"], plan.standing, memory["progress"], field=plan.field,
-            at_once=parts_at_once(own.sum_groups, plan.step_lanes),
-        )  # fmt: skip
-        self._rounds(own)
-        plan.step(
-            recording, end_second_sumcheck, *plan.layout.sizes, own.log2_size, self._word,
-            plan.sent_words, memory["progress"], memory["proof"], plan.standing, plan.sent,
-            field=plan.field, is_last=self._number == 0, hash=plan.hash,
-        )  # fmt: skip
-        self._word += (own.log2_size * 2 + 1) * plan.field.words
 
-    def _inputs(self, own: SumcheckPlan) -> Inputs:
-        return Inputs(self._values if own.shape.in_base else None, self._memory["tables"])
+    def shares(self, recording: RecordingStream) -> None:
+        """eq of the point of the instances."""
+        self.corner_weights(
+            recording, self.log_instances, "shares", first=self.layout.across
+        )  # fmt: skip
 
-    def _rounds(self, own: SumcheckPlan) -> None:
-        memory = self._memory
-        if own.shape.has_point:
-            own.record_point(self._recording, memory["points"], memory["equality"])
-        own.record(
-            self._recording, self._inputs(own), equality=memory["equality"],
-            progress=memory["progress"], proof=memory["proof"], folded=memory["folded"],
-            partial=memory["partial"],
+    def collapse_public(self, recording: RecordingStream) -> None:
+        """The public inputs at the point of the instances, of which there are `shares`."""
+        self.collapse(
+            recording, self.coefficients, "collapsed", self.circuit.public,
+            first=self.first_public, is_base=True,
+        )  # fmt: skip
+
+    def begin_sumcheck(
+        self, recording: RecordingStream, constants: Constants, log_size: int, *, rounds: int,
+        halvings: int,
+    ) -> None:  # fmt: skip
+        """Hands the claim about a layer, less its constants, to the first sumcheck."""
+        memory, circuit = self.memory, self.circuit
+        self.step(
+            recording, begin_first_sumcheck, *self.layout.sizes, rounds, halvings, constants.count,
+            log_size, circuit.public, circuit.randoms, constants.gates, self.coefficients,
+            memory["challenges"], memory["collapsed"], memory["weights"], self.standing,
+            memory["progress"], form=constants.form,
         )  # fmt: skip

@@ -16,12 +16,13 @@ from quod.errors import DeviceError, InputError
 from quod.field.array import Words, from_integers
 from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
-from quod.gkr.prover.batch import BatchPlan
-from quod.gkr.prover.columns.plan import ColumnPlan
-from quod.gkr.prover.columns.resident import ResidentColumns
-from quod.gkr.prover.plan import ProofPlan
-from quod.gkr.prover.resident import ResidentCircuit, ResidentGates
-from quod.gkr.prover.side_by_side import SideBySide
+from quod.gkr.prover.data_parallel.gate_tables import DataParallelGates
+from quod.gkr.prover.data_parallel.plan import DataParallelPlan
+from quod.gkr.prover.gate_tables import GateTables
+from quod.gkr.prover.pipeline_slot import PipelineSlot
+from quod.gkr.prover.plan import BatchPlan
+from quod.gkr.prover.two_phase.gate_tables import TwoPhaseGates
+from quod.gkr.prover.two_phase.plan import TwoPhasePlan
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
 from quod.layered.circuit import LayeredCircuit
@@ -49,18 +50,18 @@ class Prover:
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._log_instances, self._batch = log_instances, batch
-        self._gates: ResidentGates[Any]
+        self._gates: GateTables[Any]
         match key.reduction:
             case Reduction.PLACES:
-                self._gates = ResidentCircuit(self.device, circuit, key.field)
+                self._gates = TwoPhaseGates(self.device, circuit, key.field)
             case Reduction.COLUMNS:
-                self._gates = ResidentColumns(self.device, circuit, key.field)
+                self._gates = DataParallelGates(self.device, circuit, key.field)
             case _:
                 assert_never(key.reduction)
         # On a processor there is nothing that would work meanwhile.
         most = whole_number("in_progress", in_progress, 1, 2)
         self._most_in_progress = 1 if self.device.host_memory else most
-        self._in_progress = [self._side_by_side(0)]
+        self._in_progress = [self._pipeline_slot(0)]
         self._turn = Lock()
 
     def prove(
@@ -112,10 +113,10 @@ class Prover:
             statements[0].absorb_public(before)
         batches = range(0, len(tables), self._batch)
         while len(self._in_progress) < min(self._most_in_progress, len(batches)):
-            self._in_progress.append(self._side_by_side(len(self._in_progress)))
+            self._in_progress.append(self._pipeline_slot(len(self._in_progress)))
         proofs: list[bytes] = []
         behind = len(self._in_progress) - 1
-        begun: list[tuple[SideBySide, int | None]] = []
+        begun: list[tuple[PipelineSlot, int | None]] = []
         try:
             for number, at in enumerate(batches):
                 own = self._in_progress[number % len(self._in_progress)]
@@ -176,16 +177,18 @@ class Prover:
             raise InputError(f"the inputs of a circuit are int from 0 to {p - 1}")
         return from_integers(self.circuit.field, list(row))
 
-    def _side_by_side(self, number: int) -> SideBySide:
+    def _pipeline_slot(self, number: int) -> PipelineSlot:
         """Memory for one more batch in progress."""
         key, gates = self.key, self._gates
         more, batch = self._log_instances, self._batch
         plan: BatchPlan
-        if isinstance(gates, ResidentColumns):
-            plan = ColumnPlan(
+        if isinstance(gates, DataParallelGates):
+            plan = DataParallelPlan(
                 gates, chain=key.chain, hash=key.hash, log_instances=more, batch=batch
             )
         else:
-            assert isinstance(gates, ResidentCircuit)
-            plan = ProofPlan(gates, chain=key.chain, hash=key.hash, log_instances=more, batch=batch)
-        return SideBySide(plan, key, self.instances, f"gkr {number}" if number else "gkr")
+            assert isinstance(gates, TwoPhaseGates)
+            plan = TwoPhasePlan(
+                gates, chain=key.chain, hash=key.hash, log_instances=more, batch=batch
+            )
+        return PipelineSlot(plan, key, self.instances, f"gkr {number}" if number else "gkr")

@@ -1,7 +1,7 @@
-"""Kernels between the sumchecks of a proof: messages, challenges and claims, a workgroup a proof.
+"""Kernels between the sumchecks of a proof that both reductions launch, a workgroup a proof.
 
 The transcript stays on the device from the commitment to the claims about the inputs. `standing` is
-as in `quod.gkr.prover.standing`, `progress` and `proof` are those of a sumcheck
+as in `quod.gkr.prover.state`, `progress` and `proof` are those of a sumcheck
 (`quod.sumcheck.memory`).
 """
 
@@ -11,13 +11,12 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.prover.kernels import PUBLIC_TAG, TAG_SHIFT, Coefficients, GateForm
-from quod.gkr.prover.standing import CLAIM, FACTOR, FIRST, VALUES, StandingMemory
+from quod.gkr.prover.gates import PUBLIC_TAG, TAG_SHIFT, Coefficients, GateForm
+from quod.gkr.prover.state import CLAIM, FIRST, StateMemory
 from quod.hash.table import Hash
-from quod.hash.words import Words, message_words
+from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.finish import added_parts
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
@@ -47,7 +46,7 @@ def begin_proofs(
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof, local = k.workgroup_id(), k.local_id()
-    own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
+    own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
     points = log_outputs + log_instances
     # The first phase draws the random coefficients, the second one the points. One loop for both
     # contains the code of the hash once.
@@ -114,7 +113,7 @@ def begin_first_sumcheck(
         weight = f.carried(f.load(weights, (proof << log_size) + output))
         loop.next(f.carried(loop.carried + known.times(weight, code)))
     (total,) = sums.totals([loop.results])
-    own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
+    own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
     next_one = Progress(f, progress, batch, proof, rounds)
     half = (form.field.modulus.value + 1) // 2
     with k.range(0, halvings, carry=f.carried(own.load(CLAIM) - total)) as loop:
@@ -175,145 +174,9 @@ def set_points(
     with k.if_(i < n):
         rounds = log_below + log_instances
         proof, place = i // rounds, i % rounds
-        own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
+        own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
         with k.if_(place < log_below) as branch:
             branch.give(f.carried(f.one() * ((field.modulus.value + 1) // 2)))
         with branch.otherwise():
             branch.give(own.load(own.across + place - log_below))
         f.store(points, i, branch.results)
-
-
-@kernel
-def end_first_sumcheck(
-    k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
-    rounds: U32,
-    log_below: U32,
-    degree: U32,
-    first_word: U32,
-    sent_words: U32,
-    progress: Pointer[U32],
-    proof: Pointer[U32],
-    standing: Pointer[U32],
-    sent: Pointer[U32],
-    *,
-    field: FieldSpec,
-    values: int,
-    hash: Hash = Hash.SHA3_256,
-) -> None:
-    """Sends the rounds and the values that a first sumcheck ends with, and notes where it ended.
-
-    Rounds beyond `log_below` are over the instances.
-    """
-    end = _End(k, field, hash, batch, rounds, degree, progress, proof)
-    f, local = end.f, k.local_id()
-    own = StandingMemory(f, standing, end.number, (batch, log_places, log_instances))
-    found = end.sent(own, sent, end.number * sent_words + first_word, values)
-    with k.range(local, rounds, k.workgroup_size) as loop:
-        behind = own.across + loop.index - log_below
-        place = k.select(loop.index < log_below, loop.index + FIRST, behind)
-        own.store(place, end.progress.challenge(loop.index))
-    with k.if_(local == 0):
-        for number, value in enumerate(found):
-            own.store(VALUES + number, value)
-        own.store(CLAIM, found[0])
-
-
-@kernel
-def begin_second_sumcheck(
-    k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
-    rounds: U32,
-    groups_each: U32,
-    partial: Pointer[U32],
-    standing: Pointer[U32],
-    progress: Pointer[U32],
-    *,
-    field: FieldSpec,
-    at_once: int,
-) -> None:
-    """The claim of a layer's second sumcheck, of which `partial` has the parts."""
-    f, chain = field_arithmetic(k, field, inlined=True), Chain(k)
-    sums = WorkgroupSums(k, f, 1)
-    proof = k.workgroup_id()
-    (total,) = sums.totals(added_parts(f, partial, proof, 1, groups_each, at_once))
-    own = StandingMemory(f, standing, proof, (batch, log_places, log_instances))
-    next_one = Progress(f, progress, batch, proof, rounds)
-    with k.if_(k.local_id() == 0):
-        next_one.set_claim(total)
-        next_one.set_state(chain, own.state(chain))
-
-
-@kernel
-def end_second_sumcheck(
-    k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
-    rounds: U32,
-    first_word: U32,
-    sent_words: U32,
-    progress: Pointer[U32],
-    proof: Pointer[U32],
-    standing: Pointer[U32],
-    sent: Pointer[U32],
-    *,
-    field: FieldSpec,
-    is_last: bool,
-    hash: Hash = Hash.SHA3_256,
-) -> None:
-    """Sends the rounds and the value that a second sumcheck ends with, and combines the claims.
-
-    Those about the inputs are not combined (`is_last`).
-    """
-    end = _End(k, field, hash, batch, rounds, 2, progress, proof)
-    f, local = end.f, k.local_id()
-    own = StandingMemory(f, standing, end.number, (batch, log_places, log_instances))
-    (value,) = end.sent(own, sent, end.number * sent_words + first_word, 1)
-    with k.range(local, rounds, k.workgroup_size) as loop:
-        own.store(own.second + loop.index, end.progress.challenge(loop.index))
-    factor = None if is_last else f.carried(challenge(f, field, end.state))
-    with k.if_(local == 0):
-        own.store(VALUES + 1, value)
-        if factor is not None:
-            own.store(FACTOR, factor)
-            own.store(CLAIM, f.carried(own.load(VALUES) + factor * value))
-
-
-class _End:
-    """What both ends of a sumcheck do."""
-
-    def __init__(
-        self, k: Builder, field: FieldSpec, hash: Hash, batch: Value, rounds: Value,
-        degree: Value | int, progress: Value, proof: Value,
-    ) -> None:  # fmt: skip
-        f: Any = field_arithmetic(k, field, inlined=True)
-        self.f, self._chain, self.number = f, Chain(k, hash), k.workgroup_id()
-        self._proof, self._batch = proof, batch
-        self.progress = Progress(f, progress, batch, self.number, rounds)
-        elements = rounds * degree
-        self._words, self._first_value = elements * field.words, batch * elements
-        self.state: Words = ()
-
-    def sent(self, own: StandingMemory, sent: Value, start: Value, count: int) -> list[Any]:
-        """The values of `count` tables; the rounds and they are copied to where the proof has them,
-        and absorbed."""
-        f, k = self.f, self.f.k
-        source = self.number * self._words
-        with k.range(k.local_id(), self._words, k.workgroup_size) as loop:
-            k.store(sent, start + loop.index, self._proof[source + loop.index])
-        values: list[Any] = []
-        message: list[Value] = []
-        for table in range(count):
-            place = self._first_value + self._batch * table + self.number
-            values.append(f.carried(f.load(self._proof, place)))
-            message += message_words(f, values[-1])
-        self.state = self._chain.absorbed(self.progress.state(self._chain), Label.VALUES, message)
-        with k.if_(k.local_id() == 0):
-            k.store(sent, start + self._words, *message)
-            own.set_state(self._chain, self.state)
-        return values

@@ -1,1 +1,0 @@
-"""The checks of proofs whose sumchecks are over the instances alone."""

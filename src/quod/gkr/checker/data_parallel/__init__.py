@@ -1,0 +1,1 @@
+"""The checks of proofs of the data-parallel reduction."""

@@ -1,0 +1,120 @@
+"""The tables and sums that the check of a data-parallel proof computes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.gkr.checker.data_parallel.messages import DataParallelMessages, LayerMessages, Values
+from quod.gkr.checker.factors import tiles
+from quod.gkr.checker.gates import SumForm
+from quod.gkr.checker.messages import NONE, Point
+from quod.gkr.checker.schedule import Schedule, Sum, Words
+from quod.layered.circuit import KINDS, POWERS
+
+_LOG_LOW = 9
+_LEAST_LOG_FACTOR = 4
+_VALUES_EACH = 1 << 10
+
+
+class DataParallelSchedule(Schedule):
+    """`values` are the sums of values."""
+
+    def __init__(self, messages: DataParallelMessages, *, evaluates_inputs: bool) -> None:
+        super().__init__(messages, evaluates_inputs=evaluates_inputs)
+        self.messages = messages
+        self.values = Sum()
+        self._instances: dict[tuple[int, ...], int] = {}
+        for layer in messages.layers:
+            self._layer(layer)
+        weights = self._weights(messages.layers[-1].below.point)
+        claimed = self.parts
+        self._add_values(messages.layers[-1].below, weights)
+        self._claim_inputs([(NONE, claimed, self.parts)])
+
+    def _layer(self, layer: LayerMessages) -> None:
+        weights = self._weights(layer.above.point)
+        starts = [self.parts]
+        if layer.number < len(self.circuit.layers) - 1:
+            self._add_values(layer.above, weights)
+        starts.append(self.parts)
+        self._add_gates(layer, weights, "constant")
+        starts.append(self.parts)
+        for kind in KINDS:
+            if kind != "constant":
+                self._add_gates(layer, weights, kind)
+        self.layer_rows.append((*layer.row, *starts, self.parts))
+
+    def _weights(self, point: Point) -> tuple[int, int, int]:
+        """The logarithm of the lower table of eq of a point, and where both tables begin."""
+        at = max(0, len(point.coordinates) - _LOG_LOW)
+        upper, lower = point.coordinates[:at], point.coordinates[at:]
+        return len(lower), self._table(upper), self._table(lower)
+
+    def _table(self, coordinates: tuple[int, ...]) -> int:
+        """Where the table of eq of a point begins."""
+        first = self.table_entries
+        self.table_entries += 1 << len(coordinates)
+        self._write_table(first, [Point(coordinates)], 1 << len(coordinates), _LEAST_LOG_FACTOR)
+        return first
+
+    def _by_upper(self, outputs: Words, weights: tuple[int, int, int]) -> list[tuple[int, Words]]:
+        """The entry of eq of each upper part of places, and the numbers of those that have it."""
+        log_low, upper, _ = weights
+        highs = outputs >> log_low
+        order = np.argsort(highs, kind="stable").astype(np.uint32)
+        found, starts = np.unique(highs[order], return_index=True)
+        return [
+            (upper + high, own)
+            for high, own in zip(found.tolist(), np.split(order, starts[1:]), strict=True)
+        ]
+
+    def _add_values(self, values: Values, weights: tuple[int, int, int]) -> None:
+        """Parts of the sum of values of a layer."""
+        log_low, _, lower = weights
+        # Places are in order, so that those of an upper part are in a row.
+        first = self.values.add(values.places[None] & np.uint32((1 << log_low) - 1))
+        for upper, own in self._by_upper(values.places, weights):
+            begin = int(own[0])
+            for start, stop in tiles(len(own), _VALUES_EACH):
+                at = begin + start
+                row = (upper, lower, values.first + at, 0, first + at, stop - start, self.parts)
+                self.values.rows.append(row)
+                self.parts += 1
+
+    def _add_gates(self, layer: LayerMessages, weights: tuple[int, int, int], kind: str) -> None:
+        """Parts of the sum over the gates of a kind whose outputs are claimed."""
+        gates, number = self.circuit.layers[layer.number].gates[kind], layer.number
+        ranks = np.full(1 << self.circuit.log_below(number), NONE, np.uint32)
+        below = layer.below
+        ranks[below.places] = np.arange(len(below.places), dtype=np.uint32) + below.first
+        codes = gates.coefficient
+        columns = np.stack([gates.output, *(ranks[x] for x in gates.inputs), self._codes[codes]])
+        is_claimed = np.isin(gates.output, layer.above.places)
+        is_random = self._is_random[codes]
+        is_spread = self._is_public[codes] & (kind == "constant") & bool(layer.across)
+        inputs, factors = KINDS[kind], POWERS.get(kind, KINDS[kind])
+        is_known = ~is_random & ~is_spread
+        for chosen, more in (
+            (is_known, {}), (is_random, {"is_random": True}), (is_spread, {"by_instance": True}),
+        ):  # fmt: skip
+            own = columns[:, chosen & is_claimed]
+            if own.shape[1]:
+                form = self._form(inputs, **more)
+                instances = self._instance_table(layer.across) if more.get("by_instance") else 0
+                self._add_sum(form, own, weights, factors, instances)
+
+    def _add_sum(
+        self, form: SumForm, columns: Words, weights: tuple[int, int, int], factors: int,
+        instances: int,
+    ) -> None:  # fmt: skip
+        log_low, _, lower = weights
+        for upper, own in self._by_upper(columns[0], weights):
+            gates = columns[:, own]
+            gates[0] &= np.uint32((1 << log_low) - 1)
+            self._add_parts(form, (upper, lower, factors, instances), gates)
+
+    def _instance_table(self, across: tuple[int, ...]) -> int:
+        """Where the table of eq of a point of the instances begins."""
+        if across not in self._instances:
+            self._instances[across] = self._table(across)
+        return self._instances[across]

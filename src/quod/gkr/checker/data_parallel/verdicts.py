@@ -1,0 +1,73 @@
+"""The checks of each layer: that values are elements, and that they agree with those above."""
+
+from __future__ import annotations
+
+from quod.field.extension import field_arithmetic
+from quod.field.spec import FieldSpec
+from quod.gkr.checker.proof_buffer import Parts, ProofBuffer
+from quod.gkr.checker.records import FAILED, PASSED, READ
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+
+LAYER_ROW = 11
+"""Numbers of the row of a layer."""
+
+
+@kernel
+def check_layers(
+    k: Builder,
+    n: U32,
+    layers: U32,
+    messages: U32,
+    elements: U32,
+    runs: U32,
+    parts: U32,
+    tags: U32,
+    tiles: U32,
+    stride: U32,
+    first_record: U32,
+    rows: Pointer[U32],
+    sent: Pointer[U32],
+    challenges: Pointer[U32],
+    checked: Pointer[U32],
+    made: Pointer[U32],
+    partial: Pointer[U32],
+    begun: Pointer[U32],
+    records: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """Both checks of each layer of each proof.
+
+    A row is that of the layer's messages (`quod.gkr.checker.data_parallel.messages`), and where the
+    parts of the claim, of the constants and of the gates begin, and end.
+    """
+    f, i = field_arithmetic(k, field, inlined=True), k.global_id()
+    with k.if_(i < n):
+        proof, layer = i // layers, i % layers
+        row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
+        rounds, degree, element, step, across, first_run, stop_run = row[:7]
+        claim, constants, gates, stop = row[7:]
+        (ticket,) = k.load(begun, 0)
+        found = Parts(k, f, partial, proof * parts, tags, ticket)
+        found.need(made, proof * tiles, tiles, layer, layers)
+        (reader,) = k.load(records, proof * stride + READ)
+
+        never = k.constant(0, u32)
+        with k.range(first_run, stop_run, carry=(never, never)) as loop:
+            (tag,) = k.load(checked, proof * runs + loop.index)
+            stale, wrong = loop.carried
+            verdict = tag ^ ticket
+            loop.next((stale | (verdict >> 2), wrong | verdict))
+        stale, wrong = loop.results
+
+        left = f.carried(found.sum(claim, constants) - found.sum(constants, gates))
+        own = ProofBuffer(k, f, sent, challenges, proof * elements, proof * messages)
+        left = own.rounds(left, (rounds, degree, element, step), (never, never + 1, across))
+        difference = f.carried(found.sum(gates, stop) - left)
+        fresh = found.fresh & (reader == ticket) & (stale == 0)
+        with k.if_(fresh):
+            verdicts = [
+                ticket + k.select(right, k.constant(PASSED, u32), FAILED)
+                for right in (wrong == PASSED, f.is_zero(difference))
+            ]
+            k.store(records, proof * stride + first_record + 2 * layer, *verdicts)

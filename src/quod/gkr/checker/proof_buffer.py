@@ -1,0 +1,102 @@
+"""The inputs of checking kernels: elements of a proof, its challenges, and partial sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.kernel import Builder, u32
+from quod.kernel.ir.value import Value
+
+
+class Parts:
+    """Sums of parts inside kernels, and whether this run has made them and what they are of."""
+
+    def __init__(
+        self, k: Builder, f: Any, partial: Value, own: Value, tags: Value, ticket: Value
+    ) -> None:
+        self._k, self._f, self._partial, self._ticket = k, f, partial, ticket
+        self._own, self._tags = own, tags
+        self.fresh = ticket == ticket
+        """Whether all so far has the run's ticket."""
+
+    def sum(self, first: Value, stop: Value) -> Any:
+        k, f = self._k, self._f
+        with k.range(first, stop, carry=(f.carried(f.zero()), k.constant(0, u32))) as loop:
+            total, others = loop.carried
+            place = self._own + loop.index
+            (tag,) = k.load(self._partial, self._tags + place)
+            loop.next(
+                (f.carried(total + f.load(self._partial, place)), others | (tag ^ self._ticket))
+            )
+        self.fresh = self.fresh & (loop.results[1] == 0)
+        return loop.results[0]
+
+    def need(self, made: Value, own: Value, tiles: Value, place: Value, count: Value) -> None:
+        """A share of all tiles, too, whose tickets stand from `made[own]` on: that of one place of
+        so many, as a proof passes where all of them do."""
+        k = self._k
+        each = (tiles + count - 1) // count
+        first = k.minimum(place * each, tiles)
+        with k.range(first, k.minimum(first + each, tiles), carry=k.constant(0, u32)) as loop:
+            (tag,) = k.load(made, own + loop.index)
+            loop.next(loop.carried | (tag ^ self._ticket))
+        self.fresh = self.fresh & (loop.results == 0)
+
+
+class ProofBuffer:
+    """A proof and its challenges inside a kernel."""
+
+    def __init__(
+        self, k: Builder, f: Any, sent: Value, challenges: Value, first: Value, first_step: Value
+    ) -> None:
+        self._k, self._f, self._sent, self._challenges = k, f, sent, challenges
+        self._first, self._first_step = first, first_step
+        self._half = (f.modulus.value + 1) // 2
+
+    def element(self, place: Value) -> Any:
+        """An element that was sent."""
+        f = self._f
+        return f.carried(of_integer(f, f.load(self._sent, self._first + place)))
+
+    def challenge(self, step: Value) -> Any:
+        """The challenge after a message."""
+        return self._f.carried(self._f.load(self._challenges, self._first_step + step))
+
+    def rounds(self, claim: Any, sumcheck: tuple[Value, ...], weights: tuple[Value, ...]) -> Any:
+        """What the rounds of a sumcheck leave of a claim.
+
+        `sumcheck` is how many they are, their degree, the first coefficient and the first
+        challenge. `weights` are how many variables are weighted by eq of 1/2, whether those behind
+        are by eq of challenges, and the first of these; without weights all rounds halve.
+        """
+        k, f, half = self._k, self._f, self._half
+        rounds, degree, first, step = sumcheck
+        halves, weighted, across = weights
+        is_weighted = weighted != 0
+        with k.range(0, halves, carry=claim) as halving:
+            halving.next(f.carried(halving.carried * half))
+        a_half = f.carried(f.one() * half)
+        with k.range(0, rounds, carry=halving.results) as loop:
+            number, own = loop.index, first + loop.index * degree
+            place = self.challenge(step + number)
+            top = self.element(own + degree - 1)
+            with k.range(1, degree, carry=(top, top)) as inner:
+                total, others = inner.carried
+                coefficient = self.element(own + degree - 1 - inner.index)
+                inner.next(
+                    (f.carried(total * place + coefficient), f.carried(others + coefficient))
+                )
+            total, others = inner.results
+            is_behind = is_weighted & (number >= halves)
+            behind = self.challenge(k.select(is_behind, across + number - halves, step))
+            weight = f.select(is_behind, behind, a_half)
+            before = f.select(is_weighted, loop.carried, f.carried(loop.carried * half))
+            constant = f.carried(before - weight * others)
+            loop.next(f.carried(total * place + constant))
+        return loop.results
+
+
+def of_integer(f: Any, element: Any) -> Any:
+    """The element that an integer in memory stands for."""
+    radix = f.modulus.montgomery_radix
+    return element if radix == 1 else element * (radix % f.modulus.value)

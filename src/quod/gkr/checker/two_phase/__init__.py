@@ -1,0 +1,1 @@
+"""The checks of proofs of the two-phase reduction."""

@@ -1,0 +1,59 @@
+"""Launches that check proofs of the two-phase reduction."""
+
+from __future__ import annotations
+
+from quod.device.protocol import AnyDevice
+from quod.device.runtime.stream import RecordingStream
+from quod.gkr.checker.gates import SumForm
+from quod.gkr.checker.plan import CheckPlan
+from quod.gkr.checker.records import FIRST_CHECK
+from quod.gkr.checker.two_phase.kernels import add_gates
+from quod.gkr.checker.two_phase.messages import TwoPhaseMessages
+from quod.gkr.checker.two_phase.schedule import TwoPhaseSchedule
+from quod.gkr.checker.two_phase.verdicts import check_layers
+from quod.gkr.key import VerifyingKey
+from quod.layered.circuit import LayeredCircuit
+
+_TABLE_ENTRIES_OF_PROCESSOR, _TABLE_ENTRIES = 1 << 15, 1 << 22
+
+
+class TwoPhaseCheckPlan(CheckPlan):
+    """Tables of eq and the sums that take them, a few layers at a time."""
+
+    def __init__(
+        self, device: AnyDevice, key: VerifyingKey, circuit: LayeredCircuit, *, log_instances: int,
+        batch: int, evaluates_inputs: bool,
+    ) -> None:  # fmt: skip
+        messages = TwoPhaseMessages(
+            circuit, key.field, chain=key.chain, log_instances=log_instances
+        )
+        most = _TABLE_ENTRIES_OF_PROCESSOR if device.host_memory else _TABLE_ENTRIES
+        self._own = TwoPhaseSchedule(
+            messages, evaluates_inputs=evaluates_inputs, table_entries=most // batch
+        )
+        super().__init__(device, messages, self._own, hash=key.hash, batch=batch)
+
+    def _record_sums(self, recording: RecordingStream) -> None:
+        for number, chunk in enumerate(self._own.chunks):
+            with recording.part(f"chunk {number}"):
+                self._record_tables(recording, chunk.tables)
+                for form, tiles in chunk.sums.items():
+                    self._add(recording, form, tiles)
+
+    def _add(self, recording: RecordingStream, form: SumForm, tiles: range) -> None:
+        schedule, memory = self._own, self._memory
+        self._tiled(
+            recording, add_gates, tiles, schedule.parts, self._tags, schedule.sums[form].total,
+            schedule.table_entries, *self._of_coefficients, memory[f"rows of {form}"],
+            memory[f"gates of {form}"], memory["coefficients"], memory["challenges"],
+            memory["tables"], memory["partial"], memory["begun"], form=form,
+        )  # fmt: skip
+
+    def _record_checks(self, recording: RecordingStream) -> None:
+        memory, messages, schedule = self._memory, self.messages, self._own
+        self._each(
+            recording, check_layers, len(self.circuit.layers), len(messages.rows),
+            messages.elements, schedule.parts, self._tags, schedule.tiles, self.record_words,
+            FIRST_CHECK, memory["layers"], memory["sent"], memory["challenges"], memory["made"],
+            memory["partial"], memory["begun"], memory["records"], field=self.field,
+        )  # fmt: skip

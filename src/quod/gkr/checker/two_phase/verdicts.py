@@ -1,0 +1,90 @@
+"""Both checks of each layer, from the sums over its gates."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from quod.field.extension import field_arithmetic
+from quod.field.spec import FieldSpec
+from quod.gkr.checker.proof_buffer import Parts, ProofBuffer
+from quod.gkr.checker.records import FAILED, PASSED, READ
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.layered.circuit import KINDS, POWERS
+
+LAYER_ROW = 14 + len(KINDS) + 1
+"""Numbers of the row of a layer."""
+
+
+@kernel
+def check_layers(
+    k: Builder,
+    n: U32,
+    layers: U32,
+    messages: U32,
+    elements: U32,
+    parts: U32,
+    tags: U32,
+    tiles: U32,
+    stride: U32,
+    first_record: U32,
+    rows: Pointer[U32],
+    sent: Pointer[U32],
+    challenges: Pointer[U32],
+    made: Pointer[U32],
+    partial: Pointer[U32],
+    begun: Pointer[U32],
+    records: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """Both checks of each layer of each proof, from the sums over its gates.
+
+    A row is what `quod.gkr.checker.schedule` says of a layer.
+    """
+    f, i = field_arithmetic(k, field, inlined=True), k.global_id()
+    with k.if_(i < n):
+        proof, layer = i // layers, i % layers
+        row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
+        starts = dict(zip(KINDS, pairwise(row[14:]), strict=True))
+        (ticket,) = k.load(begun, 0)
+        found = Parts(k, f, partial, proof * parts, tags, ticket)
+        found.need(made, proof * tiles, tiles, layer, layers)
+        (reader,) = k.load(records, proof * stride + READ)
+        found.fresh = found.fresh & (reader == ticket)
+        sums = {kind: found.sum(*bounds) for kind, bounds in starts.items()}
+
+        own = ProofBuffer(k, f, sent, challenges, proof * elements, proof * messages)
+        claims, value, other, factor = row[:4]
+        rounds, degree, element, step, halves, weighted, across = row[4:11]
+        second_rounds, second_element, second_step = row[11:14]
+        has_second = second_rounds != 0
+
+        zero = f.carried(f.zero())
+        claim = f.carried(own.element(value) + own.challenge(factor) * own.element(other))
+        claim = f.select(claims == 2, claim, f.select(claims == 1, own.element(value), zero))
+        left = own.rounds(
+            f.carried(claim - sums["constant"]), (rounds, degree, element, step),
+            (halves, weighted, across),
+        )  # fmt: skip
+        last = element + rounds * degree
+        at_x, slope = own.element(last), own.element(last + k.minimum(second_rounds, 1))
+        slope = f.select(has_second, slope, sums["add"])
+        expected, power = f.carried(slope * at_x), at_x
+        for kind in POWERS:
+            power = f.carried(power * at_x)
+            expected = f.carried(expected + sums[kind] * power)
+        is_first_right = f.is_zero(expected - left)
+
+        never = k.constant(0, u32)
+        left = own.rounds(
+            f.carried(slope - sums["add"]),
+            (second_rounds, k.constant(2, u32), second_element, second_step), (never,) * 3,
+        )  # fmt: skip
+        at_y = own.element(second_element + second_rounds * 2)
+        is_second_right = f.is_zero(f.carried(sums["multiply"] * at_y) - left)
+        with k.if_(found.fresh):
+            verdicts = [
+                ticket + k.select(right, k.constant(PASSED, u32), FAILED)
+                for right in (is_first_right, is_second_right)
+            ]
+            k.store(records, proof * stride + first_record + 2 * layer, *verdicts)

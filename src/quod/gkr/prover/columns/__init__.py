@@ -1,1 +1,0 @@
-"""The prover by columns: sumchecks over the instances alone, the values of all places sent."""

@@ -1,0 +1,1 @@
+"""The prover of the data-parallel reduction: sumchecks over the instances alone."""

@@ -1,0 +1,102 @@
+"""A circuit in the memory of a device for proofs by columns: each layer's terms, and their
+gates."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.memory.buffer import Buffer
+from quod.frozen import frozen
+from quod.gkr.prover.gate_tables import Constants, GateTables, Runs
+from quod.gkr.prover.gates import GateForm
+from quod.gkr.reduction import claimed_places, degree_by_columns, taken_places
+from quod.layered.circuit import KINDS
+
+Words = NDArray[np.uint32]
+
+_NOTHING = np.zeros(2, np.uint32)
+
+
+@frozen(eq=False)
+class Terms:
+    """The products of values below a layer that its claimed values are sums of, `count` of `kinds`.
+
+    `bounds` is where those of each kind begin and end. `operands` are two rows each, of a layer's
+    values, `folded` the same among the values that are sent. `starts` has for each term where its
+    gates begin in `gates`, rows of an output and a coefficient's code, as `form` says.
+    """
+
+    kinds: tuple[str, ...]
+    count: int
+    bounds: Buffer
+    operands: Buffer
+    folded: Buffer
+    starts: Buffer
+    gates: Buffer
+    form: GateForm
+
+
+@frozen(eq=False)
+class DataParallelLayer:
+    """A layer: all gates by output, the terms, the constants, and the places below that are
+    `taken`, so many `positions`."""
+
+    by_output: Runs
+    terms: Terms
+    constants: Constants
+    degree: int
+    taken: Buffer
+    positions: int
+
+
+class DataParallelGates(GateTables[DataParallelLayer]):
+    """A circuit whose gates are gathered by the terms of each layer."""
+
+    def _layer(self, number: int) -> DataParallelLayer:
+        circuit = self.circuit
+        taken = taken_places(circuit, number)
+        claimed = np.zeros(1 << circuit.layers[number].log_size, bool)
+        claimed[claimed_places(circuit, number)] = True
+        return DataParallelLayer(
+            self._by_output(number),
+            self._terms(number, claimed, taken),
+            self._constants(number, claimed),
+            degree_by_columns(circuit.kinds[number]),
+            self.device.upload(taken),
+            len(taken),
+        )
+
+    def _terms(self, number: int, claimed: NDArray[np.bool_], taken: Words) -> Terms:
+        kinds = tuple(
+            kind for kind in KINDS if kind != "constant" and kind in self.circuit.kinds[number]
+        )
+        nothing = np.zeros((0, 2), np.uint32)
+        operands, gates = [nothing], [nothing]
+        counts, bounds = [np.zeros(1, np.uint32)], [0]
+        for kind in kinds:
+            own = self.circuit.layers[number].gates[kind]
+            kept = claimed[own.output]
+            pairs = np.sort(np.stack([own.inputs[0], own.inputs[-1]], axis=1)[kept], axis=1)
+            rows = np.stack([own.output, self._codes[own.coefficient]], axis=1)[kept]
+            found, term = np.unique(pairs, axis=0, return_inverse=True)
+            term = term.reshape(-1)
+            operands.append(found)
+            gates.append(rows[np.argsort(term, kind="stable")])
+            counts.append(np.bincount(term, minlength=len(found)).astype(np.uint32))
+            bounds.append(bounds[-1] + len(found))
+        rows = np.concatenate(operands)
+        return Terms(
+            kinds,
+            bounds[-1],
+            self._uploaded(np.array(bounds, np.uint32)),
+            self._uploaded(rows),
+            self._uploaded(np.searchsorted(taken, rows).astype(np.uint32)),
+            self._uploaded(2 * np.cumsum(np.concatenate(counts), dtype=np.uint32)),
+            self._uploaded(np.concatenate(gates)),
+            self._form(number, kinds),
+        )
+
+    def _uploaded(self, words: Words) -> Buffer:
+        """Nothing is uploaded as two zeros, as no buffer is empty."""
+        return self.device.upload(np.ascontiguousarray(words) if words.size else _NOTHING)

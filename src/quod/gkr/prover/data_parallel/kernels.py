@@ -1,0 +1,280 @@
+"""Kernels over columns: values of layers, and the rounds of sumchecks over the instances.
+
+A term is a product of values below a layer, one for all gates that have it: the layer's linear maps
+are in the weights of terms, which no instance enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.gkr.prover.data_parallel.lanes import Lanes
+from quod.gkr.prover.data_parallel.table import Source, Table
+from quod.gkr.prover.gates import Coefficients, GateForm, added_gates, carried, power
+from quod.gkr.prover.state import StateMemory
+from quod.gkr.reduction import degree_by_columns
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel.ir.value import Value
+from quod.layered.circuit import POWERS
+from quod.sumcheck.eq_tables import Equality, at_corners
+from quod.sumcheck.interpolation import INFINITY
+from quod.sumcheck.memory import Progress, Weights
+from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.summands import Point, evaluated, value_at
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+
+_AT_ONCE = 4
+"""Terms whose products are reduced together."""
+
+Challenge = Literal["round", "point"]
+"""Whether columns are folded by challenges of rounds or at the point of the instances."""
+
+
+@frozen
+class TermForm:
+    """What is fixed in the kernels over the terms of a layer: their kinds, which are those of
+    gates, the degree of the round's polynomial, what the columns are, and for how many rounds they
+    are evaluated at a time."""
+
+    field: FieldSpec
+    kinds: tuple[str, ...]
+    degree: int
+    source: Source
+    depth: int
+    narrow: bool
+
+
+@kernel
+def column_values(
+    k: Builder,
+    log_size: U32,
+    log_below: U32,
+    log_instances: U32,
+    chunks: U32,
+    stride_below: U32,
+    stride: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
+    starts: Pointer[U32],
+    gates: Pointer[U32],
+    coefficients: Pointer[U32],
+    challenges: Pointer[U32],
+    below: Pointer[U32],
+    values: Pointer[U32],
+    *,
+    form: GateForm,
+    narrow: bool,
+) -> None:
+    """The values of a layer from those below it, a row of `stride` entries a place."""
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    mixed = known.mixed
+    is_base = form.below_is_base and not form.has_random
+    lanes = Lanes(k, log_instances, chunks, narrow=narrow)
+    size = k.constant(1, u32) << log_size
+    taken = Table(
+        mixed, below, "base" if form.below_is_base else "extended", stride_below,
+        lanes.proof << log_below,
+    )  # fmt: skip
+    own = Table(mixed, values, "base" if is_base else "extended", stride, lanes.proof << log_size)
+    f = mixed.base if is_base else mixed.extended
+    values_of = mixed.base if form.below_is_base else mixed.extended
+
+    def part(kind: str, *row: Value) -> Any:
+        *inputs, code = row
+        product = known.load(code, lanes.proof, lanes.entry)
+        for x in inputs:
+            value = power(values_of, taken.load(x, lanes.entry), POWERS.get(kind, 1))
+            product = carried(mixed, mixed.multiply(product, value))
+        return product
+
+    with k.range(lanes.first, size, lanes.step) as places:
+        place = places.index
+        total = added_gates(mixed, f, form.kinds, starts, gates, place, size, part)
+        own.store(place, lanes.entry, total)
+
+
+@kernel
+def term_weights(
+    k: Builder,
+    n: U32,
+    terms: U32,
+    log_size: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
+    starts: Pointer[U32],
+    gates: Pointer[U32],
+    coefficients: Pointer[U32],
+    challenges: Pointer[U32],
+    weights: Pointer[U32],
+    found: Pointer[U32],
+    *,
+    form: GateForm,
+) -> None:
+    """found[i] of n terms of all proofs: the sum over a term's gates of coefficient times weight of
+    the output. Gates are rows of an output and a code, a run a term."""
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    mixed, f = known.mixed, known.mixed.extended
+    i = k.global_id()
+    with k.if_(i < n):
+        proof, term = i // terms, i % terms
+        begin, end = k.load(starts, term, 2)
+        with k.range(begin, end, 2, carry=f.carried(f.zero())) as run:
+            output, code = k.load(gates, run.index, 2)
+            weight = f.carried(f.load(weights, (proof << log_size) + output))
+            own = known.load(code, proof, k.constant(0, u32))
+            run.next(f.carried(run.carried + mixed.multiply(weight, own)))
+        f.store(found, i, run.results)
+
+
+@kernel
+def evaluate_columns(
+    k: Builder,
+    batch: U32,
+    log_instances: U32,
+    log_low: U32,
+    chunks: U32,
+    round_number: U32,
+    stride: U32,
+    rows: U32,
+    terms: U32,
+    bounds: Pointer[U32],
+    operands: Pointer[U32],
+    weights: Pointer[U32],
+    columns: Pointer[U32],
+    equality: Pointer[U32],
+    partial: Pointer[U32],
+    *,
+    form: TermForm,
+) -> None:
+    """Parts of the values of one or two rounds, as `quod.sumcheck.finish` takes them.
+
+    Of each kind the terms are from one of `bounds` to the next one, each two rows among the `rows`
+    of a proof's columns (twice the same for others than products); `weights` has those of `terms`
+    terms a proof.
+    """
+    mixed = MixedField(k, form.field)
+    f, points = mixed.extended, evaluated(form.degree, form.depth)
+    sums = WorkgroupSums(k, f, len(points))
+    rest = log_instances - round_number - form.depth
+    lanes = Lanes(k, rest, chunks, narrow=form.narrow)
+    table = Table(mixed, columns, form.source, stride, lanes.proof * rows)
+    coordinate = Weights(f, equality, lanes.proof, log_instances).coordinate(round_number)
+    at_one = f.is_zero(coordinate) if form.depth == 1 else None
+    totals = [f.carried(f.zero())] * len(points)
+
+    def corners(row: Value) -> list[Any]:
+        return [
+            table.load(row, lanes.entry + lanes.count * corner) for corner in range(1 << form.depth)
+        ]
+
+    def value(kind: str, factors: Sequence[list[Any]], point: Point) -> Any:
+        found = [value_at(mixed, point, own, at_one) for own in factors]
+        fields = [mixed.extended if mixed.is_extended(own) else mixed.base for own in found]
+        found = [own.carried(each) for own, each in zip(fields, found, strict=True)]
+        if kind == "multiply":
+            return mixed.multiply(*found)
+        return power(fields[0], found[0], POWERS.get(kind, 1))
+
+    for number, kind in enumerate(form.kinds):
+        begin, end = k.load(bounds, number, 2)
+        # What is of a lower degree adds nothing to the leading coefficient.
+        is_whole = degree_by_columns(frozenset((kind,))) == form.degree
+        own_points = [at for at, point in enumerate(points) if is_whole or INFINITY not in point]
+        start = tuple(totals[at] for at in own_points)
+        with k.range(begin + lanes.first, end, lanes.step * _AT_ONCE, carry=start) as loop:
+            products: list[list[tuple[Any, Any]]] = [[] for _ in own_points]
+            for ahead in range(_AT_ONCE):
+                term = loop.index + lanes.step * ahead
+                is_there = term < end
+                term = k.select(is_there, term, begin)
+                weight = f.carried(f.load(weights, lanes.proof * terms + term))
+                weight = f.select(is_there, weight, f.carried(f.zero()))
+                operand = k.load(operands, term * 2, 2)
+                rows_of = operand if kind == "multiply" else operand[:1]
+                factors = [corners(row) for row in rows_of]
+                for own, at in zip(products, own_points, strict=True):
+                    own.append((weight, value(kind, factors, points[at])))
+            loop.next(
+                tuple(
+                    f.carried(mixed.add(total, mixed.sum_of_products(own)))
+                    for total, own in zip(loop.carried, products, strict=True)
+                )
+            )
+        for at, total in zip(own_points, loop.results, strict=True):
+            totals[at] = total
+
+    eq = Equality(f, equality, batch, lanes.proof, log_instances, log_low)
+    share = f.carried(eq.low(rest, lanes.entry) * eq.high(rest, lanes.entry))
+    found = sums.totals([f.carried(total * share) for total in totals])
+    with k.if_(k.local_id() == 0):
+        for at, total in enumerate(found):
+            first = (lanes.proof * len(points) + at) * lanes.groups
+            f.store(partial, first + lanes.group, total)
+
+
+@kernel
+def fold_columns(
+    k: Builder,
+    batch: U32,
+    log_places: U32,
+    log_instances: U32,
+    log_count: U32,
+    chunks: U32,
+    number: U32,
+    positions: U32,
+    rows: U32,
+    stride: U32,
+    folded_stride: U32,
+    taken: Pointer[U32],
+    columns: Pointer[U32],
+    challenges: Pointer[U32],
+    folded: Pointer[U32],
+    *,
+    field: FieldSpec,
+    source: Source,
+    by: Challenge,
+    folds: int,
+    narrow: bool,
+) -> None:
+    """Columns folded to 2**log_count entries by so many challenges, `positions` of each proof.
+
+    Those of a layer's values are the ones `taken` of `rows`. `challenges` has those from round
+    `number` on (`Progress`), or the coordinates from `number` on of the point of the instances
+    (`StateLayout`).
+    """
+    mixed = MixedField(k, field)
+    f = mixed.extended
+    lanes = Lanes(k, log_count, chunks, narrow=narrow)
+    values = Table(mixed, columns, source, stride, lanes.proof * rows)
+    target = Table(mixed, folded, "planes", folded_stride, lanes.proof * positions)
+    found: list[Any] = []
+    for ahead in range(folds):
+        if by == "round":
+            progress = Progress(f, challenges, batch, lanes.proof, log_instances)
+            found.append(progress.challenge(number + ahead))
+        else:
+            own = StateMemory(f, challenges, lanes.proof, (batch, log_places, log_instances))
+            found.append(own.load(own.across + number + ahead))
+    shares = at_corners(f, f.carried(f.one()), found)
+    with k.range(lanes.first, positions, lanes.step) as loop:
+        row = loop.index if source == "planes" else k.load(taken, loop.index)[0]
+        corners = [
+            values.load(row, lanes.entry + lanes.count * corner) for corner in range(1 << folds)
+        ]
+        if folds == 0:
+            result = mixed.embedded(corners[0])
+        elif folds == 1:
+            low, high = corners
+            own_field = mixed.extended if mixed.is_extended(low) else mixed.base
+            slope = own_field.carried(high - low)
+            result = mixed.add(mixed.multiply(found[0], slope), low)
+        else:
+            result = mixed.sum_of_products(list(zip(shares, corners, strict=True)))
+        target.store(loop.index, lanes.entry, f.carried(result))

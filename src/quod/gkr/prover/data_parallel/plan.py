@@ -1,0 +1,318 @@
+"""Launches of a batch of data-parallel proofs: values upwards, sumchecks downwards."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.stream import RecordingStream
+from quod.gkr.prover.data_parallel.gate_tables import DataParallelGates, DataParallelLayer
+from quod.gkr.prover.data_parallel.kernels import (
+    Challenge,
+    TermForm,
+    column_values,
+    evaluate_columns,
+    fold_columns,
+    term_weights,
+)
+from quod.gkr.prover.data_parallel.steps import combine_values, digest_values, end_layer
+from quod.gkr.prover.data_parallel.table import Source
+from quod.gkr.prover.plan import BatchPlan
+from quod.gkr.prover.state import FIRST
+from quod.gkr.prover.steps import set_points
+from quod.hash.table import Hash
+from quod.sumcheck.finish import finish_rounds, parts_at_once
+from quod.sumcheck.plan import SumcheckPlan
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.shape import Shape
+from quod.sumcheck.summands import evaluated
+from quod.transcript.chain import STATE_WORDS
+from quod.transcript.runs import DIGESTS_EACH, messages_of
+
+_LANES = 128
+# Words of a vector on processors.
+_LANES_OF_PROCESSOR = 16
+_GROUPS_A_THREAD = 4
+_LOG_APART, _APART = 5, 16
+
+
+class DataParallelPlan(BatchPlan):
+    """A sumcheck a layer, over the instances."""
+
+    def __init__(
+        self, gates: DataParallelGates, *, chain: int, hash: Hash, log_instances: int, batch: int
+    ) -> None:
+        super().__init__(
+            gates, chain=chain, hash=hash, log_instances=log_instances, batch=batch
+        )  # fmt: skip
+        self.layers = gates.layers
+        self._sumchecks: dict[int, SumcheckPlan] = {}
+        self._allocate_columns()
+
+    # --- sizes
+
+    def sumcheck(self, number: int) -> SumcheckPlan | None:
+        """What the rounds of a layer are but for its columns; None for a layer without rounds."""
+        degree = self.layers[number].degree
+        if degree == 1 or self.log_instances == 0:
+            return None
+        if degree not in self._sumchecks:
+            shape = Shape(self.field, SumOfProducts.product(degree), 0, True, hash=self.hash)
+            self._sumchecks[degree] = SumcheckPlan(
+                self.device, shape, self.log_instances, batch=self.batch
+            )
+        return self._sumchecks[degree]
+
+    @cached_property
+    def sent_words(self) -> int:
+        """32-bit words of a proof's messages."""
+        return sum(map(self.words_of, range(len(self.layers))))
+
+    def words_of(self, number: int) -> int:
+        """Those of a layer."""
+        rounds = self.log_instances * self.layers[number].degree if self.sumcheck(number) else 0
+        return (rounds + self.layers[number].positions) * self.field.words
+
+    @cached_property
+    def lanes(self) -> int:
+        """Instances of the workgroups over columns, a power of two."""
+        if not self.device.host_memory:
+            return _LANES
+        lanes = min(_LANES_OF_PROCESSOR, self.device.lanes)
+        return 1 << (lanes.bit_length() - 1)
+
+    def is_narrow(self, log_count: int) -> bool:
+        """Whether columns of so many entries have fewer than a workgroup has instances."""
+        return self.lanes >> log_count > 1
+
+    def chunks(self, log_count: int, columns: int) -> int:
+        """Parts of the columns that workgroups share out, where these have so many entries."""
+        if self.device.host_memory:
+            threads: int = self.device.threads  # type: ignore[attr-defined]
+            wanted = _GROUPS_A_THREAD * threads
+        else:
+            wanted = self.device.resident_lanes // self.lanes
+        side_by_side = max(1, self.lanes >> log_count)
+        tiles = max(1, (1 << log_count) // self.lanes)
+        return max(1, min(wanted // (self.batch * tiles), columns // side_by_side))
+
+    def groups(self, log_count: int, chunks: int) -> int:
+        """Workgroups of a proof."""
+        return max(1, (1 << log_count) // self.lanes) * chunks
+
+    def source(self, level: int) -> Source:
+        """How the values of a level are kept."""
+        return "base" if self.gates.values_are_base[level] else "extended"
+
+    def stride(self, log_count: int) -> int:
+        """From one row of columns to the next. Not a power of two on processors, whose caches keep
+        little of what is so far apart."""
+        is_apart = self.device.host_memory and log_count >= _LOG_APART
+        return (1 << log_count) + (_APART if is_apart else 0)
+
+    @cached_property
+    def strides(self) -> list[int]:
+        """Those of the values; inputs and outputs are as the host has them."""
+        between = self.stride(self.log_instances)
+        ends = 1 << self.log_instances
+        return [ends, *[between] * (len(self.layers) - 1), ends]
+
+    def passes(self, number: int) -> list[tuple[int, int]]:
+        """The first round and the number of rounds of each pass over a layer's columns: two at
+        first where that reads the prime field alone."""
+        layer, count = self.layers[number], self.log_instances
+        is_short = self.gates.values_are_base[number] and self.field.degree > 1
+        first = 2 if is_short and layer.degree <= 2 and count >= 2 else 1
+        return [(0, first), *((at, 1) for at in range(first, count))] if count else []
+
+    # --- memory
+
+    def _allocate_columns(self) -> None:
+        plans = [p for p in map(self.sumcheck, range(len(self.layers))) if p]
+        element = self.element_bytes
+        positions = max(layer.positions for layer in self.layers)
+        folded = self.batch * positions * element
+        parts = [
+            self.groups(rest, self.chunks(rest, layer.terms.count))
+            * len(evaluated(layer.degree, depth))
+            for at, layer in enumerate(self.layers)
+            for first, depth in self.passes(at)
+            for rest in [self.log_instances - first - depth]
+        ]
+        own = {
+            "terms": max(1, self.batch * max(layer.terms.count for layer in self.layers)) * element,
+            "ends": folded,
+            # Columns are folded from one to the other.
+            "folded": folded * self.stride(max(0, self.log_instances - 1)),
+            "folded again": folded * self.stride(max(0, self.log_instances - 2)),
+            "points": max(1, self.batch * self.log_instances) * element,
+            "partial": self.batch * max([1, *parts]) * element,
+            "digests": 4 * self.batch * DIGESTS_EACH * messages_of(positions) * STATE_WORDS,
+            **{
+                name: max([4, *(getattr(plan, f"{name}_bytes") for plan in plans)])
+                for name in ("equality", "progress", "proof")
+            },
+        }
+        self._allocate(own, self.strides)
+
+    # --- launches
+
+    def _record_values(self, recording: RecordingStream, number: int) -> None:
+        runs = self.layers[number].by_output
+        size, below = self.sizes[number + 1], self.sizes[number]
+        chunks = self.chunks(self.log_instances, 1 << size)
+        self.over_columns(
+            recording, column_values, self.log_instances, chunks, size, below, self.log_instances,
+            chunks, *self.strides[number : number + 2], *self.coefficient_sizes, runs.starts,
+            runs.gates, self.coefficients, self.memory["challenges"], self.values[number],
+            self.values[number + 1], form=runs.form,
+            narrow=self.is_narrow(self.log_instances),
+        )  # fmt: skip
+
+    def over_columns(
+        self, recording: RecordingStream, definition: Any, log_count: int, chunks: int,
+        *arguments: Any, **static: Any,
+    ) -> None:  # fmt: skip
+        """Workgroups over columns of 2**log_count entries."""
+        compiled = self.device.compile(definition, lanes=self.lanes, **static)
+        recording.launch(compiled, self.batch * self.groups(log_count, chunks), *arguments)
+
+    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
+        _Layer(self, recording, number).record(word)
+        return word + self.words_of(number)
+
+
+class _Layer:
+    """Records the way from the claim about a layer to that about the one below."""
+
+    def __init__(self, plan: DataParallelPlan, recording: RecordingStream, number: int) -> None:
+        self._plan, self._recording, self._number = plan, recording, number
+        self._layer: DataParallelLayer = plan.layers[number]
+        self._sumcheck = plan.sumcheck(number)
+        self._memory = plan.memory
+        self._size, self._below = plan.sizes[number + 1], plan.sizes[number]
+
+    def record(self, word: int) -> None:
+        """Messages are sent from a word on."""
+        plan, recording = self._plan, self._recording
+        plan.corner_weights(recording, self._size, "weights", first=FIRST)
+        if self._number + 1 < len(plan.layers):
+            self._combine(self._size, plan.layers[self._number + 1])
+        if self._sumcheck is not None:
+            self._begin(self._sumcheck)
+            self._rounds(self._sumcheck)
+        else:
+            self._fold_at_point()
+        self._end(word)
+        if self._number == 0:
+            plan.corner_weights(recording, self._below, "weights", first=FIRST)
+            self._combine(self._below, self._layer)
+
+    def _combine(self, log_size: int, above: DataParallelLayer) -> None:
+        """The claim about a layer of so many values, which the one above has sent."""
+        plan, memory = self._plan, self._memory
+        plan.step(
+            self._recording, combine_values, *plan.layout.sizes, log_size, above.positions,
+            above.taken, memory["ends"], memory["weights"], plan.standing, field=plan.field,
+        )  # fmt: skip
+
+    def _begin(self, own: SumcheckPlan) -> None:
+        plan, layer, memory = self._plan, self._layer, self._memory
+        recording, terms = self._recording, self._layer.terms
+        if layer.constants.form.has_public:
+            plan.shares(recording)
+            plan.collapse_public(recording)
+        plan.begin_sumcheck(
+            recording, layer.constants, self._size, rounds=plan.log_instances, halvings=0
+        )
+        if terms.count:
+            plan.launch(
+                recording, term_weights, plan.batch * terms.count, terms.count, self._size,
+                *plan.coefficient_sizes, terms.starts, terms.gates, plan.coefficients,
+                memory["challenges"], memory["weights"], memory["terms"], form=terms.form,
+            )  # fmt: skip
+        plan.launch(
+            recording, set_points, plan.batch * plan.log_instances, *plan.layout.sizes, 0,
+            plan.standing, memory["points"], field=plan.field,
+        )  # fmt: skip
+        own.record_point(recording, memory["points"], memory["equality"])
+
+    def _rounds(self, own: SumcheckPlan) -> None:
+        """Of one or two rounds at a time their values, their end, and a fold."""
+        plan, memory, terms = self._plan, self._memory, self._layer.terms
+        columns, source, rows, stride = self._values()
+        operands = terms.operands
+        for number, depth in plan.passes(self._number):
+            rest = plan.log_instances - number - depth
+            chunks = plan.chunks(rest, terms.count)
+            form = TermForm(
+                plan.field, terms.kinds, self._layer.degree, source, depth, plan.is_narrow(rest)
+            )
+            plan.over_columns(
+                self._recording, evaluate_columns, rest, chunks, plan.batch, plan.log_instances,
+                own.log_low, chunks, number, stride, rows, terms.count, terms.bounds, operands,
+                memory["terms"], columns, memory["equality"], memory["partial"], form=form,
+            )  # fmt: skip
+            groups = plan.groups(rest, chunks)
+            compiled = plan.device.compile(
+                finish_rounds, lanes=own.finish_lanes, shape=own.shape, depth=depth,
+                at_once=parts_at_once(groups, own.finish_lanes),
+            )  # fmt: skip
+            self._recording.launch(
+                compiled, plan.batch, plan.batch, plan.log_instances, number, groups,
+                memory["partial"], memory["equality"], memory["progress"], memory["proof"],
+            )  # fmt: skip
+            columns = self._fold(number, depth, columns, source, rows, stride, "round")
+            source, rows, operands = "planes", self._layer.positions, terms.folded
+            stride = plan.stride(rest)
+
+    def _fold_at_point(self) -> None:
+        """The values of a layer of sums are those at the point where the claim is."""
+        plan = self._plan
+        columns, source, rows, stride = self._values()
+        for number, depth in plan.passes(self._number) or [(0, 0)]:
+            columns = self._fold(number, depth, columns, source, rows, stride, "point")
+            source, rows = "planes", self._layer.positions
+            stride = plan.stride(plan.log_instances - number - depth)
+
+    def _values(self) -> tuple[Buffer, Source, int, int]:
+        """The columns of the values below, what they are, how many rows a proof has, and from one
+        row to the next."""
+        plan, number = self._plan, self._number
+        return plan.values[number], plan.source(number), 1 << self._below, plan.strides[number]
+
+    def _fold(
+        self, number: int, depth: int, columns: Buffer, source: Source, rows: int, stride: int,
+        by: Challenge,
+    ) -> Buffer:  # fmt: skip
+        """Columns folded by `depth` challenges."""
+        plan, layer = self._plan, self._layer
+        rest = plan.log_instances - number - depth
+        # From one to the other, and the last ones apart.
+        again = columns is self._memory["folded"]
+        name = "ends" if rest == 0 else "folded again" if again else "folded"
+        target, chunks = self._memory[name], plan.chunks(rest, layer.positions)
+        plan.over_columns(
+            self._recording, fold_columns, rest, chunks, *plan.layout.sizes, rest, chunks, number,
+            layer.positions, rows, stride, plan.stride(rest), layer.taken, columns,
+            self._memory["progress"] if by == "round" else plan.standing, target,
+            field=plan.field, source=source, by=by, folds=depth, narrow=plan.is_narrow(rest),
+        )  # fmt: skip
+        return target
+
+    def _end(self, word: int) -> None:
+        plan, layer, memory = self._plan, self._layer, self._memory
+        rounds = plan.log_instances if self._sumcheck is not None else 0
+        messages = messages_of(layer.positions)
+        values = word + rounds * layer.degree * plan.field.words
+        plan.step(
+            self._recording, digest_values, layer.positions, messages * DIGESTS_EACH, values,
+            plan.sent_words, memory["ends"], memory["digests"], plan.sent,
+            groups=plan.batch * messages * DIGESTS_EACH, field=plan.field, hash=plan.hash,
+        )  # fmt: skip
+        plan.step(
+            self._recording, end_layer, *plan.layout.sizes, rounds, layer.degree, word,
+            plan.sent_words, messages, self._below, memory["digests"], memory["progress"],
+            memory["proof"], plan.standing, plan.sent, field=plan.field, hash=plan.hash,
+        )  # fmt: skip

@@ -1,0 +1,149 @@
+"""Kernels between the sumchecks of a data-parallel proof: messages and challenges.
+
+`standing` is as in `quod.gkr.prover.state`, `progress` and `proof` are those of a sumcheck
+(`quod.sumcheck.memory`). The values that a layer ends with are elements, `positions` a proof.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.field.extension import field_arithmetic
+from quod.field.spec import FieldSpec
+from quod.gkr.prover.state import CLAIM, FIRST, VALUES, StateMemory
+from quod.gkr.prover.steps import next_state
+from quod.hash.table import Hash
+from quod.hash.words import message_words
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel.ir.value import Value
+from quod.sumcheck.memory import Progress
+from quod.sumcheck.workgroup_sums import WorkgroupSums
+from quod.transcript.chain import STATE_WORDS, Chain, challenge
+from quod.transcript.labels import Label
+from quod.transcript.runs import DIGESTS_EACH, RUN_ELEMENTS
+from quod.transcript.transcript import START
+
+
+@kernel
+def digest_values(
+    k: Builder,
+    positions: U32,
+    digests_each: U32,
+    first_word: U32,
+    sent_words: U32,
+    values: Pointer[U32],
+    digests: Pointer[U32],
+    sent: Pointer[U32],
+    *,
+    field: FieldSpec,
+    hash: Hash,
+) -> None:
+    """Sends the values, and makes the digest of a run of them, a workgroup a run.
+
+    There are `digests_each` a proof; what is behind the last run is zeros.
+    """
+    f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
+    proof = k.workgroup_id() // digests_each
+    run = k.workgroup_id() - proof * digests_each
+    first = run * RUN_ELEMENTS
+    zero = f.carried(f.zero())
+    words: list[Value] = []
+    for at in range(RUN_ELEMENTS):
+        place = k.minimum(first + at, positions - 1)
+        value = f.carried(f.load(values, proof * positions + place))
+        words += message_words(f, f.select(first + at < positions, value, zero))
+    start = [k.constant(int.from_bytes(START[at : at + 4], "little"), u32)
+             for at in range(0, len(START), 4)]  # fmt: skip
+    digest = chain.absorbed(tuple(start), Label.VALUES, words)
+    nothing = k.constant(0, u32)
+    digest = tuple(k.select(first < positions, word, nothing) for word in digest)
+    with k.if_(k.local_id() == 0):
+        k.store(digests, k.workgroup_id() * STATE_WORDS, *digest)
+    with k.range(k.local_id(), RUN_ELEMENTS, k.workgroup_size) as loop:
+        place = first + loop.index
+        with k.if_(place < positions):
+            message = message_words(f, f.load(values, proof * positions + place))
+            k.store(sent, proof * sent_words + first_word + place * field.words, *message)
+
+
+@kernel
+def end_layer(
+    k: Builder,
+    batch: U32,
+    log_places: U32,
+    log_instances: U32,
+    rounds: U32,
+    degree: U32,
+    first_word: U32,
+    sent_words: U32,
+    messages: U32,
+    log_below: U32,
+    digests: Pointer[U32],
+    progress: Pointer[U32],
+    proof: Pointer[U32],
+    standing: Pointer[U32],
+    sent: Pointer[U32],
+    *,
+    field: FieldSpec,
+    hash: Hash,
+) -> None:
+    """Sends the rounds, absorbs the digests of values, and draws the point that combines these.
+
+    Without `rounds` the transcript stands where it did, and so does the point of the instances.
+    """
+    f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
+    number, local = k.workgroup_id(), k.local_id()
+    own = StateMemory(f, standing, number, (batch, log_places, log_instances))
+    behind = Progress(f, progress, batch, number, log_instances)
+    words = rounds * degree * field.words
+    with k.range(local, words, k.workgroup_size) as loop:
+        (word,) = k.load(proof, number * words + loop.index)
+        k.store(sent, number * sent_words + first_word + loop.index, word)
+    with k.range(local, rounds, k.workgroup_size) as loop:
+        own.store(own.across + loop.index, behind.challenge(loop.index))
+    # Where no layer has rounds there is no memory of them to read.
+    with k.range(0, k.minimum(rounds, 1), carry=tuple(own.state(chain))) as went:
+        went.next(tuple(behind.state(chain)))
+    each = DIGESTS_EACH * STATE_WORDS
+    with k.range(0, messages, carry=went.results) as absorbed:
+        message = k.load(digests, (number * messages + absorbed.index) * each, each)
+        absorbed.next(chain.absorbed(absorbed.carried, Label.VALUES, message))
+    with k.range(0, log_below, carry=absorbed.results) as draws:
+        state = next_state(k, chain, draws.carried, draws.index > 0)
+        found = f.carried(challenge(f, field, state))
+        with k.if_(local == 0):
+            own.store(draws.index + FIRST, found)
+        draws.next(state)
+    k.barrier()
+    with k.if_(local == 0):
+        own.set_state(chain, draws.results)
+
+
+@kernel
+def combine_values(
+    k: Builder,
+    batch: U32,
+    log_places: U32,
+    log_instances: U32,
+    log_size: U32,
+    positions: U32,
+    taken: Pointer[U32],
+    values: Pointer[U32],
+    weights: Pointer[U32],
+    standing: Pointer[U32],
+    *,
+    field: FieldSpec,
+) -> None:
+    """The claim about a layer: the weighted sum of its values that were sent."""
+    f: Any = field_arithmetic(k, field, inlined=True)
+    sums, proof, local = WorkgroupSums(k, f, 1), k.workgroup_id(), k.local_id()
+    with k.range(local, positions, k.workgroup_size, carry=f.carried(f.zero())) as loop:
+        (place,) = k.load(taken, loop.index)
+        weight = f.load(weights, (proof << log_size) + place)
+        value = f.load(values, proof * positions + loop.index)
+        loop.next(f.carried(loop.carried + weight * value))
+    (total,) = sums.totals([loop.results])
+    own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
+    with k.if_(local == 0):
+        own.store(CLAIM, total)
+        own.store(VALUES, total)

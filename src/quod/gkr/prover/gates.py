@@ -1,0 +1,107 @@
+"""Gates inside the prover's kernels: their coefficients, and sums over the gates of a wire.
+
+Gates are sorted once a circuit by what a table has an entry for, so that an instance adds up runs
+of them, one of each kind, and writes one entry: no atomics, and nothing is cleared before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.kernel import Builder
+from quod.kernel.ir.value import Value
+from quod.layered.circuit import KINDS
+from quod.sumcheck.mixed import MixedField
+
+PUBLIC_TAG, RANDOM_TAG = 1, 2
+TAG_SHIFT = 30
+"""Bits of a coefficient's code below its tag; a number has the tag 0."""
+
+
+@frozen
+class GateForm:
+    """What is fixed in the kernels over a layer: its `kinds` of gates, and what its coefficients
+    are beside numbers. `below_is_base` says that the values below are of the prime field."""
+
+    field: FieldSpec
+    kinds: tuple[str, ...]
+    has_public: bool
+    has_random: bool
+    below_is_base: bool
+
+
+class Coefficients:
+    """The coefficients of gates inside a kernel.
+
+    `table` has the numbers and, from `first_public` on, the public inputs of all proofs in rows of
+    all instances: (proof * public + number << log_rows) + instance.
+    """
+
+    def __init__(
+        self, k: Builder, form: GateForm, table: Value, randoms: Value, first_public: Value,
+        public: Value, count: Value, log_rows: Value,
+    ) -> None:  # fmt: skip
+        """`randoms` has the random coefficients, `count` of each proof."""
+        self.mixed = MixedField(k, form.field)
+        self._form, self._table, self._randoms = form, table, randoms
+        self._first_public, self._public = first_public, public
+        self._count, self._log_rows = count, log_rows
+
+    def load(self, code: Value, proof: Value, instance: Value) -> Any:
+        """The coefficient of a code, in the prime field unless the form has random ones."""
+        form, mixed = self._form, self.mixed
+        k = mixed.base.k
+        tag, number = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
+        place = number
+        if form.has_public:
+            entry = ((proof * self._public + number) << self._log_rows) + instance
+            place = k.select(tag == PUBLIC_TAG, self._first_public + entry, number)
+        if not form.has_random:
+            return mixed.base.carried(mixed.base.load(self._table, place))
+        f = mixed.extended
+        with k.if_(tag == RANDOM_TAG) as branch:
+            branch.give(f.carried(f.load(self._randoms, proof * self._count + number)))
+        with branch.otherwise():
+            branch.give(f.carried(mixed.embedded(mixed.base.load(self._table, place))))
+        return branch.results
+
+
+def carried(mixed: MixedField, element: Any) -> Any:
+    return (mixed.extended if mixed.is_extended(element) else mixed.base).carried(element)
+
+
+def power(f: Any, value: Any, exponent: int) -> Any:
+    """A value to the power of at most five."""
+    if exponent == 1:
+        return value
+    square = f.carried(f.square(value))
+    if exponent == 2:
+        return square
+    if exponent == 3:
+        return f.carried(square * value)
+    fourth = f.carried(f.square(square))
+    return fourth if exponent == 4 else f.carried(fourth * value)
+
+
+def added_gates(
+    mixed: MixedField, f: Any, kinds: Sequence[str], starts: Value, gates: Value, place: Value,
+    places: Value, part: Callable[..., Any],
+) -> Any:  # fmt: skip
+    """The sum of what the gates of a place give; of each kind there is a run of words.
+
+    ``starts`` has for each kind places + 1 offsets in ``gates``.
+    """
+    k = mixed.base.k
+    total = f.carried(f.zero())
+    for number, kind in enumerate(kinds):
+        own = place + number * (places + 1)
+        width = KINDS[kind] + 1
+        with k.range(starts[own], starts[own + 1], width, carry=total) as run:
+            found = part(kind, *k.load(gates, run.index, width))
+            found = mixed.embedded(found) if f is mixed.extended else found
+            run.next(f.carried(run.carried + found))
+        total = run.results
+    return total

@@ -1,0 +1,206 @@
+"""A pipeline slot of the prover: a batch of proofs that the host begins and finishes.
+
+A device that has memory of its own works on one batch while the host begins the next one and
+finishes the one before, so that each batch in progress has memory to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import NoReturn
+
+import numpy as np
+
+from quod.commitment.raw import Raw
+from quod.commitment.raw_prover import RawCommitter
+from quod.commitment.scheme import Claim, Committer
+from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import UNWRITTEN, not_written
+from quod.device.runtime.stream import SubmittedStream
+from quod.device.runtime.timeline import Timeline
+from quod.errors import DeviceError, InputError
+from quod.field.array import Words, all_canonical, canonical, from_integers, to_integers
+from quod.gkr.key import VerifyingKey
+from quod.gkr.prover.boundary import Boundary
+from quod.gkr.prover.plan import BatchPlan
+from quod.gkr.prover.state import FIRST, VALUES
+from quod.gkr.reduction import by_reduction
+from quod.gkr.statement import Statement
+from quod.sumcheck.run import words_to_elements
+from quod.transcript.joined import joined
+from quod.transcript.messages import ProofWriter
+from quod.transcript.transcript import Transcript
+
+
+class PipelineSlot:
+    """Device memory and launches for at most `plan.batch` proofs at a time."""
+
+    def __init__(self, plan: BatchPlan, key: VerifyingKey, instances: int, name: str) -> None:
+        """Of so many instances each; `name` is that of the stream that they run on."""
+        self.device, self._plan, self.key, self._name = plan.device, plan, key, name
+        self.circuit, self._instances = plan.circuit, instances
+        self.boundary = Boundary(plan, instances)
+        log2_size = self.circuit.log_inputs + plan.log_instances
+        self._raw: RawCommitter | None = None
+        self._committers: list[Committer] = []
+        if isinstance(key.commitment, Raw):
+            self._raw = RawCommitter(self.device, key.field, log2_size, count=plan.batch)
+        else:
+            self._committers = [
+                key.commitment.committer(self.device, key.field, log2_size, allow_bits=0)
+                for _ in range(plan.batch)
+            ]
+        self._submitted: SubmittedStream | None = None
+        self._writers: list[ProofWriter] = []
+
+    @property
+    def recording(self) -> Recording:
+        """The launches of a batch, which find inputs and the states of transcripts in memory."""
+        return self._plan.recording
+
+    @cached_property
+    def _sent(self) -> Words:
+        """Room on the host for the messages of a batch, which is kept: fresh memory costs more than
+        what is copied into it."""
+        shape = self._plan.batch, self._plan.sent_words
+        return self.device.pinned(4 * shape[0] * shape[1]).view(np.uint32).reshape(shape)
+
+    # --- from inputs to work
+
+    def begin(
+        self, statements: Sequence[Statement], tables: Sequence[Words], before: Transcript,
+        timeline: Timeline | None,
+    ) -> None:  # fmt: skip
+        """Commits to inputs and begins the work; the rest of the batch is as the last one.
+
+        `before` has absorbed what all statements have in common, public inputs too where there are
+        none.
+        """
+        plan = self._plan
+        if not self.boundary.bring(tables):
+            self._refuse_inputs(tables)
+        self._set_public([*statements, *[statements[-1]] * (plan.batch - len(statements))])
+        self._writers = [_writer(statement, before) for statement in statements]
+        self._commit()
+        self._set_states()
+        self._submitted = (
+            self.device.stream(self._name).replay(plan.recording).submit(timeline)
+        )  # fmt: skip
+
+    def _commit(self) -> None:
+        table = self._plan.values[0]
+        if self._raw is not None:
+            self._raw.commit_each(table, self._writers)
+            return
+        size = table.nbytes // self._plan.batch
+        for number, writer in enumerate(self._writers):
+            own = table.slice(number * size, (number + 1) * size)
+            self._committers[number].commit(own, writer)
+
+    def _set_public(self, statements: Sequence[Statement]) -> None:
+        if not self.circuit.public:
+            return
+        rows = [row for statement in statements for row in zip(*statement.padded, strict=True)]
+        values = from_integers(self.circuit.field, [value for row in rows for value in row])
+        target = self._plan.coefficients
+        self.device.upload(values, into=target.slice(target.nbytes - values.nbytes, target.nbytes))
+
+    def _set_states(self) -> None:
+        plan, field, writers = self._plan, self.key.field, self._writers
+        standing = np.zeros(plan.layout.words(field), np.uint32)
+        states = standing[plan.layout.states(field)].reshape(plan.batch, -1)
+        for number in range(plan.batch):
+            writer = writers[min(number, len(writers) - 1)]
+            states[number] = np.frombuffer(writer.transcript.state, "<u4")
+        self.device.upload(standing, into=plan.standing)
+
+    # --- from work to proofs
+
+    def finish(self, first: int | None) -> list[bytes]:
+        """The proofs; `first` is the number of the first one for errors, None of a single one.
+
+        InputError where an output is not 0.
+        """
+        submitted, self._submitted = self._submitted, None
+        assert submitted is not None
+        submitted.wait()
+        if not self.boundary.outputs_are_zero():
+            self._refuse_outputs(len(self._writers), first)
+        plan, field, sent = self._plan, self.key.field, self._sent
+        sent[:, -1] = UNWRITTEN
+        self.device.download(plan.sent, sent)
+        if not all_canonical(field.modulus, sent):
+            raise not_written(self.device, "a proof")
+        rows = sent.astype("<u4", copy=False)
+        if self._raw is not None:
+            self._raw.end()
+            # What the device has absorbed comes last: nothing opens a raw commitment.
+            every = zip(self._writers, rows, strict=False)
+            return joined([(*writer.parts, row.data) for writer, row in every])
+        standing = np.full(plan.layout.words(field), UNWRITTEN, np.uint32)
+        self.device.download(plan.standing, standing)
+        behind = plan.layout.states(field)
+        elements = standing[: behind.start].reshape(plan.batch, plan.layout.stride, field.words)
+        if not all_canonical(field.modulus, elements):
+            raise not_written(self.device, "a proof")
+        states = standing[behind].astype("<u4", copy=False).reshape(plan.batch, -1)
+        for number, writer in enumerate(self._writers):
+            writer.absorbed(rows[number].tobytes(), states[number].tobytes())
+            self._committers[number].open(self._claims(elements[number]), writer)
+        return [writer.getvalue() for writer in self._writers]
+
+    def abandon(self) -> None:
+        """Ends work that nobody will finish, so that its memory can be used again."""
+        submitted, self._submitted = self._submitted, None
+        if submitted is not None:
+            submitted.cancel()
+            # It says that it was cancelled, and another error is on its way.
+            with suppress(DeviceError):
+                submitted.wait()
+        if self._raw is not None:
+            self._raw.abandon()
+
+    def _claims(self, standing: Words) -> list[Claim]:
+        """Those about the inputs, of the elements where a proof stands."""
+        layout, below = self._plan.layout, self.circuit.log_inputs
+        elements = words_to_elements(self.key.field, standing)
+        across = elements[layout.across :]
+        points = [elements[at : at + below] + across for at in (FIRST, layout.second)]
+        values = elements[VALUES : VALUES + 2]
+        claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]
+        has_products = "multiply" in self.circuit.kinds[0]
+        two = by_reduction(self.key.reduction, places=has_products, columns=False)
+        return claims if two else claims[:1]
+
+    def _refuse_inputs(self, tables: Sequence[Words]) -> NoReturn:
+        """Raises what is wrong with inputs that are not all elements."""
+        field = self.circuit.field
+        if all(canonical(field, table).all() for table in tables):
+            raise not_written(self.device, "the inputs by place")
+        raise InputError(f"inputs are elements of {field.name}, below its prime")
+
+    def _refuse_outputs(self, proofs: int, first: int | None) -> NoReturn:
+        """Raises which outputs are not 0, in proofs from a number on."""
+        circuit, is_base = self.circuit, self._plan.gates.values_are_base[-1]
+        found = self.boundary.outputs()
+        zeros = found[:proofs, : circuit.zeros, : self._instances]
+        if not zeros.any():
+            raise not_written(self.device, "the outputs")
+        wrong = np.argwhere(zeros.any(axis=3))
+        proof, output, number = min(wrong.tolist(), key=lambda place: (place[0], place[::-1]))
+        value = to_integers(circuit.field, found[proof, output, number, : circuit.field.words])[0]
+        which = f" of instance {number}" if self._instances > 1 else ""
+        which += f" of proof {first + proof}" if first is not None else ""
+        # An element of the extension says nothing to anybody.
+        what = f"is {value} with these inputs, not 0" if is_base else "is not 0 with these inputs"
+        more = f", and {len(wrong) - 1} more are not" if len(wrong) > 1 else ""
+        raise InputError(f"output {output} of the circuit{which} {what}{more}")
+
+
+def _writer(statement: Statement, before: Transcript) -> ProofWriter:
+    transcript = before.copy()
+    if statement.circuit.public:
+        statement.absorb_public(transcript)
+    return ProofWriter(transcript)

@@ -1,0 +1,89 @@
+"""The prover state of a batch between two sumchecks, in one buffer of device memory.
+
+Of each proof it has elements of the field of challenges: the claim that is next, the factor of the
+second one of two claims, both claimed values, their points, and the point of the instances; behind
+those of all proofs the states of their transcripts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.field.spec import FieldSpec
+from quod.frozen import frozen
+from quod.hash.words import Words
+from quod.kernel.ir.value import Value
+from quod.transcript.chain import STATE_WORDS, Chain
+
+CLAIM, FACTOR, VALUES, FIRST = 0, 1, 2, 4
+"""Places among the elements of a proof."""
+
+
+@frozen
+class StateLayout:
+    """The offsets of a state.
+
+    No layer has more than 2**log_places values; there are 2**log_instances instances.
+    """
+
+    batch: int
+    log_places: int
+    log_instances: int
+
+    @property
+    def second(self) -> int:
+        """Where the second point begins."""
+        return FIRST + self.log_places
+
+    @property
+    def across(self) -> int:
+        """Where the point of the instances begins."""
+        return self.second + self.log_places
+
+    @property
+    def stride(self) -> int:
+        """Elements of a proof."""
+        return self.across + self.log_instances
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """What kernels take of it."""
+        return self.batch, self.log_places, self.log_instances
+
+    def words(self, field: FieldSpec) -> int:
+        """32-bit words of the buffer."""
+        return self.batch * (self.stride * field.words + STATE_WORDS)
+
+    def states(self, field: FieldSpec) -> slice:
+        """Where the states of transcripts are among them."""
+        return slice(self.batch * self.stride * field.words, self.words(field))
+
+
+class StateMemory:
+    """The state of one proof inside a kernel."""
+
+    def __init__(
+        self, f: Any, memory: Value, proof: Value, sizes: tuple[Value, Value, Value]
+    ) -> None:
+        batch, log_places, log_instances = sizes
+        self._f, self._memory = f, memory
+        self.second = log_places + FIRST
+        self.across = self.second + log_places
+        stride = self.across + log_instances
+        self._own = proof * stride
+        words = f.word_count * f.word_type.bits // 32
+        self._state = batch * stride * words + proof * STATE_WORDS
+
+    def load(self, place: Value | int) -> Any:
+        """An element."""
+        return self._f.carried(self._f.load(self._memory, self._own + place))
+
+    def store(self, place: Value | int, element: Any) -> None:
+        self._f.store(self._memory, self._own + place, element)
+
+    def state(self, chain: Chain) -> Words:
+        """The state of the transcript."""
+        return chain.load(self._memory, self._state)
+
+    def set_state(self, chain: Chain, state: Words) -> None:
+        chain.store(self._memory, self._state, state)

@@ -1,0 +1,34 @@
+"""A circuit in the memory of a device, sorted for both phases of each layer."""
+
+from __future__ import annotations
+
+from quod.frozen import frozen
+from quod.gkr.prover.gate_tables import Constants, GateTables, Runs
+from quod.gkr.security import exponents_of
+
+
+@frozen(eq=False)
+class TwoPhaseLayer:
+    """A layer's gates: all by output, those of the first phase's table by their first input, powers
+    by exponent and input, products by their second input, and the constants as they come."""
+
+    by_output: Runs
+    by_first: Runs
+    powers: dict[int, Runs]
+    products: Runs | None
+    constants: Constants
+
+
+class TwoPhaseGates(GateTables[TwoPhaseLayer]):
+    """A circuit whose gates are sorted for both phases of each layer."""
+
+    def _layer(self, number: int) -> TwoPhaseLayer:
+        kinds, below = self.circuit.kinds[number], 1 << self.circuit.log_below(number)
+        linear = tuple(kind for kind in ("add", "multiply") if kind in kinds)
+        return TwoPhaseLayer(
+            self._by_output(number),
+            self._runs(number, linear, "first", below),
+            {e: self._runs(number, (f"power{e}",), "first", below) for e in exponents_of(kinds)},
+            self._runs(number, ("multiply",), "second", below) if "multiply" in kinds else None,
+            self._constants(number),
+        )

@@ -1,0 +1,156 @@
+"""Kernels over the gates of a layer: values, and the tables of both phases.
+
+Entries are those of all proofs of a batch, in each the places of a layer, in each the instances of
+the circuit: entry ((proof << log_size) + place << log_instances) + instance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quod.gkr.prover.gates import Coefficients, GateForm, added_gates, carried, power
+from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel.ir.value import Value
+from quod.layered.circuit import POWERS
+
+
+@kernel
+def layer_values(
+    k: Builder,
+    n: U32,
+    log_size: U32,
+    log_below: U32,
+    log_instances: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
+    starts: Pointer[U32],
+    gates: Pointer[U32],
+    coefficients: Pointer[U32],
+    challenges: Pointer[U32],
+    below: Pointer[U32],
+    values: Pointer[U32],
+    *,
+    form: GateForm,
+) -> None:
+    """values[i] of n entries of a layer, from the values below it."""
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    mixed = known.mixed
+    f = mixed.base if form.below_is_base and not form.has_random else mixed.extended
+    i = k.global_id()
+    with k.if_(i < n):
+        proof, place, instance = _parts(k, i, log_size, log_instances)
+        taken = mixed.base if form.below_is_base else mixed.extended
+
+        def value(x: Value) -> Any:
+            at = (((proof << log_below) + x) << log_instances) + instance
+            return taken.carried(taken.load(below, at))
+
+        def part(kind: str, *row: Value) -> Any:
+            *inputs, code = row
+            own = known.load(code, proof, instance)
+            for x in inputs:
+                own = carried(
+                    mixed, mixed.multiply(own, power(taken, value(x), POWERS.get(kind, 1)))
+                )
+            return own
+
+        total = added_gates(
+            mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_size, part
+        )
+        f.store(values, i, total)
+
+
+@kernel
+def first_phase(
+    k: Builder,
+    n: U32,
+    first: U32,
+    log_size: U32,
+    log_below: U32,
+    log_instances: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
+    starts: Pointer[U32],
+    gates: Pointer[U32],
+    coefficients: Pointer[U32],
+    challenges: Pointer[U32],
+    below: Pointer[U32],
+    weights: Pointer[U32],
+    table: Pointer[U32],
+    *,
+    form: GateForm,
+) -> None:
+    """table[first + i]: for input x of entry i the sum over its gates of coefficient times weight
+    of the output, and times V[y] in products."""
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    mixed, f = known.mixed, known.mixed.extended
+    i = k.global_id()
+    with k.if_(i < n):
+        proof, place, instance = _parts(k, i, log_below, log_instances)
+        taken = mixed.base if form.below_is_base else f
+
+        def part(_kind: str, *row: Value) -> Any:
+            z, *inputs, code = row
+            own = known.load(code, proof, instance)
+            for y in inputs:
+                at = (((proof << log_below) + y) << log_instances) + instance
+                own = carried(mixed, mixed.multiply(own, taken.carried(taken.load(below, at))))
+            return mixed.multiply(f.load(weights, (proof << log_size) + z), own)
+
+        total = added_gates(
+            mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_below, part
+        )
+        f.store(table, first + i, total)
+
+
+@kernel
+def second_phase(
+    k: Builder,
+    n: U32,
+    first: U32,
+    log_size: U32,
+    log_below: U32,
+    first_public: U32,
+    public: U32,
+    randoms: U32,
+    log_rows: U32,
+    starts: Pointer[U32],
+    gates: Pointer[U32],
+    coefficients: Pointer[U32],
+    challenges: Pointer[U32],
+    at_x: Pointer[U32],
+    weights: Pointer[U32],
+    table: Pointer[U32],
+    *,
+    form: GateForm,
+) -> None:
+    """table[first + i]: for input y of entry i the sum over products of coefficient, weight of the
+    output and eq of the other input."""
+    i, size = k.global_id(), k.constant(1, u32) << log_below
+    proof, place = i >> log_below, i & (size - 1)
+    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    mixed, f = known.mixed, known.mixed.extended
+    with k.if_(i < n):
+
+        def part(_kind: str, *row: Value) -> Any:
+            z, x, code = row
+            weight = f.load(weights, (proof << log_size) + z)
+            both = f.carried(weight * f.load(at_x, (proof << log_below) + x))
+            return mixed.multiply(both, known.load(code, proof, k.constant(0, u32)))
+
+        f.store(
+            table, first + i, added_gates(mixed, f, form.kinds, starts, gates, place, size, part)
+        )
+
+
+def _parts(
+    k: Builder, i: Value, log_size: Value, log_instances: Value
+) -> tuple[Value, Value, Value]:
+    """The proof, the place in a layer and the instance of an entry."""
+    one = k.constant(1, u32)
+    row = i >> log_instances
+    return row >> log_size, row & ((one << log_size) - 1), i & ((one << log_instances) - 1)

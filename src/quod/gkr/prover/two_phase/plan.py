@@ -1,0 +1,249 @@
+"""Launches of a batch of two-phase proofs: values upwards, sumchecks downwards."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from quod.device.memory.buffer import Buffer
+from quod.device.runtime.stream import RecordingStream
+from quod.gkr.prover.plan import BatchPlan
+from quod.gkr.prover.state import FIRST
+from quod.gkr.prover.steps import set_points
+from quod.gkr.prover.two_phase.gate_tables import TwoPhaseGates, TwoPhaseLayer
+from quod.gkr.prover.two_phase.kernels import first_phase, layer_values, second_phase
+from quod.gkr.prover.two_phase.steps import (
+    begin_second_sumcheck,
+    end_first_sumcheck,
+    end_second_sumcheck,
+)
+from quod.gkr.security import exponents_of, is_linear
+from quod.hash.table import Hash
+from quod.sumcheck.finish import parts_at_once
+from quod.sumcheck.plan import Inputs, SumcheckPlan
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.shape import Shape
+
+# One workgroup is one thread's work on a processor, so that it has less than on a GPU.
+_LOG_CAPACITY_OF_PROCESSOR = 8
+
+
+class TwoPhasePlan(BatchPlan):
+    """Two sumchecks a layer: over wires and instances, then over wires alone."""
+
+    def __init__(
+        self, gates: TwoPhaseGates, *, chain: int, hash: Hash, log_instances: int, batch: int
+    ) -> None:
+        super().__init__(
+            gates, chain=chain, hash=hash, log_instances=log_instances, batch=batch
+        )  # fmt: skip
+        self._sumchecks: dict[tuple[Shape, int], SumcheckPlan] = {}
+        self._allocate_tables()
+
+    # --- sizes
+
+    def _entries(self, log_size: int) -> int:
+        """Of the values of a layer, in all proofs and instances."""
+        return self.batch << (log_size + self.log_instances)
+
+    @cached_property
+    def sent_words(self) -> int:
+        """32-bit words of a proof's messages."""
+        return sum(
+            (first.log2_size * first.shape.degree + (2 if second else 1)) * self.field.words
+            + ((second.log2_size * 2 + 1) * self.field.words if second else 0)
+            for first, second in map(self.plans, range(len(self.circuit.layers)))
+        )
+
+    # --- sumchecks
+
+    def _plan(self, shape: Shape, log2_size: int) -> SumcheckPlan:
+        key = (shape, log2_size)
+        if key not in self._sumchecks:
+            capacity = _LOG_CAPACITY_OF_PROCESSOR if self.device.host_memory else None
+            self._sumchecks[key] = SumcheckPlan(
+                self.device, shape, log2_size, batch=self.batch, log_capacity=capacity
+            )
+        return self._sumchecks[key]
+
+    def plans(self, number: int) -> tuple[SumcheckPlan, SumcheckPlan | None]:
+        """Both sumchecks of a layer."""
+        kinds, below = self.circuit.kinds[number], self.circuit.log_below(number)
+        more, is_base = self.log_instances, self.gates.values_are_base[number]
+        weighted = more > 0 and not is_linear(kinds)
+        terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
+        terms += [(1, (*[0] * e, 2 + at)) for at, e in enumerate(exponents_of(kinds))]
+        is_collapsed = more > 0 and is_linear(kinds)
+        shape = Shape(
+            self.field, SumOfProducts(tuple(terms)), int(is_base and not is_collapsed), weighted,
+            hash=self.hash,
+        )  # fmt: skip
+        first = self._plan(shape, below + more if weighted else below)
+        if "multiply" not in kinds:
+            return first, None
+        shape = Shape(
+            self.field, SumOfProducts.product(2), int(is_base and not more), False, hash=self.hash
+        )
+        return first, self._plan(shape, below)
+
+    # --- memory
+
+    def _allocate_tables(self) -> None:
+        plans = [p for number in range(len(self.circuit.layers)) for p in self.plans(number) if p]
+        tables = max(
+            (plan.shape.tables - plan.shape.in_base) * self.batch << plan.log2_size
+            for plan in plans
+        )
+        element = self.element_bytes
+        own = {
+            "at_x": self.batch * element << max(self.sizes),
+            "tables": tables * element,
+            "points": max(self.batch * plan.log2_size for plan in plans) * element,
+            **{
+                name: max(getattr(plan, f"{name}_bytes") for plan in plans)
+                for name in ("equality", "progress", "proof", "folded", "partial")
+            },
+        }
+        self._allocate(own, [1 << self.log_instances] * len(self.sizes))
+
+    # --- launches
+
+    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
+        return _Layer(self, recording, number, word).record()
+
+    def _record_values(self, recording: RecordingStream, number: int) -> None:
+        runs = self.gates.layers[number].by_output
+        size, below = self.sizes[number + 1], self.sizes[number]
+        self.launch(
+            recording, layer_values, self._entries(size), size, below, self.log_instances,
+            *self.coefficient_sizes, runs.starts, runs.gates, self.coefficients,
+            self.memory["challenges"], self.values[number], self.values[number + 1],
+            form=runs.form,
+        )  # fmt: skip
+
+
+class _Layer:
+    """Records the sumchecks of one layer."""
+
+    def __init__(
+        self, plan: TwoPhasePlan, recording: RecordingStream, number: int, first_word: int
+    ) -> None:
+        self._plan, self._recording = plan, recording
+        self._number, self._word = number, first_word
+        self._memory, self._below = plan.memory, plan.sizes[number]
+        self._layer: TwoPhaseLayer = plan.gates.layers[number]
+        self._first, self._second = plan.plans(number)
+        self._is_top = number == len(plan.circuit.layers) - 1
+
+    def record(self) -> int:
+        """The first word behind what the layer sends."""
+        self._weights()
+        self._first_sumcheck()
+        if self._second is not None:
+            self._second_sumcheck(self._second)
+        return self._word
+
+    @property
+    def _values(self) -> Buffer:
+        return self._plan.values[self._number]
+
+    def _weights(self) -> None:
+        """The weight of each value of the layer in the claim."""
+        plan = self._plan
+        claims = 1
+        if not self._is_top and plan.plans(self._number + 1)[1] is not None:
+            claims = 2
+        zeros = plan.circuit.zeros if self._is_top else None
+        size = plan.sizes[self._number + 1]
+        plan.corner_weights(
+            self._recording, size, "weights", first=FIRST, claims=claims, zeros=zeros
+        )
+
+    def _first_sumcheck(self) -> None:
+        plan, layer, own, memory = self._plan, self._layer, self._first, self._memory
+        recording, constants = self._recording, layer.constants
+        is_collapsed = plan.log_instances > 0 and own.log2_size == self._below
+        if is_collapsed or constants.form.has_public:
+            plan.shares(recording)
+        if constants.form.has_public:
+            plan.collapse_public(recording)
+        self._set_values(own, is_collapsed=is_collapsed)
+        log_instances = 0 if is_collapsed else plan.log_instances
+        entries = plan.batch << (self._below + log_instances)
+        size = plan.sizes[self._number + 1]
+        for table, runs in enumerate((layer.by_first, *layer.powers.values()), start=1):
+            plan.launch(
+                recording, first_phase, entries, (table - own.shape.in_base) * entries, size,
+                self._below, log_instances, *plan.coefficient_sizes, runs.starts, runs.gates,
+                plan.coefficients, memory["challenges"], self._values, memory["weights"],
+                memory["tables"], form=runs.form,
+            )  # fmt: skip
+        if own.shape.has_point:
+            plan.launch(
+                recording, set_points, plan.batch * own.log2_size, *plan.layout.sizes,
+                self._below, plan.standing, memory["points"], field=plan.field,
+            )  # fmt: skip
+        plan.begin_sumcheck(
+            recording, constants, size, rounds=own.log2_size,
+            halvings=self._below if own.shape.has_point else 0,
+        )  # fmt: skip
+        self._rounds(own)
+        values = 1 if self._second is None else 2
+        plan.step(
+            recording, end_first_sumcheck, *plan.layout.sizes, own.log2_size, self._below,
+            own.shape.degree, self._word, plan.sent_words, memory["progress"], memory["proof"],
+            plan.standing, plan.sent, field=plan.field, values=values, hash=plan.hash,
+        )  # fmt: skip
+        self._word += (own.log2_size * own.shape.degree + values) * plan.field.words
+
+    def _set_values(self, own: SumcheckPlan, *, is_collapsed: bool) -> None:
+        """Table 0 of a sumcheck, unless it reads the values where they are."""
+        is_base = self._plan.gates.values_are_base[self._number]
+        if is_collapsed:
+            self._plan.collapse(
+                self._recording, self._values, "tables", 1 << self._below, is_base=is_base
+            )
+        elif not own.shape.in_base:
+            target = self._memory["tables"].slice(0, self._values.nbytes)
+            self._recording.copy(self._values, target)
+
+    def _second_sumcheck(self, own: SumcheckPlan) -> None:
+        plan, layer, memory, recording = self._plan, self._layer, self._memory, self._recording
+        assert layer.products is not None
+        is_collapsed = plan.log_instances > 0
+        if is_collapsed:
+            plan.shares(recording)
+        self._set_values(own, is_collapsed=is_collapsed)
+        plan.corner_weights(recording, self._below, "at_x", first=FIRST)
+        entries, runs = plan.batch << self._below, layer.products
+        plan.launch(
+            recording, second_phase, entries, (1 - own.shape.in_base) * entries,
+            plan.sizes[self._number + 1], self._below, *plan.coefficient_sizes, runs.starts,
+            runs.gates, plan.coefficients, memory["challenges"], memory["at_x"],
+            memory["weights"], memory["tables"], form=runs.form,
+        )  # fmt: skip
+        own.record_sum(recording, self._inputs(own), memory["equality"], memory["partial"])
+        plan.step(
+            recording, begin_second_sumcheck, *plan.layout.sizes, own.log2_size, own.sum_groups,
+            memory["partial"], plan.standing, memory["progress"], field=plan.field,
+            at_once=parts_at_once(own.sum_groups, plan.step_lanes),
+        )  # fmt: skip
+        self._rounds(own)
+        plan.step(
+            recording, end_second_sumcheck, *plan.layout.sizes, own.log2_size, self._word,
+            plan.sent_words, memory["progress"], memory["proof"], plan.standing, plan.sent,
+            field=plan.field, is_last=self._number == 0, hash=plan.hash,
+        )  # fmt: skip
+        self._word += (own.log2_size * 2 + 1) * plan.field.words
+
+    def _inputs(self, own: SumcheckPlan) -> Inputs:
+        return Inputs(self._values if own.shape.in_base else None, self._memory["tables"])
+
+    def _rounds(self, own: SumcheckPlan) -> None:
+        memory = self._memory
+        if own.shape.has_point:
+            own.record_point(self._recording, memory["points"], memory["equality"])
+        own.record(
+            self._recording, self._inputs(own), equality=memory["equality"],
+            progress=memory["progress"], proof=memory["proof"], folded=memory["folded"],
+            partial=memory["partial"],
+        )  # fmt: skip

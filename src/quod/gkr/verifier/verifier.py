@@ -1,0 +1,63 @@
+"""The verifier of layered circuits: plain integers, the circuit's layers one after the other.
+
+Goldwasser, Kalai and Rothblum, "Delegating computation: interactive proofs for muggles", 2008. It
+loops over the circuit, never over the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from quod.gkr.key import VerifyingKey
+from quod.gkr.reduction import Reduction
+from quod.gkr.statement import Statement
+from quod.gkr.verifier.data_parallel import DataParallelVerifier
+from quod.gkr.verifier.gates import LayerGates
+from quod.gkr.verifier.two_phase import TwoPhaseVerifier
+from quod.layered.circuit import LayeredCircuit
+from quod.security import LEAST_BITS
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofReader
+from quod.transcript.transcript import Transcript
+
+
+def verify(
+    key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], proof: bytes, *,
+    instances: int = 1, allow_bits: int = LEAST_BITS,
+) -> None:  # fmt: skip
+    """Checks a proof that the prover knows inputs of all instances that make the outputs 0.
+
+    `public` are the public inputs: a list of int, of several instances a list of lists.
+    VerificationError for a proof that does not show it, InputError for one that is none,
+    MismatchError for another circuit. Fewer bits than the key or `allow_bits` asks for are an
+    InputError.
+    """
+    statement = Statement(key, circuit, public, instances, allow_bits=allow_bits)
+    transcript = key.transcript()
+    reader = ProofReader(proof, transcript)
+    statement.begin(transcript)
+    commitment = key.commitment.read(
+        reader, key.field, circuit.log_inputs + statement.log_instances, allow_bits=0
+    )
+    _apply_chain(key, transcript)
+    randoms = transcript.challenges(key.field, circuit.randoms)
+    if randoms:
+        # The circuit knows its random coefficients and may hash them.
+        _apply_chain(key, transcript)
+    gates = LayerGates(statement, randoms)
+    match key.reduction:
+        case Reduction.PLACES:
+            claims = TwoPhaseVerifier(gates, reader).claims()
+        case Reduction.COLUMNS:
+            claims = DataParallelVerifier(gates, reader).claims()
+        case _:
+            assert_never(key.reduction)
+    commitment.check(claims, reader)
+    reader.end()
+
+
+def _apply_chain(key: VerifyingKey, transcript: Transcript) -> None:
+    """Apply the sequential hash delay before challenges, of the length that the key states."""
+    for _ in range(key.chain):
+        transcript.absorb(Label.CHAIN, b"")
