@@ -397,11 +397,11 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 def test_nothing_is_shared_with_provers() -> None:
-    """Nor with the plain verifier: but for what a statement, a key and its commitment are."""
+    """Nor with the reference verifier: but for statements, keys and the steps of the protocol."""
     found = set()
     for path in Path(checker_schedule.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 package, _, name = node.module.partition("quod.gkr.")
                 found |= {name.split(".")[0]} if not package and name else set()
-    assert found == {"key", "reduction", "statement", "checker"}
+    assert found == {"key", "protocol", "reduction", "statement", "checker"}

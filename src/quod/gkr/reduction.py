@@ -72,7 +72,16 @@ def claimed_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
     return taken_places(circuit, number + 1)
 
 
+def exponents_of(kinds: frozenset[str]) -> list[int]:
+    """The exponents of a layer's powers."""
+    return [exponent for kind, exponent in POWERS.items() if kind in kinds]
+
+
+def is_linear(kinds: frozenset[str]) -> bool:
+    """Whether a layer's values are sums of the values below alone."""
+    return "multiply" not in kinds and not exponents_of(kinds)
+
+
 def degree_by_columns(kinds: frozenset[str]) -> int:
     """That of a layer's polynomial in the instances, beside eq: 1 for sums alone."""
-    powers = [exponent for kind, exponent in POWERS.items() if kind in kinds]
-    return max([1, *([2] if "multiply" in kinds else []), *powers])
+    return max([1, *([2] if "multiply" in kinds else []), *exponents_of(kinds)])

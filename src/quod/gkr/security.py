@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from weakref import WeakKeyDictionary
 
 from quod.commitment.raw import Raw
 from quod.commitment.scheme import Scheme, check_scheme
 from quod.errors import InputError
 from quod.field.array import check_field
 from quod.field.spec import FieldSpec
-from quod.gkr.reduction import Reduction, by_reduction, check_reduction, degree_by_columns
+from quod.gkr.protocol import protocol_steps
+from quod.gkr.reduction import Reduction, check_reduction
 from quod.hash.table import Hash, check_hash
-from quod.layered.circuit import POWERS, LayeredCircuit
+from quod.layered.circuit import LayeredCircuit
 from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
 from quod.validation import instance, whole_number
@@ -61,21 +61,6 @@ def log_instances(instances: int) -> int:
     return (number - 1).bit_length()
 
 
-def exponents_of(kinds: frozenset[str]) -> list[int]:
-    """The exponents of a layer's powers."""
-    return [exponent for kind, exponent in POWERS.items() if kind in kinds]
-
-
-def degree_of(kinds: frozenset[str]) -> int:
-    """That of the polynomials of a layer's first sumcheck."""
-    return max([2, *(exponent + 1 for exponent in exponents_of(kinds))])
-
-
-def is_linear(kinds: frozenset[str]) -> bool:
-    """Whether a layer's values are sums of the values below alone."""
-    return "multiply" not in kinds and not exponents_of(kinds)
-
-
 def error_terms(
     circuit: LayeredCircuit, field: FieldSpec, *, instances: int = 1,
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
@@ -84,13 +69,13 @@ def error_terms(
     """The probabilities, by what goes wrong, if challenges were drawn by chance."""
     check_challenges(circuit, field)
     likely, more = most_likely(field), log_instances(instances)
-    rounds, combined = _degrees(circuit, more, check_reduction(reduction))
+    steps = protocol_steps(circuit, check_reduction(reduction), more)
     of_commitment = checked_scheme(commitment).error_terms(field, circuit.log_inputs + more)
     terms = {
         "random coefficients": circuit.degree_in_randoms * likely,
-        "the outputs' point": (circuit.log_outputs + more) * likely,
-        "rounds of sumchecks": rounds * likely,
-        "claims combined": combined * likely,
+        "the outputs' point": (steps.outputs.count + steps.instances.count) * likely,
+        "rounds of sumchecks": steps.round_degrees * likely,
+        "claims combined": steps.combining_challenges * likely,
         **{f"commitment: {what}": term for what, term in of_commitment.items()},
         "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
     }
@@ -107,37 +92,3 @@ def security_bits(
         circuit, field, instances=instances, commitment=commitment, hash=hash, reduction=reduction
     )
     return bits_of(terms.values())
-
-
-_known: WeakKeyDictionary[LayeredCircuit, dict[tuple[int, Reduction], tuple[int, int]]] = (
-    WeakKeyDictionary()
-)
-
-
-def _degrees(circuit: LayeredCircuit, more: int, reduction: Reduction) -> tuple[int, int]:
-    """The degrees of all rounds together, and of what combines claims; counted once a circuit, as
-    each of a thousand statements asks."""
-    known = _known.setdefault(circuit, {})
-    if (more, reduction) not in known:
-        count = by_reduction(reduction, places=_by_places, columns=_by_columns)
-        known[more, reduction] = count(circuit, more)
-    return known[more, reduction]
-
-
-def _by_places(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
-    rounds = combined = 0
-    for number in range(len(circuit.layers)):
-        kinds, below = circuit.kinds[number], circuit.log_below(number)
-        rounds += (below if is_linear(kinds) else below + more) * degree_of(kinds)
-        if "multiply" in kinds:
-            rounds += below * 2
-            # Claims about the inputs go to the commitment, which has terms of its own.
-            combined += number > 0
-    return rounds, combined
-
-
-def _by_columns(circuit: LayeredCircuit, more: int) -> tuple[int, int]:
-    """Where all values of a layer are sent, and combined at a point that is drawn."""
-    degrees = [degree_by_columns(kinds) for kinds in circuit.kinds]
-    rounds = sum(degree for degree in degrees if degree > 1) * more
-    return rounds, sum(circuit.log_below(number) for number in range(len(circuit.layers)))

@@ -8,8 +8,8 @@ from typing import Any
 from quod.commitment.scheme import MOST_LOG2_SIZE
 from quod.errors import InputError
 from quod.gkr.key import VerifyingKey
-from quod.gkr.reduction import by_reduction
-from quod.gkr.security import is_linear, log_instances
+from quod.gkr.reduction import by_reduction, is_linear
+from quod.gkr.security import log_instances
 from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
 from quod.sumcheck.verifier import MOST_VARIABLES

@@ -1,1 +1,5 @@
-"""The verifier on a device, which shares nothing with the prover and the plain verifier."""
+"""The verifier on a device.
+
+It shares the description of the protocol (`quod.gkr.protocol`) with the prover and the reference
+verifier, and no computation.
+"""

@@ -1,7 +1,7 @@
 """The fast verifier of layered circuits: many proofs at a time, on a device.
 
-It gives the verdicts of `quod.gkr.verify`, with which it shares what a statement is, and nothing
-with the prover.
+It gives the verdicts of `quod.gkr.verify`, with which it shares statements and the description of
+the protocol. With the prover it shares no computation.
 """
 
 from __future__ import annotations

@@ -1,24 +1,27 @@
-"""What a proof of a layered circuit has where: it follows from the circuit, never from the proof.
+"""The messages of a proof as rows for kernels; they follow from the circuit, never from the proof.
 
-Challenges are counted as the messages after which they are drawn, elements of a proof from the
-first behind the commitment.
+`quod.gkr.protocol` has their order and sizes. Challenges are counted as the messages after which
+they are drawn, elements of a proof from the first behind the commitment.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.hash.function import header
+from quod.gkr.protocol import Challenges, Delay, Rounds, StepsInOrder, Values, protocol_steps
+from quod.gkr.reduction import Reduction
 from quod.layered.circuit import LayeredCircuit
 from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.labels import Label
 from quod.transcript.runs import DIGESTS_EACH, RUN_ELEMENTS, messages_of
+from quod.transcript.transcript import header
 
 NONE = 0xFFFFFFFF
 """In a row: there is no such thing."""
@@ -65,18 +68,23 @@ class InputClaims:
 
 
 class Messages(ABC):
-    """All messages of a proof behind the commitment."""
+    """All messages of a proof behind the commitment, in the order of the protocol."""
+
+    reduction: ClassVar[Reduction]
 
     def __init__(
         self, circuit: LayeredCircuit, field: FieldSpec, *, chain: int, log_instances: int
     ) -> None:
         self.circuit, self.field, self.log_instances = circuit, field, log_instances
+        self.protocol = protocol_steps(circuit, self.reduction, log_instances)
+        self._order, self._chain = StepsInOrder(self.protocol), chain
+        self._is_drawn = False
         self.rows: list[Row] = []
         """The header of each, and where it begins: among all words of the elements, or those of
         the digests, which the last number says."""
         self.of_elements: dict[int, Message] = {}
         """Elements by the message that absorbs them, or the last one that does."""
-        self.elements = 0
+        self.elements = self.protocol.elements
         """Elements of a proof."""
         self.runs: list[Row] = []
         """Elements whose digests are absorbed: the first, how many, and the place of the digest."""
@@ -84,10 +92,11 @@ class Messages(ABC):
         """Digests of a proof, with those that fill up messages."""
         self.checks: list[Check] = []
         """In the order in which a proof is read."""
-        self.first_random = chain - 1
+        self.first_random = 0
         """The challenge that is the first random coefficient."""
-        self.claims = self._all_layers(*self._begin(chain))
+        self.claims = self._all_layers(*self._begin())
         """Those about the inputs."""
+        self._order.end()
 
     @property
     def most_words(self) -> int:
@@ -98,57 +107,78 @@ class Messages(ABC):
     def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
         """The messages of all layers, from the last one to the first."""
 
-    def _begin(self, chain: int) -> tuple[Point, tuple[int, ...]]:
-        """The chain, the random coefficients, the chain again after these, and the first point with
-        that of the instances."""
-        circuit = self.circuit
-        if circuit.randoms:
-            self._apply_chain(chain)
-            self._draw(circuit.randoms)
-        self._apply_chain(chain)
-        drawn = self._draw(circuit.log_outputs + self.log_instances)
-        return Point(drawn[: circuit.log_outputs]), drawn[circuit.log_outputs :]
+    def _begin(self) -> tuple[Point, tuple[int, ...]]:
+        """The delays, the random coefficients, and the first point with that of the instances."""
+        steps = self.protocol
+        first_delay, last_delay = steps.delays
+        if steps.randoms.count:
+            self._delay(first_delay)
+            self.first_random = self._challenges(steps.randoms)[0]
+        self._delay(last_delay)
+        return Point(self._challenges(steps.outputs)), self._challenges(steps.instances)
 
-    def _apply_chain(self, chain: int) -> None:
-        for _ in range(chain):
-            self._append(Label.CHAIN, 0, 0)
+    # --- steps of the protocol
+
+    def _delay(self, step: Delay) -> None:
+        """Append the empty messages of a delay."""
+        self._order.take(step)
+        for _ in range(self._chain):
+            self._append(step.label, 0, 0)
+
+    def _challenges(self, step: Challenges) -> tuple[int, ...]:
+        """Append the empty messages between challenges in a row; the numbers of these."""
+        self._order.take(step)
+        drawn = []
+        for _ in range(step.count):
+            if self._is_drawn:
+                self._append(step.label, 0, 0)
+            drawn.append(len(self.rows) - 1)
+            self._is_drawn = True
+        return tuple(drawn)
+
+    def _rounds(self, step: Rounds) -> range:
+        """Append the messages of rounds; the numbers of their challenges."""
+        self._order.take(step)
+        begin = len(self.rows)
+        for number in range(step.variables):
+            self._message(step.label, step.first + number * step.degree, step.degree)
+        self._is_drawn = step.variables > 0
+        return range(begin, len(self.rows))
+
+    def _values(self, step: Values) -> int:
+        """Append the messages of values; the number of the last one."""
+        self._order.take(step)
+        append = self._message_of_runs if step.by_runs else self._message
+        return append(step.label, step.first, step.count)
+
+    # --- messages
 
     def _append(self, label: Label, words: int, place: int, *, is_digest: bool = False) -> int:
         """The number of the next message."""
         start = int.from_bytes(header(label, 4 * words), "little")
         self.rows.append((start, place, int(is_digest)))
+        self._is_drawn = False
         return len(self.rows) - 1
 
-    def _draw(self, count: int) -> tuple[int, ...]:
-        """So many challenges in a row, the first of the last message."""
-        first = len(self.rows) - 1
-        for _ in range(count - 1):
-            self._append(Label.NEXT, 0, 0)
-        return tuple(range(first, first + count))
-
-    def _message(self, label: Label, count: int) -> int:
+    def _message(self, label: Label, first: int, count: int) -> int:
         """The number of the next message, of so many elements."""
         words = self.field.words
-        number = self._append(label, words * count, words * self.elements)
-        self._sent(number, count)
+        number = self._append(label, words * count, words * first)
+        self.of_elements[number] = Message(first, count)
         return number
 
-    def _many(self, label: Label, count: int) -> int:
+    def _message_of_runs(self, label: Label, first: int, count: int) -> int:
         """The number of the last message of so many elements that are absorbed by their runs."""
         for at in range(0, count, RUN_ELEMENTS):
             digest = self.digests + at // RUN_ELEMENTS
-            self.runs.append((self.elements + at, min(RUN_ELEMENTS, count - at), digest))
+            self.runs.append((first + at, min(RUN_ELEMENTS, count - at), digest))
         number = len(self.rows)
         for _ in range(messages_of(count)):
             place = DIGEST_WORDS * self.digests
             number = self._append(label, DIGESTS_EACH * DIGEST_WORDS, place, is_digest=True)
             self.digests += DIGESTS_EACH
-        self._sent(number, count)
+        self.of_elements[number] = Message(first, count)
         return number
-
-    def _sent(self, number: int, count: int) -> None:
-        self.of_elements[number] = Message(self.elements, count)
-        self.elements += count
 
 
 def words_of(rows: Sequence[Row]) -> NDArray[np.uint32]:

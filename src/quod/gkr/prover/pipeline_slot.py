@@ -26,7 +26,6 @@ from quod.gkr.key import VerifyingKey
 from quod.gkr.prover.boundary import Boundary
 from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.state import FIRST, VALUES
-from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement
 from quod.sumcheck.run import words_to_elements
 from quod.transcript.joined import joined
@@ -170,9 +169,8 @@ class PipelineSlot:
         points = [elements[at : at + below] + across for at in (FIRST, layout.second)]
         values = elements[VALUES : VALUES + 2]
         claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]
-        has_products = "multiply" in self.circuit.kinds[0]
-        two = by_reduction(self.key.reduction, places=has_products, columns=False)
-        return claims if two else claims[:1]
+        # Each sumcheck of the lowest layer leaves a claim.
+        return claims[: len(self._plan.protocol.layer(0).sumchecks)]
 
     def _refuse_inputs(self, tables: Sequence[Words]) -> NoReturn:
         """Raises what is wrong with inputs that are not all elements."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -13,10 +13,12 @@ from quod.device.runtime.sentinel import UNWRITTEN
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
+from quod.gkr.protocol import Layer, protocol_steps
 from quod.gkr.prover.gate_tables import Constants, GateTables
 from quod.gkr.prover.kernels import collapse_instances, corner_weights
 from quod.gkr.prover.state import FACTOR, StateLayout
 from quod.gkr.prover.steps import begin_first_sumcheck, begin_proofs
+from quod.gkr.reduction import Reduction
 from quod.hash.table import Hash
 from quod.layered.circuit import LayeredCircuit
 
@@ -37,6 +39,8 @@ class BatchPlan(ABC):
     the states of transcripts, and finds `sent`, the proofs, and `standing` after `recording`.
     """
 
+    reduction: ClassVar[Reduction]
+
     def __init__(
         self, gates: GateTables[Any], *, chain: int, hash: Hash, log_instances: int,
         batch: int,
@@ -47,23 +51,27 @@ class BatchPlan(ABC):
         self.field: FieldSpec = gates.field
         self.log_instances, self.batch = log_instances, batch
         circuit = self.circuit
+        self.protocol = protocol_steps(circuit, self.reduction, log_instances)
         self.sizes = [circuit.log_inputs, *(layer.log_size for layer in circuit.layers)]
         """The logarithms of how many values the inputs and each layer have."""
         self.layout = StateLayout(batch, max(self.sizes), log_instances)
 
     @property
-    @abstractmethod
     def sent_words(self) -> int:
         """32-bit words of a proof's messages."""
+        return self.word_of(self.protocol.elements)
+
+    def word_of(self, element: int) -> int:
+        """The first word of an element of a proof's messages."""
+        return element * self.field.words
 
     @abstractmethod
     def _record_values(self, recording: RecordingStream, number: int) -> None:
         """The values of a layer from those below it."""
 
     @abstractmethod
-    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
-        """The way from claims about a layer to claims about the one below, which sends from a word
-        on: the first word behind."""
+    def _record_layer(self, recording: RecordingStream, layer: Layer) -> None:
+        """The way from claims about a layer to claims about the one below."""
 
     # --- memory
 
@@ -141,17 +149,16 @@ class BatchPlan(ABC):
         memory = self.memory
         recording.fill(memory["sent"], UNWRITTEN)
         self.step(
-            recording, begin_proofs, *self.layout.sizes, self._chain, self.circuit.randoms,
-            self.circuit.log_outputs, memory["standing"], memory["challenges"], field=self.field,
+            recording, begin_proofs, *self.layout.sizes, self._chain, self.protocol.randoms.count,
+            self.protocol.outputs.count, memory["standing"], memory["challenges"], field=self.field,
             hash=self.hash,
         )  # fmt: skip
         for number in range(len(self.circuit.layers)):
             with recording.part(f"layer {number}"):
                 self._record_values(recording, number)
-        word = 0
-        for number in reversed(range(len(self.circuit.layers))):
-            with recording.part(f"layer {number}"):
-                word = self._record_layer(recording, number, word)
+        for layer in self.protocol.layers:
+            with recording.part(f"layer {layer.number}"):
+                self._record_layer(recording, layer)
         return recording.finish().recording
 
     def launch(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from threading import Lock
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
 from quod.gkr.prover.data_parallel.gate_tables import DataParallelGates
 from quod.gkr.prover.data_parallel.plan import DataParallelPlan
-from quod.gkr.prover.gate_tables import GateTables
 from quod.gkr.prover.pipeline_slot import PipelineSlot
 from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.two_phase.gate_tables import TwoPhaseGates
@@ -50,14 +49,17 @@ class Prover:
         batch = whole_number("the batch", batch, 1, 1 << 16)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
         self._log_instances, self._batch = log_instances, batch
-        self._gates: GateTables[Any]
+        plan: Callable[..., BatchPlan]
         match key.reduction:
             case Reduction.PLACES:
-                self._gates = TwoPhaseGates(self.device, circuit, key.field)
+                plan = partial(TwoPhasePlan, TwoPhaseGates(self.device, circuit, key.field))
             case Reduction.COLUMNS:
-                self._gates = DataParallelGates(self.device, circuit, key.field)
+                plan = partial(DataParallelPlan, DataParallelGates(self.device, circuit, key.field))
             case _:
                 assert_never(key.reduction)
+        self._plan: Callable[[], BatchPlan] = partial(
+            plan, chain=key.chain, hash=key.hash, log_instances=log_instances, batch=batch
+        )
         # On a processor there is nothing that would work meanwhile.
         most = whole_number("in_progress", in_progress, 1, 2)
         self._most_in_progress = 1 if self.device.host_memory else most
@@ -179,16 +181,5 @@ class Prover:
 
     def _pipeline_slot(self, number: int) -> PipelineSlot:
         """Memory for one more batch in progress."""
-        key, gates = self.key, self._gates
-        more, batch = self._log_instances, self._batch
-        plan: BatchPlan
-        if isinstance(gates, DataParallelGates):
-            plan = DataParallelPlan(
-                gates, chain=key.chain, hash=key.hash, log_instances=more, batch=batch
-            )
-        else:
-            assert isinstance(gates, TwoPhaseGates)
-            plan = TwoPhasePlan(
-                gates, chain=key.chain, hash=key.hash, log_instances=more, batch=batch
-            )
-        return PipelineSlot(plan, key, self.instances, f"gkr {number}" if number else "gkr")
+        name = f"gkr {number}" if number else "gkr"
+        return PipelineSlot(self._plan(), self.key, self.instances, name)

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from quod.gkr.key import VerifyingKey
+from quod.gkr.protocol import protocol_steps
 from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement
 from quod.gkr.verifier.data_parallel import DataParallelVerifier
 from quod.gkr.verifier.gates import LayerGates
+from quod.gkr.verifier.step_reader import StepReader
 from quod.gkr.verifier.two_phase import TwoPhaseVerifier
 from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
-from quod.transcript.labels import Label
+from quod.transcript.elements import Plain
 from quod.transcript.messages import ProofReader
-from quod.transcript.transcript import Transcript
 
 
 def verify(
@@ -40,24 +41,22 @@ def verify(
     commitment = key.commitment.read(
         reader, key.field, circuit.log_inputs + statement.log_instances, allow_bits=0
     )
-    _apply_chain(key, transcript)
-    randoms = transcript.challenges(key.field, circuit.randoms)
-    if randoms:
-        # The circuit knows its random coefficients and may hash them.
-        _apply_chain(key, transcript)
+    steps = protocol_steps(circuit, key.reduction, statement.log_instances)
+    messages = StepReader(steps, key.field, reader, chain=key.chain)
+    first_delay, last_delay = steps.delays
+    randoms: list[Plain] = []
+    if circuit.randoms:
+        messages.delay(first_delay)
+        randoms = messages.challenges(steps.randoms)
+    messages.delay(last_delay)
     gates = LayerGates(statement, randoms)
     match key.reduction:
         case Reduction.PLACES:
-            claims = TwoPhaseVerifier(gates, reader).claims()
+            claims = TwoPhaseVerifier(gates, steps, messages).claims()
         case Reduction.COLUMNS:
-            claims = DataParallelVerifier(gates, reader).claims()
+            claims = DataParallelVerifier(gates, steps, messages).claims()
         case _:
             assert_never(key.reduction)
+    messages.end()
     commitment.check(claims, reader)
     reader.end()
-
-
-def _apply_chain(key: VerifyingKey, transcript: Transcript) -> None:
-    """Apply the sequential hash delay before challenges, of the length that the key states."""
-    for _ in range(key.chain):
-        transcript.absorb(Label.CHAIN, b"")

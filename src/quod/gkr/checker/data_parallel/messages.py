@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from quod.frozen import frozen
 from quod.gkr.checker.messages import Check, InputClaims, Messages, Point, Row
-from quod.gkr.reduction import degree_by_columns, taken_places
-from quod.transcript.labels import Label
+from quod.gkr.protocol import Layer
+from quod.gkr.reduction import Reduction, taken_places
 
 Places = NDArray[np.uint32]
 
 
 @frozen(eq=False)
-class Values:
+class LayerValues:
     """Values of a layer: of which places, the element of the first one, and the point at which they
     are combined. Those of the outputs are 0, and no elements."""
 
@@ -30,8 +30,8 @@ class LayerMessages:
     before; the runs of the values below, from where to where."""
 
     number: int
-    above: Values
-    below: Values
+    above: LayerValues
+    below: LayerValues
     across: tuple[int, ...]
     row: Row
 
@@ -39,33 +39,30 @@ class LayerMessages:
 class DataParallelMessages(Messages):
     """`layers` are those of each layer, from the last one to the first."""
 
+    reduction = Reduction.COLUMNS
     layers: list[LayerMessages]
 
     def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
         self.layers = []
-        values = Values(np.arange(self.circuit.zeros, dtype=np.uint32), 0, outputs)
-        for number in reversed(range(len(self.circuit.layers))):
-            layer = self._layer(number, values, across)
+        values = LayerValues(np.arange(self.circuit.zeros, dtype=np.uint32), 0, outputs)
+        for steps in self.protocol.layers:
+            layer = self._layer(steps, values, across)
             self.layers.append(layer)
             values = layer.below
             rounds, _, _, step, *_ = layer.row
             across = tuple(range(step, step + rounds)) if rounds else across
         return InputClaims((values.point,), across)
 
-    def _layer(self, number: int, above: Values, across: tuple[int, ...]) -> LayerMessages:
-        circuit = self.circuit
-        degree = degree_by_columns(circuit.kinds[number])
-        rounds = len(across) if degree > 1 else 0
-        element, step = self.elements, len(self.rows)
-        for _ in range(rounds):
-            self._message(Label.ROUND, degree)
-        places, first, run = taken_places(circuit, number), self.elements, len(self.runs)
-        end = self._many(Label.VALUES, len(places))
+    def _layer(self, layer: Layer, above: LayerValues, across: tuple[int, ...]) -> LayerMessages:
+        (sumcheck,) = layer.sumchecks
+        rounds, drawn, run = sumcheck.rounds, self._rounds(sumcheck.rounds), len(self.runs)
+        end = self._values(sumcheck.values)
         # Of values that are no elements a reader knows before it compares them.
         record = 2 * len(self.layers)
         self.checks.append(Check(record, end, None))
-        failure = f"layer {number} is not what the proof claims"
-        self.checks.append(Check(record + 1, end, failure))
-        below = Values(places, first, Point(self._draw(circuit.log_below(number))))
-        row = (rounds, degree, element, step, across[0] if across else 0, run, len(self.runs))
-        return LayerMessages(number, above, below, across, row)
+        self.checks.append(Check(record + 1, end, sumcheck.failure))
+        places, point = taken_places(self.circuit, layer.number), self._challenges(layer.challenges)
+        below = LayerValues(places, sumcheck.values.first, Point(point))
+        first_row = (rounds.variables, rounds.degree, rounds.first, drawn.start)
+        row = (*first_row, across[0] if across else 0, run, len(self.runs))
+        return LayerMessages(layer.number, above, below, across, row)

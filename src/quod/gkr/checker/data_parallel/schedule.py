@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.gkr.checker.data_parallel.messages import DataParallelMessages, LayerMessages, Values
+from quod.gkr.checker.data_parallel.messages import DataParallelMessages, LayerMessages, LayerValues
 from quod.gkr.checker.factors import tiles
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.messages import NONE, Point
@@ -68,7 +68,7 @@ class DataParallelSchedule(Schedule):
             for high, own in zip(found.tolist(), np.split(order, starts[1:]), strict=True)
         ]
 
-    def _add_values(self, values: Values, weights: tuple[int, int, int]) -> None:
+    def _add_values(self, values: LayerValues, weights: tuple[int, int, int]) -> None:
         """Parts of the sum of values of a layer."""
         log_low, _, lower = weights
         # Places are in order, so that those of an upper part are in a row.

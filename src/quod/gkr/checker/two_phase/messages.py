@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quod.frozen import frozen
-from quod.gkr.checker.messages import Check, InputClaims, Messages, Point, Row
-from quod.layered.circuit import POWERS
-from quod.transcript.labels import Label
+from quod.gkr.checker.messages import NONE, Check, InputClaims, Messages, Point, Row
+from quod.gkr.protocol import Layer, Sumcheck
+from quod.gkr.reduction import Reduction
 
 
 @frozen
@@ -40,48 +40,43 @@ class LayerMessages:
 class TwoPhaseMessages(Messages):
     """`layers` are those of each layer, from the last one to the first."""
 
+    reduction = Reduction.PLACES
     layers: list[LayerMessages]
 
     def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
         self.layers = []
         claims = Claims((outputs,), across, ())
-        for number in reversed(range(len(self.circuit.layers))):
-            self.layers.append(self._layer(number, claims))
+        for layer in self.protocol.layers:
+            self.layers.append(self._layer(layer, claims))
             claims = self.layers[-1].below
         self.values = claims.values
         """The elements that are claimed of the inputs."""
         return InputClaims(claims.points, claims.across)
 
-    def _layer(self, number: int, above: Claims) -> LayerMessages:
-        gates, below = self.circuit.layers[number].gates, self.circuit.log_below(number)
-        exponents = [exponent for kind, exponent in POWERS.items() if len(gates[kind])]
-        has_products = len(gates["multiply"]) > 0
-        more = len(above.across) if has_products or exponents else 0
-        degree = max([2, *(exponent + 1 for exponent in exponents)])
-        failure = f"layer {number} is not what the proof claims"
-        first, steps, end = self._sumcheck(below + more, degree, 1 + has_products, failure)
-        weights = (below, 1, above.across[0]) if more else (0, 0, 0)
-        across = tuple(steps[below:]) if more else above.across
-        points, values = [Point(tuple(steps[:below]))], [self.of_elements[end].first]
-        second: Row = (0, 0, 0)
-        if has_products:
-            failure = f"the products of layer {number} are not what the proof claims"
-            (rounds, _, *second_begins), steps, end = self._sumcheck(
-                below, 2, 1, failure, is_second=True
-            )
-            second = (rounds, *second_begins)
-            points.append(Point(tuple(steps), end))
-            values.append(self.of_elements[end].first)
+    def _layer(self, layer: Layer, above: Claims) -> LayerMessages:
+        first, *products = layer.sumchecks
+        rounds, drawn = first.rounds, self._sumcheck(first)
+        points, values = [Point(tuple(drawn[: rounds.wires]))], [first.values.first]
+        across, weights = above.across, (0, 0, 0)
+        if rounds.instances:
+            across, weights = tuple(drawn[rounds.wires :]), (rounds.wires, 1, above.across[0])
+        first_row = (rounds.variables, rounds.degree, rounds.first, drawn.start)
+        second_row: Row = (0, 0, 0)
+        points_of_products = []
+        for second in products:
+            drawn = self._sumcheck(second, is_second=True)
+            second_row = (second.rounds.variables, second.rounds.first, drawn.start)
+            points_of_products.append(tuple(drawn))
+            values.append(second.values.first)
+        (scale,) = self._challenges(layer.challenges) or (NONE,)
+        points += [Point(point, scale) for point in points_of_products]
         claims = Claims(tuple(points), across, tuple(values))
-        return LayerMessages(number, above, claims, (*above.row, *first, *weights, *second))
+        row = (*above.row, *first_row, *weights, *second_row)
+        return LayerMessages(layer.number, above, claims, row)
 
-    def _sumcheck(
-        self, rounds: int, degree: int, values: int, failure: str, *, is_second: bool = False
-    ) -> tuple[Row, range, int]:
-        """The row of a sumcheck, its challenges, and its last message."""
-        element, step = self.elements, len(self.rows)
-        for _ in range(rounds):
-            self._message(Label.ROUND, degree)
-        end = self._message(Label.VALUES, values)
-        self.checks.append(Check(2 * len(self.layers) + is_second, end, failure))
-        return (rounds, degree, element, step), range(step, end), end
+    def _sumcheck(self, sumcheck: Sumcheck, *, is_second: bool = False) -> range:
+        """Append the messages and the check of a sumcheck; the numbers of its challenges."""
+        drawn = self._rounds(sumcheck.rounds)
+        end = self._values(sumcheck.values)
+        self.checks.append(Check(2 * len(self.layers) + is_second, end, sumcheck.failure))
+        return drawn

@@ -10,7 +10,7 @@ from quod.device.memory.buffer import Buffer
 from quod.frozen import frozen
 from quod.gkr.prover.gate_tables import Constants, GateTables, Runs
 from quod.gkr.prover.gates import GateForm
-from quod.gkr.reduction import claimed_places, degree_by_columns, taken_places
+from quod.gkr.reduction import claimed_places, taken_places
 from quod.layered.circuit import KINDS
 
 Words = NDArray[np.uint32]
@@ -45,7 +45,6 @@ class DataParallelLayer:
     by_output: Runs
     terms: Terms
     constants: Constants
-    degree: int
     taken: Buffer
     positions: int
 
@@ -62,7 +61,6 @@ class DataParallelGates(GateTables[DataParallelLayer]):
             self._by_output(number),
             self._terms(number, claimed, taken),
             self._constants(number, claimed),
-            degree_by_columns(circuit.kinds[number]),
             self.device.upload(taken),
             len(taken),
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from quod.device.memory.buffer import Buffer
 from quod.device.runtime.stream import RecordingStream
+from quod.gkr.protocol import Layer, Rounds
 from quod.gkr.prover.data_parallel.gate_tables import DataParallelGates, DataParallelLayer
 from quod.gkr.prover.data_parallel.kernels import (
     Challenge,
@@ -21,6 +22,7 @@ from quod.gkr.prover.data_parallel.table import Source
 from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.state import FIRST
 from quod.gkr.prover.steps import set_points
+from quod.gkr.reduction import Reduction
 from quod.hash.table import Hash
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.plan import SumcheckPlan
@@ -40,6 +42,8 @@ _LOG_APART, _APART = 5, 16
 class DataParallelPlan(BatchPlan):
     """A sumcheck a layer, over the instances."""
 
+    reduction = Reduction.COLUMNS
+
     def __init__(
         self, gates: DataParallelGates, *, chain: int, hash: Hash, log_instances: int, batch: int
     ) -> None:
@@ -54,9 +58,10 @@ class DataParallelPlan(BatchPlan):
 
     def sumcheck(self, number: int) -> SumcheckPlan | None:
         """What the rounds of a layer are but for its columns; None for a layer without rounds."""
-        degree = self.layers[number].degree
-        if degree == 1 or self.log_instances == 0:
+        rounds = self.rounds(number)
+        if rounds.variables == 0:
             return None
+        degree = rounds.degree
         if degree not in self._sumchecks:
             shape = Shape(self.field, SumOfProducts.product(degree), 0, True, hash=self.hash)
             self._sumchecks[degree] = SumcheckPlan(
@@ -64,15 +69,10 @@ class DataParallelPlan(BatchPlan):
             )
         return self._sumchecks[degree]
 
-    @cached_property
-    def sent_words(self) -> int:
-        """32-bit words of a proof's messages."""
-        return sum(map(self.words_of, range(len(self.layers))))
-
-    def words_of(self, number: int) -> int:
-        """Those of a layer."""
-        rounds = self.log_instances * self.layers[number].degree if self.sumcheck(number) else 0
-        return (rounds + self.layers[number].positions) * self.field.words
+    def rounds(self, number: int) -> Rounds:
+        """The rounds of a layer, none of a linear one."""
+        (sumcheck,) = self.protocol.layer(number).sumchecks
+        return sumcheck.rounds
 
     @cached_property
     def lanes(self) -> int:
@@ -121,9 +121,9 @@ class DataParallelPlan(BatchPlan):
     def passes(self, number: int) -> list[tuple[int, int]]:
         """The first round and the number of rounds of each pass over a layer's columns: two at
         first where that reads the prime field alone."""
-        layer, count = self.layers[number], self.log_instances
+        count = self.log_instances
         is_short = self.gates.values_are_base[number] and self.field.degree > 1
-        first = 2 if is_short and layer.degree <= 2 and count >= 2 else 1
+        first = 2 if is_short and self.rounds(number).degree <= 2 and count >= 2 else 1
         return [(0, first), *((at, 1) for at in range(first, count))] if count else []
 
     # --- memory
@@ -135,7 +135,7 @@ class DataParallelPlan(BatchPlan):
         folded = self.batch * positions * element
         parts = [
             self.groups(rest, self.chunks(rest, layer.terms.count))
-            * len(evaluated(layer.degree, depth))
+            * len(evaluated(self.rounds(at).degree, depth))
             for at, layer in enumerate(self.layers)
             for first, depth in self.passes(at)
             for rest in [self.log_instances - first - depth]
@@ -178,23 +178,25 @@ class DataParallelPlan(BatchPlan):
         compiled = self.device.compile(definition, lanes=self.lanes, **static)
         recording.launch(compiled, self.batch * self.groups(log_count, chunks), *arguments)
 
-    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
-        _Layer(self, recording, number).record(word)
-        return word + self.words_of(number)
+    def _record_layer(self, recording: RecordingStream, layer: Layer) -> None:
+        _LayerRecorder(self, recording, layer).record()
 
 
-class _Layer:
+class _LayerRecorder:
     """Records the way from the claim about a layer to that about the one below."""
 
-    def __init__(self, plan: DataParallelPlan, recording: RecordingStream, number: int) -> None:
-        self._plan, self._recording, self._number = plan, recording, number
+    def __init__(self, plan: DataParallelPlan, recording: RecordingStream, steps: Layer) -> None:
+        self._plan, self._recording = plan, recording
+        self._number = number = steps.number
+        (self._steps,) = steps.sumchecks
+        self._challenges = steps.challenges
         self._layer: DataParallelLayer = plan.layers[number]
         self._sumcheck = plan.sumcheck(number)
         self._memory = plan.memory
         self._size, self._below = plan.sizes[number + 1], plan.sizes[number]
 
-    def record(self, word: int) -> None:
-        """Messages are sent from a word on."""
+    def record(self) -> None:
+        """The sumcheck, if there is one, and the values."""
         plan, recording = self._plan, self._recording
         plan.corner_weights(recording, self._size, "weights", first=FIRST)
         if self._number + 1 < len(plan.layers):
@@ -204,7 +206,7 @@ class _Layer:
             self._rounds(self._sumcheck)
         else:
             self._fold_at_point()
-        self._end(word)
+        self._end()
         if self._number == 0:
             plan.corner_weights(recording, self._below, "weights", first=FIRST)
             self._combine(self._below, self._layer)
@@ -247,8 +249,9 @@ class _Layer:
             rest = plan.log_instances - number - depth
             chunks = plan.chunks(rest, terms.count)
             form = TermForm(
-                plan.field, terms.kinds, self._layer.degree, source, depth, plan.is_narrow(rest)
-            )
+                plan.field, terms.kinds, self._steps.rounds.degree, source, depth,
+                plan.is_narrow(rest),
+            )  # fmt: skip
             plan.over_columns(
                 self._recording, evaluate_columns, rest, chunks, plan.batch, plan.log_instances,
                 own.log_low, chunks, number, stride, rows, terms.count, terms.bounds, operands,
@@ -301,18 +304,19 @@ class _Layer:
         )  # fmt: skip
         return target
 
-    def _end(self, word: int) -> None:
-        plan, layer, memory = self._plan, self._layer, self._memory
-        rounds = plan.log_instances if self._sumcheck is not None else 0
-        messages = messages_of(layer.positions)
-        values = word + rounds * layer.degree * plan.field.words
+    def _end(self) -> None:
+        plan, memory = self._plan, self._memory
+        rounds, values = self._steps.rounds, self._steps.values
+        messages = messages_of(values.count)
         plan.step(
-            self._recording, digest_values, layer.positions, messages * DIGESTS_EACH, values,
-            plan.sent_words, memory["ends"], memory["digests"], plan.sent,
-            groups=plan.batch * messages * DIGESTS_EACH, field=plan.field, hash=plan.hash,
+            self._recording, digest_values, values.count, messages * DIGESTS_EACH,
+            plan.word_of(values.first), plan.sent_words, memory["ends"], memory["digests"],
+            plan.sent, groups=plan.batch * messages * DIGESTS_EACH, field=plan.field,
+            hash=plan.hash,
         )  # fmt: skip
         plan.step(
-            self._recording, end_layer, *plan.layout.sizes, rounds, layer.degree, word,
-            plan.sent_words, messages, self._below, memory["digests"], memory["progress"],
-            memory["proof"], plan.standing, plan.sent, field=plan.field, hash=plan.hash,
+            self._recording, end_layer, *plan.layout.sizes, rounds.variables, rounds.degree,
+            plan.word_of(rounds.first), plan.sent_words, messages, self._challenges.count,
+            memory["digests"], memory["progress"], memory["proof"], plan.standing, plan.sent,
+            field=plan.field, hash=plan.hash,
         )  # fmt: skip

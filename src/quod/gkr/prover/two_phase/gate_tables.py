@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.frozen import frozen
 from quod.gkr.prover.gate_tables import Constants, GateTables, Runs
-from quod.gkr.security import exponents_of
+from quod.gkr.reduction import exponents_of
 
 
 @frozen(eq=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from quod.device.memory.buffer import Buffer
 from quod.device.runtime.stream import RecordingStream
+from quod.gkr.protocol import Layer, Rounds, Sumcheck
 from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.state import FIRST
 from quod.gkr.prover.steps import set_points
@@ -16,7 +15,7 @@ from quod.gkr.prover.two_phase.steps import (
     end_first_sumcheck,
     end_second_sumcheck,
 )
-from quod.gkr.security import exponents_of, is_linear
+from quod.gkr.reduction import Reduction, exponents_of
 from quod.hash.table import Hash
 from quod.sumcheck.finish import parts_at_once
 from quod.sumcheck.plan import Inputs, SumcheckPlan
@@ -29,6 +28,8 @@ _LOG_CAPACITY_OF_PROCESSOR = 8
 
 class TwoPhasePlan(BatchPlan):
     """Two sumchecks a layer: over wires and instances, then over wires alone."""
+
+    reduction = Reduction.PLACES
 
     def __init__(
         self, gates: TwoPhaseGates, *, chain: int, hash: Hash, log_instances: int, batch: int
@@ -45,15 +46,6 @@ class TwoPhasePlan(BatchPlan):
         """Of the values of a layer, in all proofs and instances."""
         return self.batch << (log_size + self.log_instances)
 
-    @cached_property
-    def sent_words(self) -> int:
-        """32-bit words of a proof's messages."""
-        return sum(
-            (first.log2_size * first.shape.degree + (2 if second else 1)) * self.field.words
-            + ((second.log2_size * 2 + 1) * self.field.words if second else 0)
-            for first, second in map(self.plans, range(len(self.circuit.layers)))
-        )
-
     # --- sumchecks
 
     def _plan(self, shape: Shape, log2_size: int) -> SumcheckPlan:
@@ -65,30 +57,33 @@ class TwoPhasePlan(BatchPlan):
             )
         return self._sumchecks[key]
 
-    def plans(self, number: int) -> tuple[SumcheckPlan, SumcheckPlan | None]:
-        """Both sumchecks of a layer."""
-        kinds, below = self.circuit.kinds[number], self.circuit.log_below(number)
-        more, is_base = self.log_instances, self.gates.values_are_base[number]
-        weighted = more > 0 and not is_linear(kinds)
+    def plans(self, number: int) -> list[SumcheckPlan]:
+        """The sumchecks of a layer: over the inputs of all gates, then over those of products."""
+        exponents = exponents_of(self.circuit.kinds[number])
         terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
-        terms += [(1, (*[0] * e, 2 + at)) for at, e in enumerate(exponents_of(kinds))]
-        is_collapsed = more > 0 and is_linear(kinds)
-        shape = Shape(
-            self.field, SumOfProducts(tuple(terms)), int(is_base and not is_collapsed), weighted,
-            hash=self.hash,
-        )  # fmt: skip
-        first = self._plan(shape, below + more if weighted else below)
-        if "multiply" not in kinds:
-            return first, None
-        shape = Shape(
-            self.field, SumOfProducts.product(2), int(is_base and not more), False, hash=self.hash
-        )
-        return first, self._plan(shape, below)
+        terms += [(1, (*[0] * e, 2 + at)) for at, e in enumerate(exponents)]
+        polynomials = SumOfProducts(tuple(terms)), SumOfProducts.product(2)
+        sumchecks = self.protocol.layer(number).sumchecks
+        return [
+            self._plan_of(number, sumcheck.rounds, polynomial)
+            for sumcheck, polynomial in zip(sumchecks, polynomials, strict=False)
+        ]
+
+    def _plan_of(self, number: int, rounds: Rounds, polynomial: SumOfProducts) -> SumcheckPlan:
+        """A sumcheck of a layer, whose first table has the values below the layer."""
+        assert polynomial.degree == rounds.degree
+        in_base = self.gates.values_are_base[number] and not self.is_collapsed(rounds)
+        shape = Shape(self.field, polynomial, int(in_base), rounds.instances > 0, hash=self.hash)
+        return self._plan(shape, rounds.variables)
+
+    def is_collapsed(self, rounds: Rounds) -> bool:
+        """Whether a sumcheck is over the wires alone, at the point of several instances."""
+        return self.log_instances > 0 and rounds.instances == 0
 
     # --- memory
 
     def _allocate_tables(self) -> None:
-        plans = [p for number in range(len(self.circuit.layers)) for p in self.plans(number) if p]
+        plans = [p for number in range(len(self.circuit.layers)) for p in self.plans(number)]
         tables = max(
             (plan.shape.tables - plan.shape.in_base) * self.batch << plan.log2_size
             for plan in plans
@@ -107,8 +102,8 @@ class TwoPhasePlan(BatchPlan):
 
     # --- launches
 
-    def _record_layer(self, recording: RecordingStream, number: int, word: int) -> int:
-        return _Layer(self, recording, number, word).record()
+    def _record_layer(self, recording: RecordingStream, layer: Layer) -> None:
+        _LayerRecorder(self, recording, layer).record()
 
     def _record_values(self, recording: RecordingStream, number: int) -> None:
         runs = self.gates.layers[number].by_output
@@ -121,26 +116,24 @@ class TwoPhasePlan(BatchPlan):
         )  # fmt: skip
 
 
-class _Layer:
+class _LayerRecorder:
     """Records the sumchecks of one layer."""
 
-    def __init__(
-        self, plan: TwoPhasePlan, recording: RecordingStream, number: int, first_word: int
-    ) -> None:
-        self._plan, self._recording = plan, recording
-        self._number, self._word = number, first_word
+    def __init__(self, plan: TwoPhasePlan, recording: RecordingStream, steps: Layer) -> None:
+        self._plan, self._recording, self._steps = plan, recording, steps
+        self._number = number = steps.number
         self._memory, self._below = plan.memory, plan.sizes[number]
         self._layer: TwoPhaseLayer = plan.gates.layers[number]
-        self._first, self._second = plan.plans(number)
         self._is_top = number == len(plan.circuit.layers) - 1
 
-    def record(self) -> int:
-        """The first word behind what the layer sends."""
+    def record(self) -> None:
+        """The first sumcheck, and the second one of a layer with products."""
         self._weights()
-        self._first_sumcheck()
-        if self._second is not None:
-            self._second_sumcheck(self._second)
-        return self._word
+        plans = self._plan.plans(self._number)
+        first, *second = zip(plans, self._steps.sumchecks, strict=True)
+        self._first_sumcheck(*first)
+        for own, steps in second:
+            self._second_sumcheck(own, steps)
 
     @property
     def _values(self) -> Buffer:
@@ -149,19 +142,18 @@ class _Layer:
     def _weights(self) -> None:
         """The weight of each value of the layer in the claim."""
         plan = self._plan
-        claims = 1
-        if not self._is_top and plan.plans(self._number + 1)[1] is not None:
-            claims = 2
+        # Each sumcheck of the layer above leaves a claim.
+        claims = 1 if self._is_top else len(plan.protocol.layer(self._number + 1).sumchecks)
         zeros = plan.circuit.zeros if self._is_top else None
         size = plan.sizes[self._number + 1]
         plan.corner_weights(
             self._recording, size, "weights", first=FIRST, claims=claims, zeros=zeros
         )
 
-    def _first_sumcheck(self) -> None:
-        plan, layer, own, memory = self._plan, self._layer, self._first, self._memory
+    def _first_sumcheck(self, own: SumcheckPlan, steps: Sumcheck) -> None:
+        plan, layer, memory = self._plan, self._layer, self._memory
         recording, constants = self._recording, layer.constants
-        is_collapsed = plan.log_instances > 0 and own.log2_size == self._below
+        is_collapsed = plan.is_collapsed(steps.rounds)
         if is_collapsed or constants.form.has_public:
             plan.shares(recording)
         if constants.form.has_public:
@@ -187,13 +179,12 @@ class _Layer:
             halvings=self._below if own.shape.has_point else 0,
         )  # fmt: skip
         self._rounds(own)
-        values = 1 if self._second is None else 2
         plan.step(
-            recording, end_first_sumcheck, *plan.layout.sizes, own.log2_size, self._below,
-            own.shape.degree, self._word, plan.sent_words, memory["progress"], memory["proof"],
-            plan.standing, plan.sent, field=plan.field, values=values, hash=plan.hash,
+            recording, end_first_sumcheck, *plan.layout.sizes, steps.rounds.variables,
+            steps.rounds.wires, steps.rounds.degree, plan.word_of(steps.rounds.first),
+            plan.sent_words, memory["progress"], memory["proof"], plan.standing, plan.sent,
+            field=plan.field, values=steps.values.count, hash=plan.hash,
         )  # fmt: skip
-        self._word += (own.log2_size * own.shape.degree + values) * plan.field.words
 
     def _set_values(self, own: SumcheckPlan, *, is_collapsed: bool) -> None:
         """Table 0 of a sumcheck, unless it reads the values where they are."""
@@ -206,10 +197,10 @@ class _Layer:
             target = self._memory["tables"].slice(0, self._values.nbytes)
             self._recording.copy(self._values, target)
 
-    def _second_sumcheck(self, own: SumcheckPlan) -> None:
+    def _second_sumcheck(self, own: SumcheckPlan, steps: Sumcheck) -> None:
         plan, layer, memory, recording = self._plan, self._layer, self._memory, self._recording
         assert layer.products is not None
-        is_collapsed = plan.log_instances > 0
+        is_collapsed = plan.is_collapsed(steps.rounds)
         if is_collapsed:
             plan.shares(recording)
         self._set_values(own, is_collapsed=is_collapsed)
@@ -229,11 +220,11 @@ class _Layer:
         )  # fmt: skip
         self._rounds(own)
         plan.step(
-            recording, end_second_sumcheck, *plan.layout.sizes, own.log2_size, self._word,
-            plan.sent_words, memory["progress"], memory["proof"], plan.standing, plan.sent,
-            field=plan.field, is_last=self._number == 0, hash=plan.hash,
+            recording, end_second_sumcheck, *plan.layout.sizes, steps.rounds.variables,
+            plan.word_of(steps.rounds.first), plan.sent_words, memory["progress"],
+            memory["proof"], plan.standing, plan.sent, field=plan.field,
+            is_last=self._steps.challenges.count == 0, hash=plan.hash,
         )  # fmt: skip
-        self._word += (own.log2_size * 2 + 1) * plan.field.words
 
     def _inputs(self, own: SumcheckPlan) -> Inputs:
         return Inputs(self._values if own.shape.in_base else None, self._memory["tables"])

@@ -1,0 +1,260 @@
+"""The protocol behind the commitment: the order and the sizes of messages and challenges.
+
+The steps follow from the circuit, the reduction and the number of instances, never from a proof.
+No other module counts messages. The prover takes the offsets at which its launches write, both
+verifiers take the order and the sizes of the messages that they read, and `quod.gkr.size` and
+`quod.gkr.security` take sums. The steps are
+
+    Delay, Challenges (random coefficients)
+    Delay, Challenges (point of the outputs), Challenges (point of the instances)
+    of each layer, from the outputs to the inputs:
+        of each of its sumchecks: Rounds, Values
+        Challenges (they combine the claims about the layer below)
+
+A circuit without random coefficients has neither the first delay nor challenges for them.
+docs/gkr.md has the protocol with its claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from quod.frozen import frozen
+from quod.gkr.reduction import (
+    Reduction,
+    by_reduction,
+    degree_by_columns,
+    exponents_of,
+    is_linear,
+    taken_places,
+)
+from quod.layered.circuit import LayeredCircuit
+from quod.transcript.labels import Label
+
+
+@frozen(eq=False)
+class Delay:
+    """The sequential hash delay: as many empty messages as the key's chain is long."""
+
+    label: ClassVar[Label] = Label.CHAIN
+
+
+@frozen(eq=False)
+class Challenges:
+    """So many challenges in a row. All but the first follow an empty message."""
+
+    label: ClassVar[Label] = Label.NEXT
+    count: int
+
+
+@frozen(eq=False)
+class Rounds:
+    """The rounds of a sumcheck: in each a message of `degree` elements, then a challenge.
+
+    first: the first element, counted from the commitment.
+    wires: variables over the wires below the layer, which come first.
+    instances: variables over the instances. With these eq weights the polynomial, at the point of
+        the instances and at 1/2 in the variables of the wires.
+    degree: of the polynomial, but for eq.
+    """
+
+    label: ClassVar[Label] = Label.ROUND
+    first: int
+    wires: int
+    instances: int
+    degree: int
+
+    @property
+    def variables(self) -> int:
+        """The number of rounds."""
+        return self.wires + self.instances
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of all rounds."""
+        return self.variables * self.degree
+
+
+@frozen(eq=False)
+class Values:
+    """The values at the point of a sumcheck.
+
+    first: the first element, counted from the commitment.
+    by_runs: whether the elements are absorbed by the digests of their runs
+        (`quod.transcript.runs`), and not as one message.
+    """
+
+    label: ClassVar[Label] = Label.VALUES
+    first: int
+    count: int
+    by_runs: bool
+
+
+Step = Delay | Challenges | Rounds | Values
+
+
+@frozen(eq=False)
+class Sumcheck:
+    """A sumcheck of a layer. `failure` is the error for values that disagree with its rounds."""
+
+    rounds: Rounds
+    values: Values
+    failure: str
+
+
+@frozen(eq=False)
+class Layer:
+    """The steps from the claims about a layer to the claims about the layer below.
+
+    The values of the sumchecks are claims about the layer below, which `challenges` combine.
+    """
+
+    number: int
+    sumchecks: tuple[Sumcheck, ...]
+    challenges: Challenges
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """All steps of the layer, in order."""
+        for sumcheck in self.sumchecks:
+            yield sumcheck.rounds
+            yield sumcheck.values
+        yield self.challenges
+
+
+class ProtocolSteps:
+    """The steps of a proof behind its commitment. `layers` go from the outputs to the inputs."""
+
+    def __init__(
+        self, circuit: LayeredCircuit, log_instances: int, sumchecks_of: SumchecksOf
+    ) -> None:
+        self.delays = (Delay(), Delay())
+        """Before the random coefficients, and before the first point."""
+        self.randoms = Challenges(circuit.randoms)
+        self.outputs = Challenges(circuit.log_outputs)
+        self.instances = Challenges(log_instances)
+        self.elements = 0
+        """Elements of a proof behind the commitment."""
+        numbers = reversed(range(len(circuit.layers)))
+        self.layers = tuple(
+            sumchecks_of(circuit, number, log_instances, self._sumcheck) for number in numbers
+        )
+
+    def _sumcheck(
+        self, failure: str, *, wires: int, instances: int, degree: int, values: int,
+        by_runs: bool = False,
+    ) -> Sumcheck:  # fmt: skip
+        """The sumcheck whose elements follow those of the one before."""
+        rounds = Rounds(self.elements, wires, instances, degree)
+        end = Values(rounds.first + rounds.elements, values, by_runs)
+        self.elements = end.first + end.count
+        return Sumcheck(rounds, end, failure)
+
+    def layer(self, number: int) -> Layer:
+        """The layer of a number, which counts from the inputs."""
+        return self.layers[-1 - number]
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """All steps, in the order in which both sides take them."""
+        if self.randoms.count:
+            # The circuit knows its random coefficients and may hash them.
+            yield from (self.delays[0], self.randoms)
+        yield from (self.delays[1], self.outputs, self.instances)
+        for layer in self.layers:
+            yield from layer.steps
+
+    @cached_property
+    def round_degrees(self) -> int:
+        """The degrees of the polynomials of all rounds together."""
+        return sum(
+            sumcheck.rounds.elements for layer in self.layers for sumcheck in layer.sumchecks
+        )
+
+    @cached_property
+    def combining_challenges(self) -> int:
+        """The challenges that combine claims."""
+        return sum(layer.challenges.count for layer in self.layers)
+
+
+class StepsInOrder:
+    """A reader's place among the steps.
+
+    AssertionError for another step than the next one: no message stays unread, and none is absorbed
+    at another place.
+    """
+
+    def __init__(self, steps: ProtocolSteps) -> None:
+        self._steps = steps.steps
+
+    def take(self, step: Step) -> None:
+        """Go on to a step."""
+        self._expect(step)
+
+    def end(self) -> None:
+        """AssertionError where steps follow."""
+        self._expect(None)
+
+    def _expect(self, step: Step | None) -> None:
+        following = next(self._steps, None)
+        if step is not following:
+            raise AssertionError(f"the protocol goes on with {following}, and not with {step}")
+
+
+SumchecksOf = Callable[[LayeredCircuit, int, int, Callable[..., Sumcheck]], Layer]
+
+_steps: WeakKeyDictionary[LayeredCircuit, dict[tuple[Reduction, int], ProtocolSteps]] = (
+    WeakKeyDictionary()
+)
+
+
+def protocol_steps(
+    circuit: LayeredCircuit, reduction: Reduction, log_instances: int
+) -> ProtocolSteps:
+    """The steps of proofs of 2**log_instances instances, made once a circuit."""
+    layer = by_reduction(reduction, places=_two_phase, columns=_data_parallel)
+    known = _steps.setdefault(circuit, {})
+    if (reduction, log_instances) not in known:
+        known[reduction, log_instances] = ProtocolSteps(circuit, log_instances, layer)
+    return known[reduction, log_instances]
+
+
+def _two_phase(
+    circuit: LayeredCircuit, number: int, log_instances: int, sumcheck: Callable[..., Sumcheck]
+) -> Layer:
+    """Over the first inputs of gates and the instances; then over the second inputs of products.
+
+    Without products and powers the instances are those of the claim.
+    """
+    kinds, below = circuit.kinds[number], circuit.log_below(number)
+    has_products = "multiply" in kinds
+    first = sumcheck(
+        f"layer {number} is not what the proof claims", wires=below,
+        instances=0 if is_linear(kinds) else log_instances,
+        degree=max([2, *(exponent + 1 for exponent in exponents_of(kinds))]),
+        values=1 + has_products,
+    )  # fmt: skip
+    if not has_products:
+        return Layer(number, (first,), Challenges(0))
+    second = sumcheck(
+        f"the products of layer {number} are not what the proof claims", wires=below,
+        instances=0, degree=2, values=1,
+    )  # fmt: skip
+    # The commitment answers both claims about the inputs.
+    return Layer(number, (first, second), Challenges(int(number > 0)))
+
+
+def _data_parallel(
+    circuit: LayeredCircuit, number: int, log_instances: int, sumcheck: Callable[..., Sumcheck]
+) -> Layer:
+    """Over the instances alone, unless the layer is linear; the values of all wires follow."""
+    degree = degree_by_columns(circuit.kinds[number])
+    only = sumcheck(
+        f"layer {number} is not what the proof claims", wires=0,
+        instances=log_instances if degree > 1 else 0, degree=degree,
+        values=len(taken_places(circuit, number)), by_runs=True,
+    )  # fmt: skip
+    return Layer(number, (only,), Challenges(circuit.log_below(number)))

@@ -1,0 +1,56 @@
+"""A proof read step by step, in plain integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.field.spec import FieldSpec
+from quod.gkr.protocol import Challenges, Delay, ProtocolSteps, Rounds, StepsInOrder, Values
+from quod.sumcheck.verifier import read_rounds
+from quod.transcript.elements import Plain
+from quod.transcript.messages import ProofReader
+
+
+class StepReader:
+    """Reads the messages and draws the challenges of a proof, in the order of the protocol."""
+
+    def __init__(
+        self, steps: ProtocolSteps, field: FieldSpec, reader: ProofReader, *, chain: int
+    ) -> None:
+        """`chain` is the number of hashes of a delay."""
+        self._order, self._chain = StepsInOrder(steps), chain
+        self._field, self._reader = field, reader
+
+    def delay(self, step: Delay) -> None:
+        """Apply the sequential hash delay."""
+        self._order.take(step)
+        for _ in range(self._chain):
+            self._reader.transcript.absorb(step.label, b"")
+
+    def challenges(self, step: Challenges) -> list[Plain]:
+        """Draw challenges."""
+        self._order.take(step)
+        return self._reader.transcript.challenges(self._field, step.count)
+
+    def rounds(
+        self, step: Rounds, claim: Plain, point: Sequence[Plain] | None = None
+    ) -> tuple[Plain, list[Plain]]:
+        """Read rounds: the claim that they leave, and the point of their challenges.
+
+        `point` is that of eq, where eq weights the polynomial.
+        """
+        self._order.take(step)
+        return read_rounds(
+            self._reader, self._field, degree=step.degree, variables=step.variables, claim=claim,
+            point=point,
+        )  # fmt: skip
+
+    def values(self, step: Values) -> list[Plain]:
+        """Read values."""
+        self._order.take(step)
+        read = self._reader.many_elements if step.by_runs else self._reader.elements
+        return read(step.label, self._field, step.count)
+
+    def end(self) -> None:
+        """AssertionError where steps follow."""
+        self._order.end()
