@@ -40,17 +40,20 @@ def one(field: Field) -> Plain:
 
 def add(field: Field, a: Plain, b: Plain) -> Plain:
     """a + b."""
-    return tuple((x + y) % field.modulus.value for x, y in zip(a, b, strict=True))
+    p = field.modulus.value
+    return tuple([(x + y) % p for x, y in zip(a, b, strict=True)])
 
 
 def subtract(field: Field, a: Plain, b: Plain) -> Plain:
     """a - b."""
-    return tuple((x - y) % field.modulus.value for x, y in zip(a, b, strict=True))
+    p = field.modulus.value
+    return tuple([(x - y) % p for x, y in zip(a, b, strict=True)])
 
 
 def scaled(field: Field, a: Plain, factor: int) -> Plain:
     """a times an element of the prime field."""
-    return tuple(c * factor % field.modulus.value for c in a)
+    p = field.modulus.value
+    return tuple([c * factor % p for c in a])
 
 
 def product(field: Field, a: Plain, b: Plain) -> Plain:

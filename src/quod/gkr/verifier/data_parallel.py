@@ -10,14 +10,12 @@ from collections.abc import Iterable
 
 from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
-from quod.field.plain_extension import add, power, product
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.gkr.protocol import Challenges, Layer, ProtocolSteps
 from quod.gkr.reduction import taken_places
-from quod.gkr.verifier.gates import LayerGates
+from quod.gkr.verifier.gates import LayerGates, eq_table
 from quod.gkr.verifier.step_reader import StepReader
 from quod.layered.circuit import KINDS, POWERS
-from quod.sumcheck.eq_reference import equalities
-from quod.transcript.elements import Plain
 
 
 class DataParallelVerifier:
@@ -30,7 +28,7 @@ class DataParallelVerifier:
     def __init__(self, gates: LayerGates, steps: ProtocolSteps, messages: StepReader) -> None:
         self.gates, self.steps, self.messages = gates, steps, messages
         self.circuit, self.field = gates.circuit, gates.field
-        zeros = [(0,) * self.field.degree] * self.circuit.zeros
+        zeros = [PlainElement.zero(self.field)] * self.circuit.zeros
         self._combine(range(len(zeros)), zeros, steps.outputs)
         self.across = messages.challenges(steps.instances)
 
@@ -38,19 +36,20 @@ class DataParallelVerifier:
         """What is left to show about the inputs."""
         for layer in self.steps.layers:
             self._layer(layer)
-        return [Claim((*self.point, *self.across), self.claim)]
+        return [Claim(coefficients_of([*self.point, *self.across]), self.claim.coefficients)]
 
-    def _combine(self, places: Iterable[int], values: Iterable[Plain], point: Challenges) -> None:
+    def _combine(
+        self, places: Iterable[int], values: Iterable[PlainElement], point: Challenges
+    ) -> None:
         """One claim of those about the values at some places of a layer, at a point that is
         drawn."""
-        field = self.field
         self.point = self.messages.challenges(point)
-        corners = equalities(field, self.point)
-        self.claim: Plain = (0,) * field.degree
+        corners = eq_table(self.field, self.point)
+        self.claim = PlainElement.zero(self.field)
         self.weights = [self.claim] * len(corners)
         for place, value in zip(places, values, strict=True):
             self.weights[place] = corners[place]
-            self.claim = add(field, self.claim, product(field, corners[place], value))
+            self.claim += corners[place] * value
 
     def _layer(self, layer: Layer) -> None:
         """From a claim about a layer to one about the layer below it."""
@@ -66,17 +65,16 @@ class DataParallelVerifier:
             raise VerificationError(sumcheck.failure)
         self._combine(taken, sent, layer.challenges)
 
-    def _weighted(self, number: int, values: dict[int, Plain]) -> Plain:
+    def _weighted(self, number: int, values: dict[int, PlainElement]) -> PlainElement:
         """The sum over gates that take values: weight of the output, coefficient, values."""
-        field = self.field
-        total: Plain = (0,) * field.degree
+        total = PlainElement.zero(self.field)
         for kind in KINDS:
             if kind == "constant":
                 continue
             exponent = POWERS.get(kind, 1)
             for output, coefficient, *taken in self.gates.rows(number, kind):
-                part = self.gates.times_coefficient(self.weights[output], coefficient)
+                part = self.weights[output] * self.gates.coefficient(coefficient)
                 for x in taken:
-                    part = product(field, part, power(field, values[x], exponent))
-                total = add(field, total, part)
+                    part *= values[x] ** exponent
+                total += part
         return total

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.field.plain_extension import add, one, product, scaled, subtract
+from quod.field.plain_element import PlainElement, coefficients_of
+from quod.field.spec import FieldSpec
 from quod.gkr.statement import Statement
 from quod.layered.circuit import Coefficient, Public, Random
 from quod.sumcheck.eq_reference import equalities
-from quod.transcript.elements import Plain
 
 
 class LayerGates:
     """The gates of a statement's circuit, and its coefficients once challenges are drawn."""
 
-    def __init__(self, statement: Statement, randoms: Sequence[Plain]) -> None:
+    def __init__(self, statement: Statement, randoms: Sequence[PlainElement]) -> None:
         self.statement, self.randoms = statement, randoms
         self.circuit, self.field = statement.circuit, statement.key.field
 
@@ -24,39 +24,47 @@ class LayerGates:
         columns = (gates.output, gates.coefficient, *gates.inputs)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
-    def times_coefficient(self, value: Plain, place: int) -> Plain:
-        """A value times a coefficient, which is the same in all instances."""
+    def coefficient(self, place: int) -> PlainElement | int:
+        """A coefficient, which is the same in all instances."""
         coefficient: Coefficient = self.circuit.coefficients[place]
         if isinstance(coefficient, Random):
-            return product(self.field, value, self.randoms[coefficient.number])
+            return self.randoms[coefficient.number]
         if isinstance(coefficient, Public):
-            coefficient = self.statement.public[0][coefficient.number]
-        return scaled(self.field, value, coefficient)
+            return self.statement.public[0][coefficient.number]
+        return coefficient
 
     def without_constants(
-        self, number: int, claim: Plain, weights: Sequence[Plain], across: Sequence[Plain]
-    ) -> Plain:
-        """What a layer's constants leave of a claim about its weighted values."""
-        field, constants = self.field, self._constants(number, across)
+        self, number: int, claim: PlainElement, weights: Sequence[PlainElement],
+        across: Sequence[PlainElement],
+    ) -> PlainElement:  # fmt: skip
+        """Subtract a layer's constants from a claim about its weighted values."""
+        constants = self._constants(number, across)
         for output, coefficient in self.rows(number, "constant"):
-            claim = subtract(field, claim, product(field, weights[output], constants[coefficient]))
+            claim -= weights[output] * constants[coefficient]
         return claim
 
-    def _constants(self, number: int, across: Sequence[Plain]) -> dict[int, Plain]:
+    def _constants(
+        self, number: int, across: Sequence[PlainElement]
+    ) -> dict[int, PlainElement | int]:
         """The coefficients of constants at the point of the instances, by place."""
-        field, found = self.field, {}
-        places = {place for _, place in self.rows(number, "constant")}
         coefficients = self.circuit.coefficients
+        places = {place for _, place in self.rows(number, "constant")}
         has_public = any(isinstance(coefficients[place], Public) for place in places)
         # As many as instances.
-        shares = equalities(field, across) if has_public else []
+        shares = eq_table(self.field, across) if has_public else []
+        constants: dict[int, PlainElement | int] = {}
         for place in places:
             coefficient = coefficients[place]
-            if isinstance(coefficient, Public):
-                total: Plain = (0,) * field.degree
-                for share, row in zip(shares, self.statement.padded, strict=True):
-                    total = add(field, total, scaled(field, share, row[coefficient.number]))
-                found[place] = total
-            else:
-                found[place] = self.times_coefficient(one(field), place)
-        return found
+            if not isinstance(coefficient, Public):
+                constants[place] = self.coefficient(place)
+                continue
+            total = PlainElement.zero(self.field)
+            for share, row in zip(shares, self.statement.padded, strict=True):
+                total += share * row[coefficient.number]
+            constants[place] = total
+        return constants
+
+
+def eq_table(field: FieldSpec, point: Sequence[PlainElement]) -> list[PlainElement]:
+    """The multilinear polynomial eq of a point, at all hypercube points."""
+    return PlainElement.each(field, equalities(field, coefficients_of(point)))

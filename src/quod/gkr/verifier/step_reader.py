@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.gkr.protocol import Challenges, Delay, ProtocolSteps, Rounds, StepsInOrder, Values
 from quod.sumcheck.verifier import read_rounds
-from quod.transcript.elements import Plain
 from quod.transcript.messages import ProofReader
 
 
@@ -27,29 +27,31 @@ class StepReader:
         for _ in range(self._chain):
             self._reader.transcript.absorb(step.label, b"")
 
-    def challenges(self, step: Challenges) -> list[Plain]:
+    def challenges(self, step: Challenges) -> list[PlainElement]:
         """Draw challenges."""
         self._order.take(step)
-        return self._reader.transcript.challenges(self._field, step.count)
+        drawn = self._reader.transcript.challenges(self._field, step.count)
+        return PlainElement.each(self._field, drawn)
 
     def rounds(
-        self, step: Rounds, claim: Plain, point: Sequence[Plain] | None = None
-    ) -> tuple[Plain, list[Plain]]:
+        self, step: Rounds, claim: PlainElement, point: Sequence[PlainElement] | None = None
+    ) -> tuple[PlainElement, list[PlainElement]]:
         """Read rounds: the claim that they leave, and the point of their challenges.
 
         `point` is that of eq, where eq weights the polynomial.
         """
         self._order.take(step)
-        return read_rounds(
-            self._reader, self._field, degree=step.degree, variables=step.variables, claim=claim,
-            point=point,
+        left, drawn = read_rounds(
+            self._reader, self._field, degree=step.degree, variables=step.variables,
+            claim=claim.coefficients, point=None if point is None else coefficients_of(point),
         )  # fmt: skip
+        return PlainElement(self._field, left), PlainElement.each(self._field, drawn)
 
-    def values(self, step: Values) -> list[Plain]:
+    def values(self, step: Values) -> list[PlainElement]:
         """Read values."""
         self._order.take(step)
         read = self._reader.many_elements if step.by_runs else self._reader.elements
-        return read(step.label, self._field, step.count)
+        return PlainElement.each(self._field, read(step.label, self._field, step.count))
 
     def end(self) -> None:
         """AssertionError where steps follow."""

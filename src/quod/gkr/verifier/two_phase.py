@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
-from quod.field.plain_extension import add, one, power, product, scaled, subtract
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.gkr.protocol import Layer, ProtocolSteps, Rounds
 from quod.gkr.reduction import exponents_of
-from quod.gkr.verifier.gates import LayerGates
+from quod.gkr.verifier.gates import LayerGates, eq_table
 from quod.gkr.verifier.step_reader import StepReader
-from quod.sumcheck.eq_reference import equalities
-from quod.transcript.elements import Plain
 
 
 class TwoPhaseVerifier:
@@ -26,9 +24,10 @@ class TwoPhaseVerifier:
     def __init__(self, gates: LayerGates, steps: ProtocolSteps, messages: StepReader) -> None:
         self.gates, self.steps, self.messages = gates, steps, messages
         self.circuit, self.field = gates.circuit, gates.field
+        self.zero = PlainElement.zero(self.field)
         self.points = [messages.challenges(steps.outputs)]
-        self.values: list[Plain] = [(0,) * self.field.degree]
-        self.factors: list[Plain] = []
+        self.values = [self.zero]
+        self.factors: list[PlainElement] = []
         self.across = messages.challenges(steps.instances)
 
     def claims(self) -> list[Claim]:
@@ -37,29 +36,28 @@ class TwoPhaseVerifier:
             self._layer(layer)
             self.factors = self.messages.challenges(layer.challenges)
         return [
-            Claim((*point, *self.across), value)
+            Claim(coefficients_of([*point, *self.across]), value.coefficients)
             for point, value in zip(self.points, self.values, strict=True)
         ]
 
     def _layer(self, layer: Layer) -> None:
         """From claims about a layer to claims about the one below it."""
-        circuit, field, messages, number = self.circuit, self.field, self.messages, layer.number
+        circuit, messages, number = self.circuit, self.messages, layer.number
         first, *products = layer.sumchecks
         weights, claim = self._combined()
         if number == len(circuit.layers) - 1:
-            outputs = len(weights)
-            weights[circuit.zeros :] = [(0,) * field.degree] * (outputs - circuit.zeros)
+            weights[circuit.zeros :] = [self.zero] * (len(weights) - circuit.zeros)
         claim = self.gates.without_constants(number, claim, weights, self.across)
 
         x, left = self._first_rounds(first.rounds, claim)
         value, *rest = messages.values(first.values)
-        at_x = equalities(field, x)
+        at_x = eq_table(self.field, x)
         linear = self._weighted(number, "add", weights, at_x)
         slope = rest[0] if rest else linear
-        expected = product(field, slope, value)
+        expected = slope * value
         for exponent in exponents_of(circuit.kinds[number]):
             factor = self._weighted(number, f"power{exponent}", weights, at_x)
-            expected = add(field, expected, product(field, factor, power(field, value, exponent)))
+            expected += factor * value**exponent
         if expected != left:
             raise VerificationError(first.failure)
         self.points, self.values = [x], [value]
@@ -67,51 +65,48 @@ class TwoPhaseVerifier:
             return
 
         (second,) = products
-        left, y = messages.rounds(second.rounds, subtract(field, slope, linear))
+        left, y = messages.rounds(second.rounds, slope - linear)
         (other,) = messages.values(second.values)
-        at_y = equalities(field, y)
-        both: Plain = (0,) * field.degree
+        at_y = eq_table(self.field, y)
+        both = self.zero
         for output, coefficient, left_input, right_input in self.gates.rows(number, "multiply"):
-            part = product(field, weights[output], at_x[left_input])
-            part = product(field, part, at_y[right_input])
-            both = add(field, both, self.gates.times_coefficient(part, coefficient))
-        if product(field, both, other) != left:
+            part = weights[output] * at_x[left_input] * at_y[right_input]
+            both += part * self.gates.coefficient(coefficient)
+        if both * other != left:
             raise VerificationError(second.failure)
         self.points.append(y)
         self.values.append(other)
 
-    def _combined(self) -> tuple[list[Plain], Plain]:
+    def _combined(self) -> tuple[list[PlainElement], PlainElement]:
         """One claim of several: the weight of each value of the layer, and the weighted sum."""
-        field, value = self.field, self.values[0]
-        weights = equalities(field, self.points[0])
+        value, weights = self.values[0], eq_table(self.field, self.points[0])
         others = zip(self.points[1:], self.values[1:], self.factors, strict=True)
         for point, claimed, factor in others:
-            weights = [
-                add(field, weight, product(field, factor, more))
-                for weight, more in zip(weights, equalities(field, point), strict=True)
-            ]
-            value = add(field, value, product(field, factor, claimed))
+            further = eq_table(self.field, point)
+            weights = [a + factor * b for a, b in zip(weights, further, strict=True)]
+            value += factor * claimed
         return weights, value
 
-    def _first_rounds(self, rounds: Rounds, claim: Plain) -> tuple[list[Plain], Plain]:
+    def _first_rounds(
+        self, rounds: Rounds, claim: PlainElement
+    ) -> tuple[list[PlainElement], PlainElement]:
         """The point of the inputs, and the claim there, after the first sumcheck."""
-        field, below = self.field, rounds.wires
+        below, p = rounds.wires, self.field.modulus.value
         if not rounds.instances:
             left, x = self.messages.rounds(rounds, claim)
             return x, left
         # Weighted by eq of the instances alone: that of 1/2 is 1/2 wherever it is looked at.
-        half = (field.modulus.value + 1) // 2
-        point = [*[scaled(field, one(field), half)] * below, *self.across]
-        claim = scaled(field, claim, pow(half, below, field.modulus.value))
-        left, found = self.messages.rounds(rounds, claim, point)
-        self.across = found[below:]
-        return found[:below], left
+        half = (p + 1) // 2
+        point = [*[PlainElement.one(self.field) * half] * below, *self.across]
+        left, drawn = self.messages.rounds(rounds, claim * pow(half, below, p), point)
+        self.across = drawn[below:]
+        return drawn[:below], left
 
-    def _weighted(self, number: int, kind: str, weights: list[Plain], at_x: list[Plain]) -> Plain:
+    def _weighted(
+        self, number: int, kind: str, weights: list[PlainElement], at_x: list[PlainElement]
+    ) -> PlainElement:
         """The sum over gates of one input: coefficient, weight of the output, eq of the input."""
-        field = self.field
-        total: Plain = (0,) * field.degree
+        total = self.zero
         for output, coefficient, x in self.gates.rows(number, kind):
-            part = product(field, weights[output], at_x[x])
-            total = add(field, total, self.gates.times_coefficient(part, coefficient))
+            total += weights[output] * at_x[x] * self.gates.coefficient(coefficient)
         return total

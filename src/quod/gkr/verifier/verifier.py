@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from quod.field.plain_element import PlainElement
 from quod.gkr.key import VerifyingKey
 from quod.gkr.protocol import protocol_steps
 from quod.gkr.reduction import Reduction
@@ -19,7 +20,6 @@ from quod.gkr.verifier.step_reader import StepReader
 from quod.gkr.verifier.two_phase import TwoPhaseVerifier
 from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
-from quod.transcript.elements import Plain
 from quod.transcript.messages import ProofReader
 
 
@@ -44,7 +44,7 @@ def verify(
     steps = protocol_steps(circuit, key.reduction, statement.log_instances)
     messages = StepReader(steps, key.field, reader, chain=key.chain)
     first_delay, last_delay = steps.delays
-    randoms: list[Plain] = []
+    randoms: list[PlainElement] = []
     if circuit.randoms:
         messages.delay(first_delay)
         randoms = messages.challenges(steps.randoms)

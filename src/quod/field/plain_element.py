@@ -1,0 +1,67 @@
+"""Field elements with operators, on plain integers: for formulas of verifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from quod.field.plain_extension import Plain, add, one, power, product, scaled, subtract
+from quod.field.spec import FieldSpec
+
+
+class PlainElement:
+    """An element of a field or an extension.
+
+    `coefficients` are those over the prime field, each below p (`quod.field.plain_extension`). Both
+    operands are of one field; a factor may be an int, which stands for its residue.
+    """
+
+    __slots__ = ("coefficients", "field")
+
+    def __init__(self, field: FieldSpec, coefficients: Plain) -> None:
+        self.field, self.coefficients = field, coefficients
+
+    @classmethod
+    def zero(cls, field: FieldSpec) -> Self:
+        """The neutral element of addition."""
+        return cls(field, (0,) * field.degree)
+
+    @classmethod
+    def one(cls, field: FieldSpec) -> Self:
+        """The neutral element of multiplication."""
+        return cls(field, one(field))
+
+    @classmethod
+    def each(cls, field: FieldSpec, values: Iterable[Plain]) -> list[Self]:
+        """Elements of coefficients."""
+        return [cls(field, value) for value in values]
+
+    def __add__(self, other: PlainElement) -> PlainElement:
+        return PlainElement(self.field, add(self.field, self.coefficients, other.coefficients))
+
+    def __sub__(self, other: PlainElement) -> PlainElement:
+        return PlainElement(self.field, subtract(self.field, self.coefficients, other.coefficients))
+
+    def __mul__(self, other: PlainElement | int) -> PlainElement:
+        if isinstance(other, int):
+            return PlainElement(self.field, scaled(self.field, self.coefficients, other))
+        return PlainElement(self.field, product(self.field, self.coefficients, other.coefficients))
+
+    def __pow__(self, exponent: int) -> PlainElement:
+        return PlainElement(self.field, power(self.field, self.coefficients, exponent))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PlainElement):
+            return NotImplemented
+        return self.field == other.field and self.coefficients == other.coefficients
+
+    def __hash__(self) -> int:
+        return hash((self.field, self.coefficients))
+
+    def __repr__(self) -> str:
+        return f"PlainElement({self.field.name}, {self.coefficients})"
+
+
+def coefficients_of(elements: Sequence[PlainElement]) -> tuple[Plain, ...]:
+    """The coefficients of elements, as proofs and claims have them."""
+    return tuple(element.coefficients for element in elements)

@@ -1,0 +1,46 @@
+"""Elements with operators against the functions on coefficients."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quod.field import EXTENSIONS, NAMED, FieldSpec
+from quod.field.plain_element import PlainElement, coefficients_of
+from quod.field.plain_extension import add, one, power, product, scaled, subtract
+
+FIELDS = [NAMED["m31"], EXTENSIONS["m31.4"], EXTENSIONS["goldilocks.3"]]
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_operators(field: FieldSpec) -> None:
+    generator, p = random.Random(5), field.modulus.value
+    for _ in range(20):
+        a, b = (tuple(generator.randrange(p) for _ in range(field.degree)) for _ in range(2))
+        x, y = PlainElement.each(field, [a, b])
+        number = generator.randrange(-p, 2 * p)
+        assert (x + y).coefficients == add(field, a, b)
+        assert (x - y).coefficients == subtract(field, a, b)
+        assert (x * y).coefficients == product(field, a, b)
+        assert (x * number).coefficients == scaled(field, a, number)
+        assert (x**5).coefficients == power(field, a, 5)
+        assert coefficients_of([x, y]) == (a, b)
+
+
+def test_neutral_elements() -> None:
+    field = FIELDS[1]
+    x = PlainElement(field, (3, 1, 4, 1))
+    assert x + PlainElement.zero(field) == x
+    assert x * PlainElement.one(field) == x
+    assert PlainElement.one(field).coefficients == one(field)
+
+
+def test_equality() -> None:
+    """Elements are equal with the same coefficients in the same field alone."""
+    x = PlainElement(FIELDS[1], (3, 1, 4, 1))
+    assert x == PlainElement(FIELDS[1], (3, 1, 4, 1))
+    assert hash(x) == hash(PlainElement(FIELDS[1], (3, 1, 4, 1)))
+    assert x != PlainElement(FIELDS[1], (3, 1, 4, 2))
+    assert x != PlainElement(EXTENSIONS["koala_bear.4"], (3, 1, 4, 1))
+    assert x != (3, 1, 4, 1)
