@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import cast
 
 import pytest
 
@@ -15,7 +14,6 @@ from quod.codegen.targets import TARGETS, Target, emit, emit_registered
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel import Machine
-from quod.kernel.definition import KernelDefinition
 from quod.kernel.examples import saxpy, vector_add
 from quod.kernel.ir.text import to_text
 from tests.device import kernels
@@ -81,7 +79,7 @@ def test_a_row_makes_a_target(
     )
     monkeypatch.setitem(targets.TARGETS, "toy", toy)
     assert emit(saxpy, "toy") == "saxpy for 16\n"
-    of_64 = cast(KernelDefinition, replace(saxpy, workgroup=64))
+    of_64 = replace(saxpy, workgroup=64)
     assert emit(of_64, "toy") == "saxpy for 64\n"
     with pytest.raises(InputError, match="take one of ir, llvm, ptx, wgsl, toy"):
         emit(saxpy, "toi")
