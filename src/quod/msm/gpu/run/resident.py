@@ -95,8 +95,8 @@ class ResidentMsm:
         check_bases(group, points)
         self.device = device
         self.group = group
-        self.options = options or MsmOptions()
         self._count = len(points)
+        self.options = options or MsmOptions()
         budget = device.memory_budget // _BASE_SHARE if base_budget is None else base_budget
         form, self.form_reason = _form(device, group, points, self.options)
         self._processor = Processor.of(device)
