@@ -11,7 +11,7 @@ import pytest
 
 from quod.service.keys import KeyRepository
 from quod.service.server import rpc, submitting
-from quod.service.server.http import app
+from quod.service.server.http import proofs
 from tests.service.server.conftest import Start
 
 
@@ -28,7 +28,8 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[threading.Thread]]
         return run
 
     for what, module, name in (
-        ("paths", submitting, "path_body"), ("jobs", app, "job_json"), ("jobs", rpc, "job_message"),
+        ("paths", submitting, "path_body"), ("jobs", proofs, "job_json"),
+        ("jobs", rpc, "job_message"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, recorded(what, getattr(module, name)))
     monkeypatch.setattr(KeyRepository, "resolve", recorded("names", KeyRepository.resolve))

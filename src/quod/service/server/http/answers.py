@@ -52,12 +52,12 @@ def job_json(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def found_json(found: FoundJob) -> dict[str, Any]:
-    """A job with its results, if it has any."""
+def found_response(found: FoundJob) -> Response:
+    """A job with its results, if it has any; 202 if it has not ended."""
     document = job_json(found.job)
     if found.results:
         document["results"] = [json.loads(result) for result in found.results]
-    return document
+    return JSONResponse(document, 200 if found.job.state.ended else 202)
 
 
 def event_text(event: Event | None) -> str:

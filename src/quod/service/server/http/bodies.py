@@ -25,6 +25,7 @@ from quod.service.payload import PayloadKind
 from quod.service.queue.records import HIGHEST_PRIORITY, MOST_PARTITIONS
 from quod.service.server.budget import Reservation, owner_of
 from quod.service.server.clients import Client, Role
+from quod.service.server.http.guard import BYTES
 from quod.service.server.intake import MOST_VALUES, Intake
 from quod.service.server.requests import WholeRequest, whole_request
 from quod.service.server.submitting import check_submissions
@@ -142,6 +143,27 @@ class KeyBody(_Body):
 
     worker: str = ""
     timeout: float | None = Field(None, ge=0)
+
+
+def body_schema(model: type[BaseModel], *, raw: bool = False) -> dict[str, Any]:
+    """Return what OpenAPI says of a body that a handler reads itself."""
+    schema = model.model_json_schema()
+    inner = schema.pop("$defs", {})
+    content: dict[str, Any] = {"application/json": {"schema": _inlined(schema, inner)}}
+    if raw:
+        content[BYTES] = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _inlined(schema: Any, inner: dict[str, Any]) -> Any:
+    """A schema with the models in place that it refers to; none refers to itself."""
+    if isinstance(schema, list):
+        return [_inlined(one, inner) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(inner[schema["$ref"].rpartition("/")[2]], inner)
+    return {name: _inlined(one, inner) for name, one in schema.items()}
 
 
 @contextmanager

@@ -1,0 +1,184 @@
+"""The routes of jobs: submit, wait, cancel, and watch."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from quod.errors import InputError
+from quod.service.payload import PayloadKind
+from quod.service.queue import Job
+from quod.service.queue.records import HIGHEST_PRIORITY
+from quod.service.refusals import refusal_of
+from quod.service.server.budget import Reservation
+from quod.service.server.clients import Client, Role
+from quod.service.server.http.answers import (
+    event_text,
+    found_response,
+    job_json,
+    refusal_document,
+)
+from quod.service.server.http.bodies import (
+    ManyBody,
+    ProofBody,
+    ProveBody,
+    admitted,
+    body_schema,
+    read_json,
+)
+from quod.service.server.http.context import Caller, Service
+from quod.service.server.http.guard import BYTES, content_type
+from quod.service.server.http.streams import COMMENT_SECONDS, event_stream, while_connected
+from quod.service.server.intake import announced_length
+from quod.service.server.requests import ProofRequest
+from quod.service.server.service import ProvingService, Submit
+
+router: Final = APIRouter(tags=["proofs"])
+
+
+async def _upload_query(
+    key: Annotated[str | None, Query(description="Of an upload of bytes.")] = None,
+    priority: Annotated[int, Query(ge=0, le=HIGHEST_PRIORITY)] = 0,
+    deadline: Annotated[float | None, Query()] = None,
+    kind: Annotated[
+        Literal["wtns", "inputs"],
+        Query(description="Of an upload: a .wtns file, or inputs of the circuit as JSON."),
+    ] = "wtns",
+) -> dict[str, Any]:
+    return {
+        "key": key, "priority": priority, "deadline": deadline,
+        "kind": PayloadKind[kind.upper()],
+    }  # fmt: skip
+
+
+UploadQuery = Annotated[dict[str, Any], Depends(_upload_query)]
+
+
+@router.post("/v1/proofs", status_code=202, openapi_extra=body_schema(ProofBody, raw=True))
+async def submit_proof(
+    request: Request, service: Service, client: Caller, query: UploadQuery
+) -> Response:
+    """Takes a job: JSON, or a .wtns file or inputs as bytes with the key in the query."""
+    with admitted(request, service.intake, client, Role.CLIENT) as reservation:
+        if content_type(request) == BYTES:
+            job = await _upload(service, client, request, query, reservation)
+        else:
+            header = request.headers.get("idempotency-key")
+            wanted = await read_json(
+                request, service.intake, reservation, ProofBody, lambda body: body.wanted(header)
+            )
+            job = await service.submit(client, wanted)
+    return JSONResponse(job_json(job), 202, {"Location": f"/v1/proofs/{job.id}"})
+
+
+@router.post("/v1/proofs/batch", openapi_extra=body_schema(ManyBody))
+async def submit_proofs(request: Request, service: Service, client: Caller) -> Response:
+    """Takes up to 1,000 jobs with one sync of the disk; each is taken or refused for itself."""
+    with admitted(request, service.intake, client, Role.CLIENT) as reservation:
+        wanted = await read_json(request, service.intake, reservation, ManyBody, ManyBody.wanted)
+        outcomes = [
+            {"job": job_json(outcome)} if isinstance(outcome, Job)
+            else {"error": refusal_document(refusal_of(outcome))}
+            for outcome in await service.submit_many(client, wanted)
+        ]  # fmt: skip
+    return JSONResponse({"outcomes": outcomes})
+
+
+@router.post("/v1/prove", openapi_extra=body_schema(ProveBody, raw=True))
+async def prove(
+    request: Request, service: Service, client: Caller, query: UploadQuery,
+    timeout: Annotated[float | None, Query(ge=0)] = None,
+) -> Response:  # fmt: skip
+    """Submits and waits. Without an idempotency key the job ends with the connection."""
+    received = asyncio.Event()
+    with admitted(request, service.intake, client, Role.CLIENT) as reservation:
+        header = request.headers.get("idempotency-key")
+        keep = bool(header)
+
+        async def uploading(_taken: object) -> Job:
+            try:
+                return await _upload(service, client, request, query, reservation)
+            finally:
+                received.set()
+
+        submitting: Submit = uploading
+        if content_type(request) != BYTES:
+            wanted, seconds = await read_json(
+                request,
+                service.intake,
+                reservation,
+                ProveBody,
+                lambda body: body.wanted_until(header),
+            )
+            received.set()
+            timeout = seconds if timeout is None else timeout
+            keep = keep or bool(wanted.proof.idempotency_key)
+            submitting = partial(service.submit, client, wanted)
+            # The witness is on disk long before the proof is made; free its memory.
+            del wanted
+        proving = asyncio.ensure_future(
+            service.prove(client, submitting, timeout, keep=keep, submitted=reservation.close)
+        )
+        del submitting
+        return found_response(await while_connected(request, proving, received))
+
+
+@router.get("/v1/proofs")
+async def list_proofs(
+    service: Service,
+    client: Caller,
+    most: Annotated[int, Query(ge=1, le=1000)] = 50,
+    before: str | None = None,
+) -> Response:
+    """The newest jobs of the client, without results."""
+    return await service.jobs(
+        client, most, before, lambda jobs: JSONResponse({"jobs": [*map(job_json, jobs)]})
+    )
+
+
+@router.get("/v1/proofs/{job}")
+async def await_proof(
+    request: Request, job: str, service: Service, client: Caller,
+    timeout: Annotated[float, Query(ge=0)] = 0.0,
+) -> Response:  # fmt: skip
+    """A job; with `timeout` (seconds) at its end, or as it is then."""
+    waiting = asyncio.ensure_future(service.wait(client, job, timeout))
+    return found_response(await while_connected(request, waiting))
+
+
+@router.delete("/v1/proofs/{job}")
+async def cancel_proof(job: str, service: Service, client: Caller) -> Response:
+    """Ends a job at once; one that has ended stays as it is."""
+    return JSONResponse(job_json(await service.cancel(client, job)))
+
+
+@router.get("/v1/proofs/{job}/events")
+async def watch_proof(
+    request: Request, job: str, service: Service, client: Caller,
+    after: Annotated[int, Query(ge=0)] = 0,
+) -> Response:  # fmt: skip
+    """Server-sent events until the job's end; `Last-Event-ID` goes on after that one."""
+    last = request.headers.get("last-event-id", "")
+    if last and not (last.isascii() and last.isdigit() and len(last) < 19):
+        raise InputError("must be the number of an event", section="Last-Event-ID")
+    events = service.watch(client, job, int(last or after), COMMENT_SECONDS)
+    return await event_stream(events, event_text)
+
+
+async def _upload(
+    service: ProvingService, client: Client, request: Request, query: dict[str, Any],
+    reservation: Reservation,
+) -> Job:  # fmt: skip
+    """Take a job whose witness or inputs are the body of its request."""
+    length = announced_length(request, service.intake.limits.witness_bytes)
+    if length is None:
+        raise InputError("an upload needs its length", section="Content-Length")
+    wanted = ProofRequest(
+        query["key"] or "", query["kind"], (length,),
+        request.headers.get("idempotency-key", ""), query["priority"], query["deadline"],
+    )  # fmt: skip
+    return await service.upload(client, wanted, service.intake.pieces(request, reservation))
