@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from quod.service.encoding import encode_answer
 from quod.service.keys.leases import CacheStatus, KeyUse
 from quod.service.keys.needs import Tier
 from quod.service.queue import Submission, open_queue
+from quod.service.records import ServerState
 from quod.service.status import (
     SHOWN_JOBS,
     WINDOW,
     Activity,
-    ServerState,
     job_document,
     percentile,
-    stage_document,
     status_document,
 )
 from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 
-SERVER = ServerState("ready", "1.2.3", 900.0)
+SERVER = ServerState("1.2.3", "ready", 900.0)
 
 
 class Clock:
@@ -119,7 +119,7 @@ def test_the_document_of_a_queue_with_jobs(tmp_path: Path) -> None:
     assert key["copies"] == 2
     assert [one["replications"] for one in document["workers"]] == [0, 3]
     assert document["stages_after"] == 1
-    assert stage_document(activity.stages()[0][0]) == {
+    assert encode_answer(activity.stages()[0][0]) == {
         "worker": "gpu 0", "job": "j", "partition": 0, "stage": "prove", "begin": 998.5,
         "end": 999.0, "bytes": 64,
     }  # fmt: skip

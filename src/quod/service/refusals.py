@@ -5,11 +5,12 @@ Both ends use these tables: a server writes an error as a `Refusal`, a client ra
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from quod.errors import InputError, MismatchError, QuodError, ServiceError, TryAgainError
 from quod.frozen import frozen
 from quod.service import errors
+from quod.service.encoding import Wire
 from quod.witness.errors import CalculatorError, WitnessLimitError
 
 DOMAIN: Final = "quod"
@@ -67,8 +68,8 @@ class Refusal:
     status: str
     reason: str
     message: str
-    retry_seconds: float | None = None
-    field: str = ""
+    retry_seconds: Annotated[float | None, Wire(message="retry_after", optional=True)] = None
+    field: Annotated[str, Wire(optional=True)] = ""
     """Which argument is wrong, where that is known."""
 
 

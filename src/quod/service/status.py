@@ -22,8 +22,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quod.frozen import frozen
+from quod.service.encoding import encode_answer
 from quod.service.queue.records import Attempt, Event, Job, JobState, QueueStatus
+from quod.service.records import ServerState
 from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 
 FORMAT: Final = 1
@@ -35,18 +36,6 @@ _MOST_STAGES: Final = 20_000
 """Of small proofs there may be thousands a second: the newest are kept."""
 
 Document = dict[str, Any]
-
-
-@frozen
-class ServerState:
-    """A server: `state` is "starting", "ready", "draining" or "unavailable".
-
-    It is unavailable while its queue does not answer. `started` is its start time.
-    """
-
-    state: str
-    version: str
-    started: float
 
 
 class Activity:
@@ -132,12 +121,7 @@ def status_document(
     waits = sorted(job.started - job.created for job in jobs if job.started is not None)
     return {
         "format": FORMAT,
-        "server": {
-            "state": server.state,
-            "version": server.version,
-            "started": server.started,
-            "now": now,
-        },
+        "server": encode_answer(server) | {"now": now},
         "rate": {
             "proofs_per_second": rate,
             "wait_p50": percentile(waits, 50),
@@ -176,54 +160,13 @@ def job_document(
     job: Job, events: Sequence[Event] | None = None, attempts: Sequence[Attempt] | None = None
 ) -> Document:
     """A job; with its events and attempts, where these are given, as the page of one job has it."""
-    found: Document = {
-        "id": job.id,
-        "client": job.client,
-        "key": job.key,
-        "priority": job.priority,
-        "state": str(job.state),
-        "partitions": job.partitions,
-        "remaining": job.remaining,
-        "bytes": job.payload_bytes,
-        "created": job.created,
-        "started": job.started,
-        "ended": job.ended,
-        "deadline": job.deadline,
-        "code": job.code,
-        "message": job.message,
-    }
+    document: Document = encode_answer(job)
+    del document["idempotency_key"], document["last_event"]
     if events is not None:
-        found["events"] = [
-            {"number": event.number, "at": event.at, "kind": event.kind, "data": dict(event.data)}
-            for event in events
-        ]
+        document["events"] = encode_answer(list(events))
     if attempts is not None:
-        found["attempts"] = [
-            {
-                "partition": one.partition,
-                "worker": one.worker,
-                "started": one.started,
-                "ended": one.ended,
-                "outcome": None if one.outcome is None else str(one.outcome),
-                "code": one.code,
-                "message": one.message,
-            }
-            for one in attempts
-        ]
-    return found
-
-
-def stage_document(stage: StageRecord) -> Document:
-    """A stage that has ended."""
-    return {
-        "worker": stage.worker,
-        "job": stage.job,
-        "partition": stage.partition,
-        "stage": stage.stage.value,
-        "begin": stage.begin,
-        "end": stage.end,
-        "bytes": stage.payload,
-    }
+        document["attempts"] = encode_answer(list(attempts))
+    return document
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
@@ -234,23 +177,13 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def _worker(worker: WorkerStatus, busy: float) -> Document:
-    return {
-        "name": worker.name,
-        "device": worker.device,
-        "state": worker.state.value,
-        "started": worker.started,
-        "restarts": worker.restarts,
-        "problem": worker.problem,
-        "proofs": worker.proofs,
-        "failures": worker.failures,
+    document: Document = encode_answer(worker)
+    return document | {
         "busy": busy,
-        "busy_seconds": worker.busy_seconds,
         "jobs": [{"job": job, "stage": stage.value} for job, stage in worker.jobs.items()],
-        "memory": dict(worker.memory),
-        "budgets": {tier.value: size for tier, size in worker.keys.budgets.items()},
-        "used": {tier.value: size for tier, size in worker.keys.used.items()},
+        "budgets": encode_answer(worker.keys.budgets),
+        "used": encode_answer(worker.keys.used),
         "loading": worker.keys.waiting,
-        "replications": worker.replications,
     }
 
 
@@ -264,21 +197,5 @@ def _keys(workers: Sequence[WorkerStatus], names: Mapping[str, Sequence[str]]) -
                 {"key": use.key, "names": list(names.get(use.key, ())), "copies": 0, "workers": []},
             )
             row["copies"] += use.ready
-            row["workers"].append(
-                {
-                    "worker": worker.name,
-                    "tier": use.tier.value,
-                    "ready": use.ready,
-                    "loading": use.loading,
-                    "host_bytes": use.host_bytes,
-                    "device_bytes": use.device_bytes,
-                    "leases": use.leases,
-                    "hits": use.hits,
-                    "misses": use.misses,
-                    "loads": use.loads,
-                    "failures": use.failures,
-                    "evictions": use.evictions,
-                    "load_seconds": use.load_seconds,
-                }
-            )
+            row["workers"].append({"worker": worker.name} | encode_answer(use))
     return [found[key] for key in sorted(found)]

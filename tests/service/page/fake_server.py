@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, Self
 
 import quod.service
+from quod.service.encoding import encode_answer
 from quod.service.keys.leases import CacheStatus, KeyUse
 from quod.service.keys.needs import Tier
 from quod.service.queue import Attempt, Event, Job, JobState, Outcome, QueueStatus
+from quod.service.records import ServerState
 from quod.service.status import (
     WINDOW,
     Activity,
-    ServerState,
     job_document,
-    stage_document,
     status_document,
 )
 from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
@@ -137,7 +137,7 @@ class FakeService:
             oldest=self.clock() - 341, storage_full=False,
         )  # fmt: skip
         return status_document(
-            ServerState(self.state, "0.1.0", self.started), workers, queue, self.jobs[::-1],
+            ServerState("0.1.0", self.state, self.started), workers, queue, self.jobs[::-1],
             self.activity, NAMES,
         )  # fmt: skip
 
@@ -163,7 +163,7 @@ class FakeService:
             self._until(self.clock())
             found, last = self.activity.stages(after)
             if last != after:
-                yield last, [stage_document(one) for one in found]
+                yield last, encode_answer(found)
             after = last
 
 

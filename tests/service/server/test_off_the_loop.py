@@ -28,7 +28,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[threading.Thread]]
         return run
 
     for what, module, name in (
-        ("paths", submitting, "path_body"), ("jobs", proofs, "job_json"),
+        ("paths", submitting, "path_body"), ("jobs", proofs, "encode_answer"),
         ("jobs", rpc, "job_message"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, recorded(what, getattr(module, name)))

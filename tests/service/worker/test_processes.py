@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from quod.errors import InputError
+from quod.service.encoding import decode_error, decode_frame, encode_error
 from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
 from quod.service.logs import LineFormatter
 from quod.service.queue import Job, JobState, Lease, Outcome, Spool
-from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.process.channel import Answer, Channel, parts_of
 from quod.service.worker.process.child import Records, RemoteJobs
-from quod.service.worker.process.codec import decode_error, encode_error, status_of
 from quod.service.worker.settings import WorkerSettings
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 
@@ -387,7 +387,7 @@ def test_errors_and_records_are_read_back() -> None:
     assert "secret" not in str(decode_error(encode_error(ValueError("secret"))))
     for bad in (None, {}, {"state": "asleep"}, [1]):
         with pytest.raises(InputError):
-            status_of(bad)
+            decode_frame(WorkerStatus, bad)
 
 
 @pytest.mark.parametrize(

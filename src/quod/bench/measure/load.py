@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from quod.errors import TryAgainError
-from quod.service.client.records import ProofRequest, RemoteJob, ServerStatus
+from quod.service.client.records import ProofRequest, RemoteJob
+from quod.service.records import ServerStatus
 from quod.service.status import percentile
 
 _SEED = 13

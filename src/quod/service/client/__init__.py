@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from quod.service.client.asynchronous import AsyncClient as AsyncClient
     from quod.service.client.records import ProofRequest as ProofRequest
     from quod.service.client.records import RemoteJob as RemoteJob
-    from quod.service.client.records import RemoteKey as RemoteKey
-    from quod.service.client.records import ServerStatus as ServerStatus
     from quod.service.client.synchronous import Client as Client
     from quod.service.queue.records import JobState as JobState
+    from quod.service.records import RemoteKey as RemoteKey
+    from quod.service.records import ServerStatus as ServerStatus
 
 __all__ = [
     "Client",
@@ -41,8 +41,8 @@ _HOME = {
     "ProofRequest": "quod.service.client.records",
     "RemoteJob": "quod.service.client.records",
     "JobState": "quod.service.queue.records",
-    "RemoteKey": "quod.service.client.records",
-    "ServerStatus": "quod.service.client.records",
+    "RemoteKey": "quod.service.records",
+    "ServerStatus": "quod.service.records",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -10,8 +10,9 @@ import grpc
 
 from quod.errors import QuodError
 from quod.service.client import wire
-from quod.service.client.records import ProofRequest, RemoteJob, RemoteKey, ServerStatus
+from quod.service.client.records import ProofRequest, RemoteJob
 from quod.service.queue.records import Event
+from quod.service.records import RemoteKey, ServerStatus
 
 T = TypeVar("T")
 

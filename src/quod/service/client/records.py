@@ -7,7 +7,7 @@ from typing import Any
 
 from quod.errors import InputError, ServiceError
 from quod.frozen import frozen
-from quod.service.queue.records import HIGHEST_PRIORITY, JobState
+from quod.service.queue.records import HIGHEST_PRIORITY, JobRecord, JobState
 from quod.service.queue.validation import checked_name, checked_time
 from quod.validation import shown_kind, whole_number
 
@@ -60,29 +60,13 @@ class ProofRequest:
 
 
 @frozen
-class RemoteJob:
+class RemoteJob(JobRecord):
     """A job of a server as it was when it was asked for.
 
-    `key` is an identity. `code` and `message` say why it failed, was cancelled or expired.
-    `results` has for each partition of one that succeeded ``{"proof": ..., "publicSignals": ...}``
-    as snarkjs writes them.
+    `key` is an identity. `results` has for each partition of one that succeeded
+    ``{"proof": ..., "publicSignals": ...}`` as snarkjs writes them.
     """
 
-    id: str
-    client: str
-    key: str
-    state: JobState
-    priority: int
-    partitions: int
-    remaining: int
-    created: float
-    started: float | None
-    ended: float | None
-    deadline: float | None
-    idempotency_key: str
-    code: str
-    message: str
-    last_event: int
     results: tuple[Mapping[str, Any], ...]
 
     def require_results(self) -> tuple[Mapping[str, Any], ...]:
@@ -113,32 +97,3 @@ class RemoteJob:
         if len(results) != 1:
             raise InputError(f"the job {self.id} has {len(results)} proofs; take them from results")
         return results[0]
-
-
-@frozen
-class RemoteKey:
-    """A key of a server; `problem` says what is wrong with it, or is empty."""
-
-    identity: str
-    names: tuple[str, ...]
-    curve: str
-    constraints: int
-    public: int
-    bytes: int
-    takes_inputs: bool
-    problem: str
-
-
-@frozen
-class ServerStatus:
-    """A server and what this client has there that has not ended.
-
-    `document` is for operators: queue, workers, keys and jobs, as ``GET /status`` has them.
-    """
-
-    version: str
-    state: str
-    started: float
-    jobs: int
-    payload_bytes: int
-    document: Mapping[str, Any] | None

@@ -6,21 +6,22 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from quod import shallow_json
 from quod.errors import InputError, QuodError, ServiceError
 from quod.frozen import frozen
-from quod.service.client.records import ProofRequest, RemoteJob, RemoteKey, ServerStatus
+from quod.service.client.records import ProofRequest, RemoteJob
 from quod.service.errors import UnauthenticatedError, UnavailableError
 from quod.service.protocol import quod_pb2 as pb
 from quod.service.protocol.calls import CALLS, RemoteCall
-from quod.service.protocol.messages import STATES, duration, seconds_of, timestamp
-from quod.service.queue.records import Event, JobState
+from quod.service.protocol.messages import decode_message, duration, seconds_of, timestamp
+from quod.service.queue.records import Event
+from quod.service.records import RemoteKey, ServerStatus
 from quod.service.refusals import DOMAIN, Refusal, error_of
 from quod.validation import file_path
 
@@ -46,8 +47,9 @@ _MOST_PEM_BYTES: Final = 1 << 20
 _LARGE_INPUTS: Final = 3 << 20
 _GROUP: Final = 3 << 20
 _OVERHEAD: Final = 1 << 10
-_STATES: Final = {number: state for state, number in STATES.items()}
 _RETRY_SECONDS: Final = 1.0
+
+_job: Final = partial(decode_message, RemoteJob)
 
 
 @frozen
@@ -68,10 +70,10 @@ def is_large(request: ProofRequest) -> bool:
 def submit(request: ProofRequest) -> Call[RemoteJob]:
     """Submit in one message, or in pieces if the witnesses or inputs are large."""
     if is_large(request):
-        return Call("UploadProof", list(_upload(request)), read_job)
+        return Call("UploadProof", list(_upload(request)), _job)
     message = pb.SubmitProofRequest()
     _write(message, request)
-    return Call("SubmitProof", message, read_job)
+    return Call("SubmitProof", message, _job)
 
 
 def groups(requests: Sequence[ProofRequest]) -> list[list[ProofRequest]]:
@@ -91,7 +93,7 @@ def groups(requests: Sequence[ProofRequest]) -> list[list[ProofRequest]]:
 def submit_many(group: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodError]]:
     """The call of one of `groups`."""
     if len(group) == 1 and is_large(group[0]):
-        return Call("UploadProof", list(_upload(group[0])), lambda answer: [read_job(answer)])
+        return Call("UploadProof", list(_upload(group[0])), lambda answer: [_job(answer)])
     message = pb.SubmitProofsRequest()
     for request in group:
         _write(message.proofs.add(), request)
@@ -101,33 +103,38 @@ def submit_many(group: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodErro
 def prove(request: ProofRequest, timeout: float | None) -> Call[RemoteJob]:
     message = pb.ProveRequest(timeout=duration(timeout))
     _write(message.proof, request)
-    return Call("Prove", message, read_job)
+    return Call("Prove", message, _job)
 
 
 def await_proof(job: str, timeout: float | None) -> Call[RemoteJob]:
     message = pb.AwaitProofRequest(job=job, timeout=duration(timeout))
-    return Call("AwaitProof", message, read_job)
+    return Call("AwaitProof", message, _job)
 
 
 def cancel(job: str) -> Call[RemoteJob]:
-    return Call("CancelProof", pb.CancelProofRequest(job=job), read_job)
+    return Call("CancelProof", pb.CancelProofRequest(job=job), _job)
 
 
 def watch(job: str, after: int) -> Call[Event]:
-    return Call("WatchProof", pb.WatchProofRequest(job=job, after=after), _event)
+    return Call(
+        "WatchProof", pb.WatchProofRequest(job=job, after=after), partial(decode_message, Event)
+    )
 
 
 def jobs(most: int, before: str) -> Call[list[RemoteJob]]:
     message = pb.ListProofsRequest(most=most, before=before)
-    return Call("ListProofs", message, lambda answer: [*map(read_job, answer.jobs)])
+    return Call("ListProofs", message, lambda answer: [*map(_job, answer.jobs)])
 
 
 def status() -> Call[ServerStatus]:
-    return Call("GetStatus", pb.GetStatusRequest(), _status)
+    return Call("GetStatus", pb.GetStatusRequest(), partial(decode_message, ServerStatus))
 
 
 def keys() -> Call[list[RemoteKey]]:
-    return Call("ListKeys", pb.ListKeysRequest(), lambda answer: [*map(_key, answer.keys)])
+    return Call(
+        "ListKeys", pb.ListKeysRequest(),
+        lambda answer: [decode_message(RemoteKey, key) for key in answer.keys],
+    )  # fmt: skip
 
 
 def preload(key: str, worker: str, timeout: float | None) -> Call[None]:
@@ -244,28 +251,6 @@ def left(limit: float) -> float:
     return max(limit - time.monotonic(), 0.0)
 
 
-def read_job(message: pb.Job) -> RemoteJob:
-    """A job of the protocol."""
-    return RemoteJob(
-        id=message.id,
-        client=message.client,
-        key=message.key,
-        state=_STATES.get(message.state, JobState.QUEUED),
-        priority=message.priority,
-        partitions=message.partitions,
-        remaining=message.remaining,
-        created=seconds_of(message.created),
-        started=_time(message, "started"),
-        ended=_time(message, "ended"),
-        deadline=_time(message, "deadline"),
-        idempotency_key=message.idempotency_key,
-        code=message.code,
-        message=message.message,
-        last_event=message.last_event,
-        results=tuple(shallow_json.load(result) for result in message.results),
-    )
-
-
 def _refusal(code: str, status: Any) -> Refusal | None:
     """The refusal of a status, if it is one of the service's."""
     reason, retry = "", None
@@ -327,33 +312,9 @@ def _json(inputs: object) -> str:
 
 def _outcome(outcome: pb.SubmitProofsResponse.Outcome) -> RemoteJob | QuodError:
     if outcome.WhichOneof("outcome") == "job":
-        return read_job(outcome.job)
-    refusal = outcome.refusal
-    retry = seconds_of(refusal.retry_after) if refusal.HasField("retry_after") else None
-    return error_of(Refusal(refusal.status, refusal.reason, refusal.message, retry))
-
-
-def _event(event: pb.Event) -> Event:
-    return Event(event.number, seconds_of(event.at), event.kind, dict(event.data))
-
-
-def _status(answer: pb.Status) -> ServerStatus:
-    return ServerStatus(
-        answer.version, answer.state, seconds_of(answer.started), answer.jobs,
-        answer.payload_bytes, shallow_json.load(answer.document) if answer.document else None,
-    )  # fmt: skip
-
-
-def _key(key: pb.Key) -> RemoteKey:
-    return RemoteKey(
-        key.identity, tuple(key.names), key.curve, key.constraints, key.public, key.bytes,
-        key.takes_inputs, key.problem,
-    )  # fmt: skip
+        return _job(outcome.job)
+    return error_of(decode_message(Refusal, outcome.refusal))
 
 
 def _nothing(_answer: object) -> None:
     return None
-
-
-def _time(message: Any, field: str) -> float | None:
-    return seconds_of(getattr(message, field)) if message.HasField(field) else None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Generic, Protocol, TypeVar
+from typing import Annotated, Generic, Protocol, TypeVar
 
 from quod.frozen import frozen
+from quod.service.encoding import Wire
 from quod.service.keys.needs import Needs, Tier
 
 Held = TypeVar("Held")
@@ -42,7 +43,7 @@ class KeyUse:
     load, 0 if there was none.
     """
 
-    key: str
+    key: Annotated[str, Wire(answer=None)]
     tier: Tier
     ready: bool
     loading: bool

@@ -1,22 +1,33 @@
-"""Records of the queue as messages of the protocol, and what both ends do with times."""
+"""Records as messages of the protocol, field by field as `wire_fields` and quod.proto list them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import NoneType
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from quod import shallow_json
 from quod.errors import InputError
+from quod.service.encoding import wire_fields
 from quod.service.protocol import quod_pb2 as pb
-from quod.service.queue.records import Event, Job, JobState
-from quod.service.refusals import Refusal
+from quod.service.queue.records import Job, JobState
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 _NANOSECONDS: Final = 1_000_000_000
 
 STATES: Final[Mapping[JobState, int]] = {state: int(state) + 1 for state in JobState}
 """The states of the queue as those of the protocol, where 0 is none."""
+
+_STATES: Final = {number: state for state, number in STATES.items()}
 
 
 def timestamp(seconds: float | None) -> Timestamp | None:
@@ -40,39 +51,82 @@ def duration(seconds: float | None) -> Duration | None:
     return None if found is None else Duration(seconds=found.seconds, nanos=found.nanos)
 
 
+def time_of(message: Message, name: str) -> float | None:
+    """The seconds of a time or duration that a message may have."""
+    return seconds_of(getattr(message, name)) if message.HasField(name) else None
+
+
+def encode_message(kind: type[M], record: Any, **fields: object) -> M:
+    """Encode a record as a message; `fields` of the message come over those of the record."""
+    values = {
+        row.message: row.encoding.encode(getattr(record, row.name))
+        for row in _rows(kind.DESCRIPTOR, record.__class__)
+    }
+    return kind(**(values | fields))
+
+
+def decode_message(kind: type[T], message: Message) -> T:
+    """Decode a message as a record; fields that the message does not list keep their default."""
+    cls: Any = kind
+    return kind(**{
+        row.name: row.encoding.decode(getattr(message, row.message))
+        if not row.optional or message.HasField(row.message) else None
+        for row in _rows(message.DESCRIPTOR, cls)
+    })  # fmt: skip
+
+
 def job_message(job: Job, results: Sequence[str] = ()) -> pb.Job:
-    """A job, with the results of its partitions."""
-    return pb.Job(
-        id=job.id,
-        client=job.client,
-        key=job.key,
-        state=pb.JobState.Name(STATES[job.state]),
-        priority=job.priority,
-        partitions=job.partitions,
-        remaining=job.remaining,
-        created=timestamp(job.created),
-        started=timestamp(job.started),
-        ended=timestamp(job.ended),
-        deadline=timestamp(job.deadline),
-        idempotency_key=job.idempotency_key,
-        code=job.code,
-        message=job.message,
-        last_event=job.last_event,
-        results=results,
-    )
+    """Encode a job, with the results of its partitions."""
+    return encode_message(pb.Job, job, results=results)
 
 
-def event_message(event: Event) -> pb.Event:
-    """An event; all of its data as text."""
-    data = {name: str(value) for name, value in event.data.items()}
-    return pb.Event(number=event.number, at=timestamp(event.at), kind=event.kind, data=data)
+class _Encoding(NamedTuple):
+    """How values of a type are written to a field of a message, and read from one that is set."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
 
 
-def refusal_message(refusal: Refusal) -> pb.Refusal:
-    """Why one of several jobs was not taken."""
-    return pb.Refusal(
-        status=refusal.status,
-        reason=refusal.reason,
-        message=refusal.message,
-        retry_after=duration(refusal.retry_seconds),
-    )
+_PLAIN: Final = _Encoding(lambda value: value, lambda value: value)
+_ENCODINGS: Final[Mapping[object, _Encoding]] = {
+    Timestamp.DESCRIPTOR: _Encoding(timestamp, seconds_of),
+    Duration.DESCRIPTOR: _Encoding(duration, seconds_of),
+    bool: _PLAIN,
+    int: _PLAIN,
+    str: _PLAIN,
+    # A later server may have others.
+    JobState: _Encoding(STATES.__getitem__, lambda number: _STATES.get(number, JobState.QUEUED)),
+    tuple[str, ...]: _Encoding(list, tuple),
+    Mapping[str, str | int]: _Encoding(
+        lambda data: {name: str(value) for name, value in data.items()}, dict
+    ),
+    Mapping[str, Any] | None: _Encoding(
+        lambda document: document and json.dumps(document),
+        lambda text: shallow_json.load(text) if text else None,
+    ),
+    tuple[Mapping[str, Any], ...]: _Encoding(
+        lambda documents: [*map(json.dumps, documents)],
+        lambda texts: tuple(map(shallow_json.load, texts)),
+    ),
+}
+"""By the message of the field, if it is one of Google's, or else the type of the record's field."""
+
+
+class _Row(NamedTuple):
+    """A field of a record and its name in a message; `optional` if it is None unless it is set."""
+
+    name: str
+    message: str
+    optional: bool
+    encoding: _Encoding
+
+
+@cache
+def _rows(message: Descriptor, kind: type) -> tuple[_Row, ...]:
+    rows = []
+    for field in wire_fields(kind) or ():
+        if (wire := message.fields_by_name.get(field.message)) is not None:
+            encoding = _ENCODINGS.get(wire.message_type) or _ENCODINGS[field.type]
+            optional = wire.has_presence and NoneType in get_args(field.type)
+            rows.append(_Row(field.name, wire.name, optional, encoding))
+    return tuple(rows)

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Annotated
 
 from quod.errors import InputError
+from quod.frozen import frozen
+from quod.service.encoding import Wire
 from quod.service.queue.validation import checked_name, checked_time
 from quod.validation import exact_bytes, shown_kind, whole_number
 
@@ -101,9 +104,9 @@ class Submission:
         checked_time("the deadline", self.deadline)
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job as it is at a moment.
+@frozen
+class JobRecord:
+    """A job at a moment, as its client sees it.
 
     `id` is text that the client keeps. `remaining` partitions are not done yet. `code` and
     `message` say why it failed, was cancelled or expired. `started` is when a worker first began,
@@ -114,20 +117,26 @@ class Job:
     id: str
     client: str
     key: str
-    digest: bytes
-    idempotency_key: str
+    state: JobState
     priority: int
-    deadline: float | None
     partitions: int
     remaining: int
-    payload_bytes: int
-    state: JobState
     created: float
     started: float | None
     ended: float | None
+    deadline: float | None
+    idempotency_key: str
     code: str
     message: str
     last_event: int
+
+
+@frozen
+class Job(JobRecord):
+    """A job of the queue; `digest` and `payload_bytes` are those of its request."""
+
+    digest: Annotated[bytes, Wire(answer=None)]
+    payload_bytes: Annotated[int, Wire(answer="bytes")]
 
 
 @dataclass(frozen=True)
@@ -149,7 +158,7 @@ class Lease:
     priority: int
     deadline: float | None
     partitions: int
-    body: bytes = field(default=b"", repr=False, compare=False)
+    body: Annotated[bytes, Wire(in_frames=False)] = field(default=b"", repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -171,7 +180,7 @@ class Attempt:
     """One attempt at a partition, as operators look at it; `outcome` is None while it runs."""
 
     partition: int
-    token: int
+    token: Annotated[int, Wire(answer=None)]
     worker: str
     started: float
     ended: float | None

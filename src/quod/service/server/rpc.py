@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -12,9 +11,7 @@ from typing import Any, Final, cast
 
 import grpc
 from google.protobuf import any_pb2
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
-from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -25,12 +22,12 @@ from quod.service.protocol.calls import CALLS, SERVICE, RemoteCall
 from quod.service.protocol.fields import check_fields
 from quod.service.protocol.messages import (
     duration,
-    event_message,
+    encode_message,
     job_message,
-    refusal_message,
-    seconds_of,
+    time_of,
 )
 from quod.service.queue import Job
+from quod.service.records import ServerStatus
 from quod.service.refusals import DOMAIN, INTERNAL, Refusal, refusal_of
 from quod.service.server.budget import CALL_BYTES, Reservation, owner_of
 from quod.service.server.clients import Client, Clients, Role
@@ -91,12 +88,12 @@ class Calls:
         begin = first.begin
         wanted = ProofRequest(
             begin.key, PayloadKind.INPUTS if begin.inputs else PayloadKind.WTNS,
-            tuple(begin.lengths), begin.idempotency_key, begin.priority, _time(begin, "deadline"),
+            tuple(begin.lengths), begin.idempotency_key, begin.priority, time_of(begin, "deadline"),
         )  # fmt: skip
         return job_message(await self._service.upload(client, wanted, _pieces(requests)))
 
     async def prove(self, client: Client, request: pb.ProveRequest, submitted: Submitted) -> pb.Job:
-        wanted, timeout = _wanted(request.proof), _time(request, "timeout")
+        wanted, timeout = _wanted(request.proof), time_of(request, "timeout")
         proving = self._service.prove(
             client, partial(self._service.submit, client, wanted), timeout,
             keep=bool(wanted.proof.idempotency_key), submitted=submitted,
@@ -106,7 +103,7 @@ class Calls:
         return _found(await proving)
 
     async def await_proof(self, client: Client, request: pb.AwaitProofRequest) -> pb.Job:
-        return _found(await self._service.wait(client, request.job, _time(request, "timeout")))
+        return _found(await self._service.wait(client, request.job, time_of(request, "timeout")))
 
     async def cancel_proof(self, client: Client, request: pb.CancelProofRequest) -> pb.Job:
         return job_message(await self._service.cancel(client, request.job))
@@ -117,7 +114,7 @@ class Calls:
         async with aclosing(self._service.watch(client, request.job, request.after)) as events:
             async for event in events:
                 if event is not None:
-                    yield event_message(event)
+                    yield encode_message(pb.Event, event)
 
     async def list_proofs(
         self, client: Client, request: pb.ListProofsRequest
@@ -128,18 +125,17 @@ class Calls:
         )  # fmt: skip
 
     async def get_status(self, client: Client, _request: pb.GetStatusRequest) -> pb.Status:
-        state = self._service.state()
         jobs, size = await self._service.usage(client)
-        found = pb.Status(version=state.version, state=state.state, jobs=jobs, payload_bytes=size)
-        found.started.FromNanoseconds(int(state.started * 1e9))
-        if Role.OPERATOR in client.roles:
-            found.document = json.dumps(await self._service.status(client))
-        return found
+        is_operator = Role.OPERATOR in client.roles
+        document = await self._service.status(client) if is_operator else None
+        state = self._service.state()
+        status = ServerStatus(state.version, state.state, state.started, jobs, size, document)
+        return encode_message(pb.Status, status)
 
     async def preload_key(
         self, client: Client, request: pb.PreloadKeyRequest
     ) -> pb.PreloadKeyResponse:
-        timeout = _time(request, "timeout")
+        timeout = time_of(request, "timeout")
         await self._service.preload(client, request.key, request.worker, timeout)
         return pb.PreloadKeyResponse()
 
@@ -160,15 +156,8 @@ class Calls:
         return pb.ResumeWorkerResponse()
 
     async def list_keys(self, client: Client, _request: pb.ListKeysRequest) -> pb.ListKeysResponse:
-        response = pb.ListKeysResponse()
-        for key in await self._service.keys(client):
-            row = response.keys.add(identity=key.identity, names=key.names, problem=key.problem)
-            if key.record is not None:
-                row.curve, row.public = key.record.curve, key.record.public
-                row.constraints = key.record.constraints
-                row.bytes = sum(file.bytes for file in key.record.files.values())
-                row.takes_inputs = "circuit.wasm" in key.record.files
-        return response
+        keys = await self._service.keys(client)
+        return pb.ListKeysResponse(keys=[encode_message(pb.Key, key) for key in keys])
 
 
 def handlers(
@@ -355,7 +344,7 @@ def _wanted(request: pb.SubmitProofRequest) -> WholeRequest:
         bodies = [body.encode() for body in bodies]
     return whole_request(
         request.key, _KINDS[source], bodies, request.idempotency_key, request.priority,
-        _time(request, "deadline"),
+        time_of(request, "deadline"),
     )  # fmt: skip
 
 
@@ -369,19 +358,11 @@ def _wanted_or_error(request: pb.SubmitProofRequest) -> WholeRequest | QuodError
 def _outcome(outcome: Job | QuodError) -> pb.SubmitProofsResponse.Outcome:
     if isinstance(outcome, Job):
         return pb.SubmitProofsResponse.Outcome(job=job_message(outcome))
-    return pb.SubmitProofsResponse.Outcome(refusal=refusal_message(refusal_of(outcome)))
+    return pb.SubmitProofsResponse.Outcome(refusal=encode_message(pb.Refusal, refusal_of(outcome)))
 
 
 def _found(found: FoundJob) -> pb.Job:
     return job_message(found.job, found.results)
-
-
-def _time(message: Any, field: str) -> float | None:
-    """A time or duration that a message may have."""
-    if not message.HasField(field):
-        return None
-    value: Timestamp | Duration = getattr(message, field)
-    return seconds_of(value)
 
 
 def _snake(name: str) -> str:

@@ -16,9 +16,11 @@ from quod.errors import QuodError
 from quod.frozen import frozen
 from quod.service.errors import NotFoundError, UnavailableError
 from quod.service.keys import KeyRepository
+from quod.service.keys.record import WASM
 from quod.service.keys.repository import ListedKey
 from quod.service.queue import Event, Job, JobQueue
 from quod.service.queue.job_queue import LOOK_AGAIN_SECONDS
+from quod.service.records import RemoteKey, ServerState
 from quod.service.server.changes import Changes
 from quod.service.server.clients import Client, Role
 from quod.service.server.config import RequestLimits
@@ -31,7 +33,6 @@ from quod.service.status import (
     SHOWN_JOBS,
     Activity,
     Document,
-    ServerState,
     job_document,
     status_document,
 )
@@ -218,15 +219,16 @@ class ProvingService:
 
         return await self._in_turn(client, listed)
 
-    async def keys(self, client: Client) -> list[ListedKey]:
+    async def keys(self, client: Client) -> list[RemoteKey]:
         """The keys that a client may use."""
         listed = await self._in_turn(client, self.repository.listing)
-        if Role.OPERATOR in client.roles:
-            return listed
-        client.require(Role.CLIENT)
         own = client.keys
+        if Role.OPERATOR in client.roles:
+            own = None
+        else:
+            client.require(Role.CLIENT)
         return [
-            key for key in listed
+            _remote_key(key) for key in listed
             if own is None or key.identity in own or not own.isdisjoint(key.names)
         ]  # fmt: skip
 
@@ -308,7 +310,7 @@ class ProvingService:
             word = "unavailable"
         else:
             word = "ready" if self.pool.ready else "starting"
-        return ServerState(word, __version__, self.started)
+        return ServerState(__version__, word, self.started)
 
     async def check_queue(self) -> None:
         """Check for `ready` that the queue answers; a check that hangs is not repeated."""
@@ -389,3 +391,14 @@ class ProvingService:
             _log.info("its client went away: cancelled", extra={"job": job.id})
         except QuodError:
             pass
+
+
+def _remote_key(key: ListedKey) -> RemoteKey:
+    record = key.record
+    if record is None:
+        return RemoteKey(key.identity, key.names, "", 0, 0, 0, False, key.problem)
+    size = sum(file.bytes for file in record.files.values())
+    return RemoteKey(
+        key.identity, key.names, record.curve, record.constraints, record.public, size,
+        WASM in record.files, key.problem,
+    )  # fmt: skip

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from quod.service.queue import Event, Job
+from quod.service.encoding import encode_answer
+from quod.service.queue import Event
 from quod.service.refusals import HTTP_STATUS, Refusal, refusal_of
 from quod.service.server.service import FoundJob
-from quod.service.status import job_document
 
 
 def refused(error: BaseException) -> Response:
@@ -27,34 +26,15 @@ def refusal_response(refusal: Refusal, status: int | None = None) -> Response:
     if refusal.status == "UNAUTHENTICATED":
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(
-        {"error": refusal_document(refusal)},
+        {"error": encode_answer(refusal)},
         status or HTTP_STATUS.get(refusal.status, 500),
         headers,
     )
 
 
-def refusal_document(refusal: Refusal) -> dict[str, Any]:
-    """A refusal, without the fields that it has not."""
-    found: dict[str, Any] = {
-        "status": refusal.status, "reason": refusal.reason, "message": refusal.message,
-    }  # fmt: skip
-    if refusal.retry_seconds is not None:
-        found["retry_seconds"] = refusal.retry_seconds
-    if refusal.field:
-        found["field"] = refusal.field
-    return found
-
-
-def job_json(job: Job) -> dict[str, Any]:
-    """A job as its client sees it."""
-    return job_document(job) | {
-        "idempotency_key": job.idempotency_key, "last_event": job.last_event,
-    }  # fmt: skip
-
-
 def found_response(found: FoundJob) -> Response:
     """A job with its results, if it has any; 202 if it has not ended."""
-    document = job_json(found.job)
+    document = encode_answer(found.job)
     if found.results:
         document["results"] = [json.loads(result) for result in found.results]
     return JSONResponse(document, 200 if found.job.state.ended else 202)
@@ -64,5 +44,5 @@ def event_text(event: Event | None) -> str:
     """An event of a stream (server-sent events); None is a comment, which keeps it open."""
     if event is None:
         return ":\n\n"
-    own = {"number": event.number, "at": event.at, "kind": event.kind, "data": dict(event.data)}
-    return f"id: {event.number}\nevent: {event.kind}\ndata: {json.dumps(own)}\n\n"
+    data = json.dumps(encode_answer(event))
+    return f"id: {event.number}\nevent: {event.kind}\ndata: {data}\n\n"

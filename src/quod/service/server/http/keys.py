@@ -8,6 +8,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from quod.service.encoding import encode_answer
+from quod.service.records import RemoteKey
 from quod.service.server.clients import Role
 from quod.service.server.http.bodies import KeyBody, admitted, body_schema, read_json
 from quod.service.server.http.context import Caller, Service
@@ -18,21 +20,7 @@ router: Final = APIRouter(tags=["keys"])
 @router.get("/v1/keys")
 async def list_keys(service: Service, client: Caller) -> Response:
     """The keys that the client may use."""
-    found = []
-    for key in await service.keys(client):
-        row: dict[str, Any] = {
-            "identity": key.identity, "names": list(key.names), "problem": key.problem,
-        }  # fmt: skip
-        if key.record is not None:
-            row |= {
-                "curve": key.record.curve,
-                "constraints": key.record.constraints,
-                "public": key.record.public,
-                "bytes": sum(file.bytes for file in key.record.files.values()),
-                "takes_inputs": "circuit.wasm" in key.record.files,
-            }
-        found.append(row)
-    return JSONResponse({"keys": found})
+    return JSONResponse({"keys": [*map(_key_answer, await service.keys(client))]})
 
 
 @router.post("/v1/keys/{key}/{action}", openapi_extra=body_schema(KeyBody))
@@ -54,3 +42,11 @@ async def act_on_key(
     else:
         raise HTTPException(404)
     return JSONResponse({})
+
+
+def _key_answer(key: RemoteKey) -> dict[str, Any]:
+    """A key; without what its files say if they are not sound."""
+    document: dict[str, Any] = encode_answer(key)
+    if key.curve:
+        return document
+    return {name: document[name] for name in ("identity", "names", "problem")}

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from quod.service.encoding import encode_answer
 from quod.service.server.clients import Role
 from quod.service.server.http.bodies import KeyBody, body_schema
 from quod.service.server.http.context import Caller, Service
 from quod.service.server.http.streams import COMMENT_SECONDS, event_stream
-from quod.service.status import stage_document
 
 _STAGES_SECONDS: Final = 0.25
 
@@ -59,7 +59,7 @@ async def stages(
                 await asyncio.sleep(_STAGES_SECONDS)
 
     def text(one: tuple[list[Any], int]) -> str:
-        data = JSONResponse({"stages": [stage_document(stage) for stage in one[0]]}).body
+        data = JSONResponse({"stages": encode_answer(one[0])}).body
         return f"id: {one[1]}\nevent: stages\ndata: {bytes(data).decode()}\n\n"
 
     return await event_stream(run(), text)

@@ -10,18 +10,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from quod.errors import InputError
+from quod.service.encoding import encode_answer
 from quod.service.payload import PayloadKind
 from quod.service.queue import Job
 from quod.service.queue.records import HIGHEST_PRIORITY
 from quod.service.refusals import refusal_of
 from quod.service.server.budget import Reservation
 from quod.service.server.clients import Client, Role
-from quod.service.server.http.answers import (
-    event_text,
-    found_response,
-    job_json,
-    refusal_document,
-)
+from quod.service.server.http.answers import event_text, found_response
 from quod.service.server.http.bodies import (
     ManyBody,
     ProofBody,
@@ -72,7 +68,7 @@ async def submit_proof(
                 request, service.intake, reservation, ProofBody, lambda body: body.wanted(header)
             )
             job = await service.submit(client, wanted)
-    return JSONResponse(job_json(job), 202, {"Location": f"/v1/proofs/{job.id}"})
+    return JSONResponse(encode_answer(job), 202, {"Location": f"/v1/proofs/{job.id}"})
 
 
 @router.post("/v1/proofs/batch", openapi_extra=body_schema(ManyBody))
@@ -81,8 +77,8 @@ async def submit_proofs(request: Request, service: Service, client: Caller) -> R
     with admitted(request, service.intake, client, Role.CLIENT) as reservation:
         wanted = await read_json(request, service.intake, reservation, ManyBody, ManyBody.wanted)
         outcomes = [
-            {"job": job_json(outcome)} if isinstance(outcome, Job)
-            else {"error": refusal_document(refusal_of(outcome))}
+            {"job": encode_answer(outcome)} if isinstance(outcome, Job)
+            else {"error": encode_answer(refusal_of(outcome))}
             for outcome in await service.submit_many(client, wanted)
         ]  # fmt: skip
     return JSONResponse({"outcomes": outcomes})
@@ -136,7 +132,7 @@ async def list_proofs(
 ) -> Response:
     """The newest jobs of the client, without results."""
     return await service.jobs(
-        client, most, before, lambda jobs: JSONResponse({"jobs": [*map(job_json, jobs)]})
+        client, most, before, lambda jobs: JSONResponse({"jobs": encode_answer(list(jobs))})
     )
 
 
@@ -153,7 +149,7 @@ async def await_proof(
 @router.delete("/v1/proofs/{job}")
 async def cancel_proof(job: str, service: Service, client: Caller) -> Response:
     """Ends a job at once; one that has ended stays as it is."""
-    return JSONResponse(job_json(await service.cancel(client, job)))
+    return JSONResponse(encode_answer(await service.cancel(client, job)))
 
 
 @router.get("/v1/proofs/{job}/events")

@@ -8,13 +8,13 @@ from typing import Any
 
 from quod.ceremony.core_dumps import forbid_core_dumps
 from quod.frozen import frozen
+from quod.service.encoding import encode_error, encode_frame
 from quod.service.keys import KeyRepository, RegisteredCalculators
 from quod.service.logs import write_log
 from quod.service.queue import JobQueue, Limits, open_queue
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.opening import opener
 from quod.service.worker.pools.pool import StageRecord
-from quod.service.worker.process.codec import encode, encode_error
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.worker import Worker
 
@@ -33,8 +33,10 @@ class Place:
 
 
 class ClusterWorker:
-    """A worker of the settings. What its calls give and raise travels as JSON (see `codec`), since
-    errors of ours do not survive being pickled."""
+    """A worker of the settings, whose calls return frames of JSON (see `quod.service.encoding`).
+
+    Errors of Quod do not survive being pickled.
+    """
 
     def __init__(self, name: str, place: Place, settings: WorkerSettings) -> None:
         self._name, self._place, self._settings = name, place, settings
@@ -72,7 +74,10 @@ class ClusterWorker:
             with self._lock:
                 records = list(self._records)
                 self._records.clear()
-            return {"status": encode(self._begun().status()), "records": encode(records)}
+            return {
+                "status": encode_frame(self._begun().status()),
+                "records": encode_frame(records),
+            }
 
         return _told(look)
 

@@ -14,11 +14,11 @@ from ray.exceptions import GetTimeoutError, RayError
 
 from quod.errors import QuodError
 from quod.frozen import replace
+from quod.service.encoding import decode_error, decode_frame
 from quod.service.errors import UnavailableError
 from quod.service.keys import CacheStatus
 from quod.service.worker.cluster.actor import ClusterWorker, Place
 from quod.service.worker.pools.pool import StageRecord, WorkerState, WorkerStatus
-from quod.service.worker.process.codec import decode_error, stage_record_of, status_of
 from quod.service.worker.settings import WorkerSettings
 
 _POLL_SECONDS: Final = 0.25
@@ -157,9 +157,9 @@ class ClusterMember:
                 found = _value(ray.get(actor.poll.remote(), timeout=_SILENT_SECONDS))
             except GetTimeoutError:
                 return f"it said nothing for {_SILENT_SECONDS:.0f} seconds"
-            self._status = status_of(found["status"])
-            for record in found["records"]:
-                self._record(stage_record_of(record))
+            self._status = decode_frame(WorkerStatus, found["status"])
+            for record in decode_frame(tuple[StageRecord, ...], found["records"]):
+                self._record(record)
             with self._changed:
                 self._changed.wait_for(self._is_closing, _POLL_SECONDS)
         return ""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from quod.frozen import frozen
+from quod.service.encoding import Wire
 from quod.service.keys.leases import CacheStatus
 
 
@@ -53,11 +54,11 @@ class StageRecord:
     worker: str
     job: str
     partition: int
-    key: str
+    key: Annotated[str, Wire(answer=None)]
     stage: Stage
     begin: float
     end: float
-    payload: int = 0
+    payload: Annotated[int, Wire(answer="bytes")] = 0
 
 
 @frozen
@@ -81,9 +82,9 @@ class WorkerStatus:
     failures: int
     busy_seconds: float
     memory: Mapping[str, int]
-    keys: CacheStatus
+    keys: Annotated[CacheStatus, Wire(answer=None)]
     problem: str
-    wanted: tuple[str, ...] = ()
+    wanted: Annotated[tuple[str, ...], Wire(answer=None)] = ()
     replications: int = 0
 
     @property

@@ -22,8 +22,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from quod.errors import InputError
+from quod.service.encoding import decode_error, encode_error, encode_frame
 from quod.service.errors import UnavailableError
-from quod.service.worker.process.codec import decode_error, encode, encode_error
+
+HUNG = 70
+"""The exit code of a worker's process whose device hangs."""
 
 Handler = Callable[[dict[str, Any], bytes], object]
 
@@ -77,7 +80,7 @@ class Channel:
                 raise _unavailable()
             number = next(self._numbers)
             self._waiting[number] = future
-        message = {"call": name, "id": number, "arguments": encode(arguments)}
+        message = {"call": name, "id": number, "arguments": encode_frame(arguments)}
         try:
             self._send(message, body)
             return future.result(timeout)
@@ -89,7 +92,7 @@ class Channel:
 
     def tell(self, name: str, arguments: Mapping[str, object]) -> None:
         """Has the other end's handler called, in order, and waits for nothing."""
-        self._send({"tell": name, "arguments": encode(arguments)}, b"")
+        self._send({"tell": name, "arguments": encode_frame(arguments)}, b"")
 
     def close(self) -> None:
         """Ends the connection, and with it all calls."""
@@ -177,9 +180,9 @@ class Channel:
         try:
             found = work()
             if isinstance(found, Answer):
-                answer, data = {"value": encode(found.value), "bytes": True}, found.body
+                answer, data = {"value": encode_frame(found.value), "bytes": True}, found.body
             else:
-                answer = {"value": encode(found)}
+                answer = {"value": encode_frame(found)}
         except Exception as error:
             answer = {"error": encode_error(error)}
         with suppress(UnavailableError):

@@ -19,6 +19,8 @@ from typing import Any, BinaryIO
 
 from quod.ceremony.core_dumps import forbid_core_dumps
 from quod.errors import QuodError, ServiceError
+from quod.frozen import replace
+from quod.service.encoding import decode_error, decode_frame
 from quod.service.errors import UnavailableError
 from quod.service.keys import KeyRepository, RegisteredCalculators, ResidentKeys
 from quod.service.logs import write_log
@@ -26,8 +28,7 @@ from quod.service.queue import Lease, Spool
 from quod.service.queue.operations.payloads import row_of
 from quod.service.worker.opening import opener
 from quod.service.worker.pools.pool import Stage, StageRecord
-from quod.service.worker.process.channel import Answer, Channel, parts_of
-from quod.service.worker.process.codec import HUNG, decode_error, lease_of, settings_of
+from quod.service.worker.process.channel import HUNG, Answer, Channel, parts_of
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.worker import Worker
 
@@ -86,7 +87,8 @@ class RemoteJobs:
         found, body = self._channel.call("claim", given)
         self._elsewhere = frozenset(found["elsewhere"])
         bodies = parts_of(body, found["lengths"])
-        return [lease_of(one, own) for one, own in zip(found["leases"], bodies, strict=True)]
+        leases = decode_frame(tuple[Lease, ...], found["leases"])
+        return [replace(lease, body=part) for lease, part in zip(leases, bodies, strict=True)]
 
     def elsewhere(self) -> Collection[str]:
         return self._elsewhere
@@ -166,7 +168,7 @@ class Child:
 
     def _begin(self, given: dict[str, Any], _: bytes) -> None:
         logging.getLogger("quod").setLevel(given["log_level"])
-        settings = settings_of(given["settings"])
+        settings = decode_frame(WorkerSettings, given["settings"])
         repository = KeyRepository(given["repository"])
         self._records = Records(self._channel, lambda: self._begun().in_hand)
         jobs = RemoteJobs(

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from quod.errors import InputError, QuodError, ServiceError, TryAgainError
 from quod.frozen import replace
+from quod.service.encoding import decode_frame, encode_error
 from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.keys import CacheStatus, KeyRepository
 from quod.service.logs import log_line
@@ -21,14 +22,7 @@ from quod.service.queue import JobQueue, Lease
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pools.placement import Placement
 from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
-from quod.service.worker.process.channel import Answer, Channel, parts_of
-from quod.service.worker.process.codec import (
-    HUNG,
-    encode_error,
-    encode_lease,
-    stage_record_of,
-    status_of,
-)
+from quod.service.worker.process.channel import HUNG, Answer, Channel, parts_of
 from quod.service.worker.settings import WorkerSettings
 
 CHILD = (sys.executable, "-m", "quod.service.worker.process.child")
@@ -298,7 +292,7 @@ class Supervisor:
                     self._leases[lease.job, lease.partition, lease.token] = kept
                 self._changed.notify_all()
         told = {
-            "leases": [encode_lease(lease) for lease in leases],
+            "leases": leases,
             "lengths": [len(lease.body) for lease in leases],
             "elsewhere": list(self._jobs.elsewhere()),
         }
@@ -380,10 +374,10 @@ class Supervisor:
 
     def _take_status(self, given: dict[str, Any], _: bytes) -> None:
         self._heard = time.monotonic()
-        self._status = status_of(given["status"])
+        self._status = decode_frame(WorkerStatus, given["status"])
 
     def _take_records(self, given: dict[str, Any], _: bytes) -> None:
-        for record in map(stage_record_of, given["records"]):
+        for record in decode_frame(tuple[StageRecord, ...], given["records"]):
             if record.stage in _AT_THE_DEVICE:
                 self._at_device[record.job, record.partition] = record.stage
             elif record.stage is Stage.PROVE:

@@ -1,0 +1,170 @@
+"""Records on the wire: their fields are the table by which every encoding is written and read.
+
+A field has its name and type from the annotation of the record, and with `Wire` what differs from
+its name. Three encodings follow from it: answers of HTTP (JSON for people and other programs),
+frames between a server and its workers (JSON that is read back as the same record), and messages of
+gRPC (`quod.service.protocol.messages`, with the fields that quod.proto lists).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from types import NoneType
+from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+from quod import errors
+from quod.errors import InputError, QuodError, ServiceError
+from quod.frozen import field_names
+from quod.service import errors as service_errors
+
+T = TypeVar("T")
+
+Json = Any
+
+
+class Wire(NamedTuple):
+    """How a field is sent, where that is not under its own name in all encodings.
+
+    answer: its name in answers of HTTP; None if they do not have it.
+    message: its name in messages of gRPC.
+    in_frames: whether frames have it.
+    optional: whether answers leave it out while it is None or empty.
+    """
+
+    answer: str | None = ""
+    message: str = ""
+    in_frames: bool = True
+    optional: bool = False
+
+
+class WireField(NamedTuple):
+    """A field of a record: its name and type, and its names on the wire (None: not sent)."""
+
+    name: str
+    type: Any
+    is_optional: bool
+    answer: str | None
+    message: str
+    frame: str | None
+
+
+@cache
+def wire_fields(cls: type) -> tuple[WireField, ...] | None:
+    """The fields of a class of records, in their order; None for another class."""
+    names = field_names(cls)
+    if names is None:
+        return None
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(_wire_field(name, hints[name]) for name in names)
+
+
+def _wire_field(name: str, hint: Any) -> WireField:
+    wire = next((extra for extra in get_args(hint)[1:] if isinstance(extra, Wire)), None)
+    kind, wire = (hint, Wire()) if wire is None else (get_args(hint)[0], wire)
+    return WireField(
+        name, kind, wire.optional, name if wire.answer == "" else wire.answer,
+        wire.message or name, name if wire.in_frames else None,
+    )  # fmt: skip
+
+
+def encode_answer(value: Any) -> Json:
+    """Encode a record, or what records hold, for an answer of HTTP; enumerations are words."""
+    if isinstance(value, Enum):
+        return value.name.lower() if isinstance(value, int) else value.value
+    if (fields := wire_fields(value.__class__)) is not None:
+        return {
+            field.answer: encode_answer(item)
+            for field in fields
+            if field.answer is not None
+            and not ((item := getattr(value, field.name)) in (None, "") and field.is_optional)
+        }
+    return _encode_items(value, encode_answer)
+
+
+def encode_frame(value: Any) -> Json:
+    """Encode a record, or what records hold, for a frame, from which `decode_frame` reads it."""
+    if isinstance(value, Enum):
+        return value.value
+    if (fields := wire_fields(value.__class__)) is not None:
+        return {
+            field.frame: encode_frame(getattr(value, field.name))
+            for field in fields
+            if field.frame is not None
+        }
+    return _encode_items(value, encode_frame)
+
+
+def _encode_items(value: object, encode: Any) -> Json:
+    if isinstance(value, Mapping):
+        return {str(encode(key)): encode(item) for key, item in value.items()}
+    return [*map(encode, value)] if isinstance(value, (list, tuple)) else value
+
+
+def decode_frame(kind: type[T], value: Json) -> T:
+    """Decode a value of a type from a frame; fields that frames do not have keep their default.
+
+    Raises `InputError` if the frame has something else: the other process runs another version, or
+    is broken.
+    """
+    decoded: T = _decode(kind, value)
+    return decoded
+
+
+def _decode(kind: Any, value: Json) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if NoneType in arguments:
+        return None if value is None else _decode(arguments[0], value)
+    if origin is tuple and isinstance(value, list):
+        return tuple([_decode(arguments[0], item) for item in value])
+    if origin is Mapping and isinstance(value, dict):
+        keys, items = arguments
+        return {_decode(keys, key): _decode(items, item) for key, item in value.items()}
+    if origin is None:
+        fields = wire_fields(kind)
+        try:
+            if fields is not None and isinstance(value, dict):
+                framed = [field for field in fields if field.frame is not None]
+                if value.keys() == {field.frame for field in framed}:
+                    return kind(
+                        **{field.name: _decode(field.type, value[field.frame]) for field in framed}
+                    )
+            elif issubclass(kind, Enum):
+                return kind(value)
+            elif isinstance(value, (int, float) if kind is float else kind):
+                return value
+        except (TypeError, ValueError) as error:
+            raise InputError(f"a message has a wrong {kind.__name__}") from error
+    raise InputError(f"a message has no {getattr(kind, '__name__', kind)}")
+
+
+_ERRORS: Final[dict[str, type[QuodError]]] = {
+    name: kind
+    for module in (errors, service_errors)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, QuodError)
+}
+# What their messages are made of, and what callers look at.
+_ATTRIBUTES: Final = ("retry_seconds", "parts", "budget", "path")
+
+
+def encode_error(error: BaseException) -> Json:
+    """Encode an error of Quod; of another one only its class, for its text may hold anything."""
+    if not isinstance(error, QuodError):
+        return {"kind": "ServiceError", "message": f"{type(error).__name__} in the other process"}
+    names = [cls.__name__ for cls in type(error).__mro__]
+    kind = next((name for name in names if name in _ERRORS), "ServiceError")
+    attributes = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
+    return {"kind": kind, "message": str(error), **attributes}
+
+
+def decode_error(value: Json) -> QuodError:
+    """Decode an error, without its causes."""
+    if not isinstance(value, dict):
+        raise InputError("a message has no error where one should be")
+    kind = _ERRORS.get(value.get("kind", ""), ServiceError)
+    error = kind.__new__(kind)
+    Exception.__init__(error, value.get("message", ""))
+    error.__dict__.update({name: value[name] for name in _ATTRIBUTES if name in value})
+    return error
