@@ -76,7 +76,7 @@ def test_frames_of_something_else(change: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_messages_are_read_back(kind: type[Message], record: Any) -> None:
-    fields = {field.message for field in wire_fields(type(record)) or ()}
+    fields = {wire.message for _, _, wire in wire_fields(type(record)) or ()}
     assert set(kind.DESCRIPTOR.fields_by_name) <= fields
     sent = encode_message(kind, record).SerializeToString()
     assert decode_message(type(record), kind.FromString(sent)) == record

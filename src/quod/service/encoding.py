@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from quod import errors
 from quod.errors import InputError, QuodError, ServiceError
@@ -27,46 +27,30 @@ Json = Any
 class Wire(NamedTuple):
     """How a field is sent, where that is not under its own name in all encodings.
 
-    answer: its name in answers of HTTP; None if they do not have it.
-    message: its name in messages of gRPC.
-    in_frames: whether frames have it.
+    answer, message: its names in answers of HTTP and messages of gRPC; None: they do not have it.
+    in_frames: whether frames have it, under its own name.
     optional: whether answers leave it out while it is None or empty.
     """
 
     answer: str | None = ""
-    message: str = ""
+    message: str | None = ""
     in_frames: bool = True
     optional: bool = False
 
 
-class WireField(NamedTuple):
-    """A field of a record: its name and type, and its names on the wire (None: not sent)."""
-
-    name: str
-    type: Any
-    is_optional: bool
-    answer: str | None
-    message: str
-    frame: str | None
-
-
 @cache
-def wire_fields(cls: type) -> tuple[WireField, ...] | None:
-    """The fields of a class of records, in their order; None for another class."""
-    names = field_names(cls)
-    if names is None:
+def wire_fields(cls: type) -> tuple[tuple[str, Any, Wire], ...] | None:
+    """The name, type and `Wire` of each field of a class of records; None for another class."""
+    if (names := field_names(cls)) is None:
         return None
-    hints = get_type_hints(cls, include_extras=True)
-    return tuple(_wire_field(name, hints[name]) for name in names)
-
-
-def _wire_field(name: str, hint: Any) -> WireField:
-    wire = next((extra for extra in get_args(hint)[1:] if isinstance(extra, Wire)), None)
-    kind, wire = (hint, Wire()) if wire is None else (get_args(hint)[0], wire)
-    return WireField(
-        name, kind, wire.optional, name if wire.answer == "" else wire.answer,
-        wire.message or name, name if wire.in_frames else None,
-    )  # fmt: skip
+    fields = []
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        if name in names:
+            kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+            answer, message, *other = extras[0] if extras else Wire()
+            answer, message = (name if sent == "" else sent for sent in (answer, message))
+            fields.append((name, kind, Wire(answer, message, *other)))
+    return tuple(fields)
 
 
 def encode_answer(value: Any) -> Json:
@@ -74,11 +58,11 @@ def encode_answer(value: Any) -> Json:
     if isinstance(value, Enum):
         return value.name.lower() if isinstance(value, int) else value.value
     if (fields := wire_fields(value.__class__)) is not None:
+        items = ((wire, getattr(value, name)) for name, _, wire in fields if wire.answer)
         return {
-            field.answer: encode_answer(item)
-            for field in fields
-            if field.answer is not None
-            and not ((item := getattr(value, field.name)) in (None, "") and field.is_optional)
+            wire.answer: encode_answer(item)
+            for wire, item in items
+            if not (wire.optional and item in (None, ""))
         }
     return _encode_items(value, encode_answer)
 
@@ -88,11 +72,8 @@ def encode_frame(value: Any) -> Json:
     if isinstance(value, Enum):
         return value.value
     if (fields := wire_fields(value.__class__)) is not None:
-        return {
-            field.frame: encode_frame(getattr(value, field.name))
-            for field in fields
-            if field.frame is not None
-        }
+        names = [name for name, _, wire in fields if wire.in_frames]
+        return {name: encode_frame(getattr(value, name)) for name in names}
     return _encode_items(value, encode_frame)
 
 
@@ -125,11 +106,9 @@ def _decode(kind: Any, value: Json) -> Any:
         fields = wire_fields(kind)
         try:
             if fields is not None and isinstance(value, dict):
-                framed = [field for field in fields if field.frame is not None]
-                if value.keys() == {field.frame for field in framed}:
-                    return kind(
-                        **{field.name: _decode(field.type, value[field.frame]) for field in framed}
-                    )
+                kinds = {name: kind for name, kind, wire in fields if wire.in_frames}
+                if value.keys() == kinds.keys():
+                    return kind(**{name: _decode(kinds[name], value[name]) for name in kinds})
             elif issubclass(kind, Enum):
                 return kind(value)
             elif isinstance(value, (int, float) if kind is float else kind):

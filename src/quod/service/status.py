@@ -128,13 +128,9 @@ def status_document(
             "wait_p95": percentile(waits, 95),
         },
         "workers": [_worker(worker, shares.get(worker.name, 0.0)) for worker in workers],
-        "queue": {
+        "queue": encode_answer(queue)
+        | {
             "waiting": sum(queue.waiting.values()),
-            "held": queue.held,
-            "running": queue.running,
-            "kept": queue.kept,
-            "oldest": queue.oldest,
-            "storage_full": queue.storage_full,
             "clients": [
                 {"client": client, "jobs": count, "bytes": queue.payload_bytes.get(client, 0)}
                 for client, count in queue.jobs.items()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Final
 
 from quod.errors import InputError, ServiceError
 from quod.frozen import frozen
+from quod.service.encoding import Wire
 from quod.service.queue.records import HIGHEST_PRIORITY, JobRecord, JobState
 from quod.service.queue.validation import checked_name, checked_time
 from quod.validation import shown_kind, whole_number
 
 Inputs = Mapping[str, Any]
+
+_SOURCES: Final[Mapping[str, type]] = {"wtns": bytes, "path": str, "inputs": Mapping}
 
 
 @frozen
@@ -29,7 +32,7 @@ class ProofRequest:
     key: str
     wtns: bytes | Sequence[bytes] | None = None
     path: str | Sequence[str] | None = None
-    inputs: Inputs | Sequence[Inputs] | None = None
+    inputs: Annotated[Inputs | Sequence[Inputs] | None, Wire(message=None)] = None
     idempotency_key: str = ""
     priority: int = 0
     deadline: float | None = None
@@ -40,23 +43,25 @@ class ProofRequest:
         priority = whole_number("the priority", self.priority, 0, HIGHEST_PRIORITY)
         self.__dict__.update(priority=priority)
         checked_time("the deadline", self.deadline)
-        kinds: dict[str, tuple[object, type]] = {
-            "wtns": (self.wtns, bytes), "path": (self.path, str), "inputs": (self.inputs, Mapping),
-        }  # fmt: skip
-        given = [name for name, (value, _) in kinds.items() if value is not None]
-        if len(given) != 1:
-            raise InputError(f"give one of wtns, path and inputs, not {len(given)} of them")
-        [name] = given
-        kind = kinds[name][1]
+        count = sum(getattr(self, name) is not None for name in _SOURCES)
+        if count != 1:
+            raise InputError(f"give one of wtns, path and inputs, not {count} of them")
+        kind = _SOURCES[self.source]
         for one in self.witnesses:
             if not isinstance(one, kind):
-                raise InputError(f"{name} must be {kind.__name__.lower()}, not {shown_kind(one)}")
+                expected = kind.__name__.lower()
+                raise InputError(f"{self.source} must be {expected}, not {shown_kind(one)}")
 
     @property
     def witnesses(self) -> list[Any]:
         """What was given, one a partition."""
-        given = next(one for one in (self.wtns, self.path, self.inputs) if one is not None)
-        return list(given) if isinstance(given, (list, tuple)) else [given]
+        value = getattr(self, self.source)
+        return list(value) if isinstance(value, (list, tuple)) else [value]
+
+    @property
+    def source(self) -> str:
+        """The name of the field that has the witnesses."""
+        return next(name for name in _SOURCES if getattr(self, name) is not None)
 
 
 @frozen

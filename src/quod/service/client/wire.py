@@ -19,7 +19,7 @@ from quod.service.client.records import ProofRequest, RemoteJob
 from quod.service.errors import UnauthenticatedError, UnavailableError
 from quod.service.protocol import quod_pb2 as pb
 from quod.service.protocol.calls import CALLS, RemoteCall
-from quod.service.protocol.messages import decode_message, duration, seconds_of, timestamp
+from quod.service.protocol.messages import decode_message, duration, encode_message, seconds_of
 from quod.service.queue.records import Event
 from quod.service.records import RemoteKey, ServerStatus
 from quod.service.refusals import DOMAIN, Refusal, error_of
@@ -264,20 +264,10 @@ def _refusal(code: str, status: Any) -> Refusal | None:
 
 
 def _write(message: pb.SubmitProofRequest, request: ProofRequest) -> None:
-    """Writes a request into a message, which copies its witnesses; that of another one would
-    again."""
-    for witness in _bodies(request):
-        if request.inputs is not None:
-            message.witnesses.add(inputs=witness)
-        elif request.path is not None:
-            message.witnesses.add(path=witness)
-        else:
-            message.witnesses.add(wtns=witness)
-    message.key = request.key
-    message.idempotency_key = request.idempotency_key
-    message.priority = request.priority
-    if (deadline := timestamp(request.deadline)) is not None:
-        message.deadline.CopyFrom(deadline)
+    """Write a request into a message; a message of its own would copy its witnesses again."""
+    message.MergeFrom(encode_message(pb.SubmitProofRequest, request))
+    for body in _bodies(request):
+        message.witnesses.add(**{request.source: body})
 
 
 def _bodies(request: ProofRequest) -> list[Any]:
@@ -289,14 +279,10 @@ def _upload(request: ProofRequest) -> Iterator[pb.UploadProofRequest]:
     bodies = _bodies(request)
     if request.inputs is not None:
         bodies = [body.encode() for body in bodies]
-    begin = pb.UploadProofRequest.Begin(
-        key=request.key,
-        lengths=map(len, bodies),
-        idempotency_key=request.idempotency_key,
-        priority=request.priority,
-        deadline=timestamp(request.deadline),
+    begin = encode_message(
+        pb.UploadProofRequest.Begin, request, lengths=map(len, bodies),
         inputs=request.inputs is not None,
-    )
+    )  # fmt: skip
     yield pb.UploadProofRequest(begin=begin)
     for body in bodies:
         for at in range(0, len(body), _PIECE):

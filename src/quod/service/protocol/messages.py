@@ -56,7 +56,7 @@ def time_of(message: Message, name: str) -> float | None:
     return seconds_of(getattr(message, name)) if message.HasField(name) else None
 
 
-def encode_message(kind: type[M], record: Any, **fields: object) -> M:
+def encode_message(kind: type[M], record: Any, /, **fields: object) -> M:
     """Encode a record as a message; `fields` of the message come over those of the record."""
     values = {
         row.message: row.encoding.encode(getattr(record, row.name))
@@ -65,10 +65,10 @@ def encode_message(kind: type[M], record: Any, **fields: object) -> M:
     return kind(**(values | fields))
 
 
-def decode_message(kind: type[T], message: Message) -> T:
-    """Decode a message as a record; fields that the message does not list keep their default."""
+def decode_message(kind: type[T], message: Message, /, **fields: object) -> T:
+    """Decode a message as a record, whose other `fields` are those, or have their default."""
     cls: Any = kind
-    return kind(**{
+    return kind(**fields, **{
         row.name: row.encoding.decode(getattr(message, row.message))
         if not row.optional or message.HasField(row.message) else None
         for row in _rows(message.DESCRIPTOR, cls)
@@ -96,6 +96,7 @@ _ENCODINGS: Final[Mapping[object, _Encoding]] = {
     str: _PLAIN,
     # A later server may have others.
     JobState: _Encoding(STATES.__getitem__, lambda number: _STATES.get(number, JobState.QUEUED)),
+    tuple[int, ...]: _Encoding(list, tuple),
     tuple[str, ...]: _Encoding(list, tuple),
     Mapping[str, str | int]: _Encoding(
         lambda data: {name: str(value) for name, value in data.items()}, dict
@@ -124,9 +125,9 @@ class _Row(NamedTuple):
 @cache
 def _rows(message: Descriptor, kind: type) -> tuple[_Row, ...]:
     rows = []
-    for field in wire_fields(kind) or ():
-        if (wire := message.fields_by_name.get(field.message)) is not None:
-            encoding = _ENCODINGS.get(wire.message_type) or _ENCODINGS[field.type]
-            optional = wire.has_presence and NoneType in get_args(field.type)
-            rows.append(_Row(field.name, wire.name, optional, encoding))
+    for name, hint, wire in wire_fields(kind) or ():
+        if (field := message.fields_by_name.get(wire.message or "")) is not None:
+            encoding = _ENCODINGS.get(field.message_type) or _ENCODINGS[hint]
+            optional = field.has_presence and NoneType in get_args(hint)
+            rows.append(_Row(name, field.name, optional, encoding))
     return tuple(rows)

@@ -209,8 +209,8 @@ class QueueStatus:
     all jobs, with ended ones.
     """
 
-    jobs: Mapping[str, int]
-    payload_bytes: Mapping[str, int]
+    jobs: Annotated[Mapping[str, int], Wire(answer=None)]
+    payload_bytes: Annotated[Mapping[str, int], Wire(answer=None)]
     kept: int
     waiting: Mapping[str, int]
     priorities: Mapping[int, int]

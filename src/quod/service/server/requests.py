@@ -50,13 +50,3 @@ class WholeRequest:
 
     proof: ProofRequest
     bodies: tuple[bytes, ...]
-
-
-def whole_request(
-    key: str, kind: PayloadKind, bodies: Sequence[bytes], idempotency_key: str, priority: int,
-    deadline: float | None,
-) -> WholeRequest:  # fmt: skip
-    """The request whose bodies are these; `InputError` for what no request is."""
-    lengths = tuple(map(len, bodies))
-    proof = ProofRequest(key, kind, lengths, idempotency_key, priority, deadline)
-    return WholeRequest(proof, tuple(bodies))

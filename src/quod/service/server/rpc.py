@@ -21,6 +21,7 @@ from quod.service.protocol import quod_pb2 as pb
 from quod.service.protocol.calls import CALLS, SERVICE, RemoteCall
 from quod.service.protocol.fields import check_fields
 from quod.service.protocol.messages import (
+    decode_message,
     duration,
     encode_message,
     job_message,
@@ -33,16 +34,13 @@ from quod.service.server.budget import CALL_BYTES, Reservation, owner_of
 from quod.service.server.clients import Client, Clients, Role
 from quod.service.server.intake import MOST_VALUES
 from quod.service.server.observing import TRACEPARENT
-from quod.service.server.requests import ProofRequest, WholeRequest, whole_request
+from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.service import FoundJob, ProvingService
 from quod.service.server.submitting import check_submissions
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 PUSHBACK: Final = "grpc-retry-pushback-ms"
-_KINDS: Final = {
-    "wtns": PayloadKind.WTNS, "path": PayloadKind.PATH, "inputs": PayloadKind.INPUTS,
-}  # fmt: skip
 
 _OPERATOR: Final = (Role.OPERATOR,)
 _ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
@@ -85,11 +83,8 @@ class Calls:
         first = await anext(requests, None)
         if first is None or first.WhichOneof("part") != "begin":
             raise InputError("an upload begins with what is wanted")
-        begin = first.begin
-        wanted = ProofRequest(
-            begin.key, PayloadKind.INPUTS if begin.inputs else PayloadKind.WTNS,
-            tuple(begin.lengths), begin.idempotency_key, begin.priority, time_of(begin, "deadline"),
-        )  # fmt: skip
+        kind = PayloadKind.INPUTS if first.begin.inputs else PayloadKind.WTNS
+        wanted = decode_message(ProofRequest, first.begin, kind=kind)
         return job_message(await self._service.upload(client, wanted, _pieces(requests)))
 
     async def prove(self, client: Client, request: pb.ProveRequest, submitted: Submitted) -> pb.Job:
@@ -342,10 +337,10 @@ def _wanted(request: pb.SubmitProofRequest) -> WholeRequest:
     bodies = [getattr(witness, source) for witness in request.witnesses]
     if source != "wtns":
         bodies = [body.encode() for body in bodies]
-    return whole_request(
-        request.key, _KINDS[source], bodies, request.idempotency_key, request.priority,
-        time_of(request, "deadline"),
-    )  # fmt: skip
+    proof = decode_message(
+        ProofRequest, request, kind=PayloadKind[source.upper()], lengths=tuple(map(len, bodies))
+    )
+    return WholeRequest(proof, tuple(bodies))
 
 
 def _wanted_or_error(request: pb.SubmitProofRequest) -> WholeRequest | QuodError:

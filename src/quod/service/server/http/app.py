@@ -19,7 +19,6 @@ from quod.service.refusals import Refusal
 from quod.service.server.clients import Clients
 from quod.service.server.http import health, keys, operation, proofs
 from quod.service.server.http.answers import refusal_response, refused
-from quod.service.server.http.context import set_context
 from quod.service.server.http.guard import Guard, Observed
 from quod.service.server.service import ProvingService
 
@@ -38,7 +37,7 @@ def http_app(
         title="Quod", version=__version__, description="The proving service.",
         docs_url=None, redoc_url=None, openapi_url="/openapi.json",
     )  # fmt: skip
-    set_context(app, service, clients, is_local)
+    app.state.service, app.state.clients, app.state.is_local = service, clients, is_local
     for router in ROUTERS:
         app.include_router(router)
     if PAGE.is_dir():
@@ -50,7 +49,7 @@ def http_app(
 def _add_refusals(app: FastAPI) -> None:
     """Whatever goes wrong is answered in one form."""
 
-    async def of_quod(_: Request, error: Exception) -> Response:
+    async def of_error(_: Request, error: Exception) -> Response:
         return refused(error)
 
     async def of_arguments(_: Request, error: Exception) -> Response:
@@ -68,11 +67,8 @@ def _add_refusals(app: FastAPI) -> None:
         # Nobody reads it.
         return Response(status_code=499)
 
-    async def of_anything(_: Request, error: Exception) -> Response:
-        return refused(error)
-
-    app.add_exception_handler(QuodError, of_quod)
+    app.add_exception_handler(QuodError, of_error)
     app.add_exception_handler(RequestValidationError, of_arguments)
     app.add_exception_handler(HTTPException, of_routes)
     app.add_exception_handler(ClientDisconnect, of_leaving)
-    app.add_exception_handler(Exception, of_anything)
+    app.add_exception_handler(Exception, of_error)

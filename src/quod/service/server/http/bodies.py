@@ -27,7 +27,7 @@ from quod.service.server.budget import Reservation, owner_of
 from quod.service.server.clients import Client, Role
 from quod.service.server.http.guard import BYTES
 from quod.service.server.intake import MOST_VALUES, Intake
-from quod.service.server.requests import WholeRequest, whole_request
+from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.submitting import check_submissions
 
 M = TypeVar("M", bound=BaseModel)
@@ -104,11 +104,12 @@ class ProofBody(WitnessBody):
         kinds = {kind for kind, _ in found}
         if len(kinds) > 1:
             raise InputError("all witnesses of a job are of one kind", section="witnesses")
-        bodies = [body for _, body in found]
-        return whole_request(
-            self.key, kinds.pop(), bodies, self.idempotency_key or header or "", self.priority,
-            self.deadline,
+        bodies = tuple(body for _, body in found)
+        proof = ProofRequest(
+            self.key, kinds.pop(), tuple(map(len, bodies)), self.idempotency_key or header or "",
+            self.priority, self.deadline,
         )  # fmt: skip
+        return WholeRequest(proof, bodies)
 
 
 class ProveBody(ProofBody):

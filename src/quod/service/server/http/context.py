@@ -1,18 +1,13 @@
-"""The service and the client of a request, for the parameters of routes."""
+"""The service and the client of a request, which routes take as parameters."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, Request
 
-from quod.service.server.clients import Client, Clients
+from quod.service.server.clients import Client
 from quod.service.server.service import ProvingService
-
-
-def set_context(app: FastAPI, service: ProvingService, clients: Clients, is_local: bool) -> None:
-    """Set what the routes of an application use; `is_local` if only this user reaches it."""
-    app.state.service, app.state.clients, app.state.is_local = service, clients, is_local
 
 
 async def _service(request: Request) -> ProvingService:

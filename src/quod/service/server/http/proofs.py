@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -37,6 +38,7 @@ router: Final = APIRouter(tags=["proofs"])
 
 
 async def _upload_query(
+    request: Request,
     key: Annotated[str | None, Query(description="Of an upload of bytes.")] = None,
     priority: Annotated[int, Query(ge=0, le=HIGHEST_PRIORITY)] = 0,
     deadline: Annotated[float | None, Query()] = None,
@@ -44,14 +46,15 @@ async def _upload_query(
         Literal["wtns", "inputs"],
         Query(description="Of an upload: a .wtns file, or inputs of the circuit as JSON."),
     ] = "wtns",
-) -> dict[str, Any]:
-    return {
-        "key": key, "priority": priority, "deadline": deadline,
-        "kind": PayloadKind[kind.upper()],
-    }  # fmt: skip
+) -> Callable[[int], ProofRequest]:
+    """Return what makes a request of the query of an upload and its length."""
+    header = request.headers.get("idempotency-key", "")
+    return lambda length: ProofRequest(
+        key or "", PayloadKind[kind.upper()], (length,), header, priority, deadline
+    )
 
 
-UploadQuery = Annotated[dict[str, Any], Depends(_upload_query)]
+UploadQuery = Annotated[Callable[[int], ProofRequest], Depends(_upload_query)]
 
 
 @router.post("/v1/proofs", status_code=202, openapi_extra=body_schema(ProofBody, raw=True))
@@ -104,12 +107,9 @@ async def prove(
         submitting: Submit = uploading
         if content_type(request) != BYTES:
             wanted, seconds = await read_json(
-                request,
-                service.intake,
-                reservation,
-                ProveBody,
+                request, service.intake, reservation, ProveBody,
                 lambda body: body.wanted_until(header),
-            )
+            )  # fmt: skip
             received.set()
             timeout = seconds if timeout is None else timeout
             keep = keep or bool(wanted.proof.idempotency_key)
@@ -166,15 +166,12 @@ async def watch_proof(
 
 
 async def _upload(
-    service: ProvingService, client: Client, request: Request, query: dict[str, Any],
-    reservation: Reservation,
+    service: ProvingService, client: Client, request: Request,
+    query: Callable[[int], ProofRequest], reservation: Reservation,
 ) -> Job:  # fmt: skip
     """Take a job whose witness or inputs are the body of its request."""
     length = announced_length(request, service.intake.limits.witness_bytes)
     if length is None:
         raise InputError("an upload needs its length", section="Content-Length")
-    wanted = ProofRequest(
-        query["key"] or "", query["kind"], (length,),
-        request.headers.get("idempotency-key", ""), query["priority"], query["deadline"],
-    )  # fmt: skip
-    return await service.upload(client, wanted, service.intake.pieces(request, reservation))
+    pieces = service.intake.pieces(request, reservation)
+    return await service.upload(client, query(length), pieces)
