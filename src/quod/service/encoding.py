@@ -106,9 +106,9 @@ def _decode(kind: Any, value: Json) -> Any:
         fields = wire_fields(kind)
         try:
             if fields is not None and isinstance(value, dict):
-                kinds = {name: kind for name, kind, wire in fields if wire.in_frames}
-                if value.keys() == kinds.keys():
-                    return kind(**{name: _decode(kinds[name], value[name]) for name in kinds})
+                hints = {name: hint for name, hint, wire in fields if wire.in_frames}
+                if value.keys() == hints.keys():
+                    return kind(**{name: _decode(hints[name], value[name]) for name in hints})
             elif issubclass(kind, Enum):
                 return kind(value)
             elif isinstance(value, (int, float) if kind is float else kind):

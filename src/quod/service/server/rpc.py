@@ -36,7 +36,7 @@ from quod.service.server.intake import MOST_VALUES
 from quod.service.server.observing import TRACEPARENT
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.service import FoundJob, ProvingService
-from quod.service.server.submitting import check_submissions
+from quod.service.server.submitting import read_submissions
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -71,10 +71,8 @@ class Calls:
     async def submit_proofs(
         self, client: Client, request: pb.SubmitProofsRequest
     ) -> pb.SubmitProofsResponse:
-        check_submissions(len(request.proofs))
-        outcomes = await self._service.submit_many(
-            client, list(map(_wanted_or_error, request.proofs))
-        )
+        wanted = read_submissions(request.proofs, _wanted)
+        outcomes = await self._service.submit_many(client, wanted)
         return pb.SubmitProofsResponse(outcomes=map(_outcome, outcomes))
 
     async def upload_proof(
@@ -341,13 +339,6 @@ def _wanted(request: pb.SubmitProofRequest) -> WholeRequest:
         ProofRequest, request, kind=PayloadKind[source.upper()], lengths=tuple(map(len, bodies))
     )
     return WholeRequest(proof, tuple(bodies))
-
-
-def _wanted_or_error(request: pb.SubmitProofRequest) -> WholeRequest | QuodError:
-    try:
-        return _wanted(request)
-    except QuodError as error:
-        return error
 
 
 def _outcome(outcome: Job | QuodError) -> pb.SubmitProofsResponse.Outcome:

@@ -54,12 +54,24 @@ class _Written:
     body: bytes = b""
 
 
-def check_submissions(count: int) -> None:
-    """Raise `InputError` for too many jobs in one call, before any of them is read."""
-    if count > MOST_SUBMISSIONS:
+def read_submissions(
+    items: Sequence[T], read: Callable[[T], WholeRequest]
+) -> list[WholeRequest | QuodError]:
+    """Read the requests of one call; for each the request, or the error of reading it.
+
+    Raises `InputError` for too many requests, before any of them is read.
+    """
+    if len(items) > MOST_SUBMISSIONS:
         raise InputError(
-            f"a call submits up to {MOST_SUBMISSIONS} jobs, not {count}; use several calls"
+            f"a call submits up to {MOST_SUBMISSIONS} jobs, not {len(items)}; use several calls"
         )
+    requests: list[WholeRequest | QuodError] = []
+    for item in items:
+        try:
+            requests.append(read(item))
+        except QuodError as error:
+            requests.append(error)
+    return requests
 
 
 class Submitter:
@@ -117,7 +129,6 @@ class Submitter:
         Requests that are errors already stay so.
         """
         client.require(Role.CLIENT)
-        check_submissions(len(requests))
         return await to_its_end(self._submit_many(client, requests, taken))
 
     async def _submit_many(

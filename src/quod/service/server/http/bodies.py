@@ -28,7 +28,7 @@ from quod.service.server.clients import Client, Role
 from quod.service.server.http.guard import BYTES
 from quod.service.server.intake import MOST_VALUES, Intake
 from quod.service.server.requests import ProofRequest, WholeRequest
-from quod.service.server.submitting import check_submissions
+from quod.service.server.submitting import read_submissions
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -129,14 +129,7 @@ class ManyBody(_Body):
 
     def wanted(self) -> list[WholeRequest | QuodError]:
         """The requests that these are, each or why it is none."""
-        check_submissions(len(self.proofs))
-        requests: list[WholeRequest | QuodError] = []
-        for body in self.proofs:
-            try:
-                requests.append(body.wanted())
-            except QuodError as error:
-                requests.append(error)
-        return requests
+        return read_submissions(self.proofs, ProofBody.wanted)
 
 
 class KeyBody(_Body):
