@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from py_ecc import bls12_381 as ecc_bls12_381
 from py_ecc import bn128 as ecc_bn254
 
@@ -148,18 +146,6 @@ def test_lattice_basis_is_short(curve: PairingCurve) -> None:
     assert (a1 + b1 * phi.eigenvalue) % r == 0
     assert a0 * b1 - a1 * b0 == r
     assert max(map(abs, (a0, b0, a1, b1))).bit_length() <= (r.bit_length() + 1) // 2
-    assert phi.half_bits <= 128
-
-
-@each_curve
-@given(data=st.data())
-def test_decomposition(curve: PairingCurve, data: st.DataObject) -> None:
-    r, phi = curve.fr.value, curve.phi
-    edges = [0, 1, r - 1, r // 2, r // 2 + 1, phi.eigenvalue, r - phi.eigenvalue]
-    scalar = data.draw(st.integers(0, r - 1) | st.sampled_from(edges))
-    k0, k1 = phi.decompose(scalar)
-    assert (k0 + k1 * phi.eigenvalue - scalar) % r == 0
-    assert max(abs(k0), abs(k1)).bit_length() <= phi.half_bits
 
 
 @each_curve

@@ -436,19 +436,6 @@ def test_a_device_that_is_closed_at_work(tmp_path: Path) -> None:
         submitted.wait()
 
 
-def test_unused_memory_is_given_to_others(tmp_path: Path) -> None:
-    driver = FakeCuda()
-    device = gpu_of(driver, tmp_path)
-    kept, released = device.allocate(3 << 20), device.allocate(100 << 20)
-    del released
-    gc.collect()
-    reserved = driver.used
-    device.release_unused_memory()
-    assert kept.nbytes <= driver.used <= reserved - (100 << 20)
-    assert device.memory_statistics().reserved == driver.used
-    assert launch_all(device) == [1] * COUNT
-
-
 def test_another_thread_may_clear_the_last_handle_away(tmp_path: Path) -> None:
     class Taken(deque[tuple[str, Any]]):
         """What another thread takes as soon as it has been seen."""

@@ -78,10 +78,7 @@ def test_buffers_never_overlap_and_all_comes_back(data: st.DataObject) -> None:
     statistics = pool.statistics()
     assert statistics.in_use == 0
     assert statistics.largest_free == max(driver.segments.values())
-    pool.release_unused()
-    assert not driver.segments
-    assert pool.statistics().reserved == 0
-    assert pool.statistics().peak_in_use > 0
+    assert statistics.peak_in_use > 0
 
 
 def test_what_came_back_is_used_again_without_the_driver() -> None:

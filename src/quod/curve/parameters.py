@@ -179,25 +179,6 @@ class Endomorphism:
             second = (-second[0], -second[1])
         return first, second
 
-    def decompose(self, scalar: int) -> tuple[int, int]:
-        """Signed (k0, k1) with scalar = k0 + k1*eigenvalue mod r and both about sqrt(r) in size."""
-        (a0, b0), (a1, b1) = self.basis
-        c0 = _rounded(b1 * scalar, self.order)
-        c1 = _rounded(-b0 * scalar, self.order)
-        return scalar - c0 * a0 - c1 * a1, -c0 * b0 - c1 * b1
-
-    @cached_property
-    def half_bits(self) -> int:
-        """Bits that hold the absolute value of either half of any decomposition."""
-        (a0, b0), (a1, b1) = self.basis
-        # Rounding leaves at most half of each basis vector.
-        return max((abs(a0) + abs(a1)) // 2, (abs(b0) + abs(b1)) // 2).bit_length()
-
-
-def _rounded(numerator: int, denominator: int) -> int:
-    """The integer nearest to the quotient, ties upward."""
-    return (2 * numerator + denominator) // (2 * denominator)
-
 
 @frozen
 class PairingCurve:

@@ -40,11 +40,6 @@ def curve_named(name: object) -> PairingCurve:
     return CURVES[name]
 
 
-def curve_of_scalar_prime(prime: int) -> PairingCurve | None:
-    """The curve whose group order is `prime`, or None."""
-    return next((curve for curve in CURVES.values() if curve.fr.value == prime), None)
-
-
 def curve_of_json_name(name: str) -> PairingCurve | None:
     """The curve that snarkjs or another tool calls `name`; case and punctuation do not count."""
     plain = "".join(filter(str.isalnum, name)).lower()

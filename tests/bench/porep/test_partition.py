@@ -218,12 +218,12 @@ def test_bases_that_pass_through_give_the_same_proof(
     streamed = [own for own in resident.blocks if own.host is not None]
     assert len(streamed) > RING
     assert resident.nbytes <= 0.9 * sum(base_bytes(SMALL).values())
-    assert resident.streamed_bytes == sum(own.bases.nbytes for own in streamed)
+    streamed_bytes = sum(own.bases.nbytes for own in streamed)
     witness, timeline = SMALL.witness(seed=2), Timeline()
     proof = expected.prove(witness, seed=9)
     assert key.prove(witness, seed=9, timeline=timeline) == proof
     copies = [stage for stage in timeline.rows() if stage.track == "copies" and stage.bytes]
-    assert sum(stage.bytes for stage in copies) == 2 * resident.streamed_bytes
+    assert sum(stage.bytes for stage in copies) == 2 * streamed_bytes
     assert resident.mode == "deferred"
     for mode in sorted(get_args(Mode)):
         resident.mode = mode

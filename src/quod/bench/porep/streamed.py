@@ -155,11 +155,6 @@ class StreamedSums:
         self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
         self._slots = Slots(lambda: _Slot(self), 1)
 
-    @property
-    def streamed_bytes(self) -> int:
-        """Bytes that are copied for each proof."""
-        return sum(own.host.nbytes for own in self.blocks if own.host is not None)
-
     def _mask(self, name: str, bases: Buffer) -> Buffer | None:
         words = group_of(self.circuit, counts(self.circuit)[name][0]).point_words
         return find_infinity_mask(self.device, bases.nbytes // (8 * words), words, bases)

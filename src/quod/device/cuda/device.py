@@ -342,12 +342,6 @@ class CudaDevice(OpenedDevice):
             self._release_finished()
             return self.pool.statistics()
 
-    def release_unused_memory(self) -> None:
-        """Gives the driver back what no buffer uses, for other processes to have."""
-        with self.using():
-            self._release_finished()
-            self.pool.release_unused()
-
     # --- execution
 
     def launch(self, kernel: CudaKernel, groups: Groups, *arguments: Argument) -> None:

@@ -235,12 +235,6 @@ class MemoryPool:
                 self._driver.cuMemFree(start)
                 self._reserved -= size
 
-    def release_unused(self) -> None:
-        """Gives the driver what no buffer uses, for other processes to have."""
-        with self._lock:
-            self._take_returned()
-            self._release_unused()
-
     def statistics(self) -> PoolStatistics:
         with self._lock:
             self._take_returned()

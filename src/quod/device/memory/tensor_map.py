@@ -5,10 +5,6 @@ Source: CUDA driver API, "Tensor Map Object Management".
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-from quod.device.memory.buffer import Buffer
-from quod.device.protocol import Device
 from quod.frozen import frozen
 
 MAP_BYTES = 128
@@ -30,10 +26,3 @@ class TiledMemory:
     height: int
     length: int
     lines: int
-
-
-class TilingDevice(Device[Any], Protocol):
-    """A device whose kernels copy tiles: one with the capability ``tile_copies``."""
-
-    def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
-        """Memory with the maps of some arrays, 128 bytes each, for a launch."""
