@@ -22,7 +22,6 @@ from quod.field.moduli import (
     Modulus,
 )
 from quod.field.spec import Extension, FieldSpec
-from quod.field.strategies.lazy_limbs.barrett import BarrettProducts
 from quod.field.strategies.lazy_limbs.products import Columns, LimbShape
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.field.strategies.limb_choice import LimbChoice
@@ -325,39 +324,3 @@ def test_sums_that_could_overflow_are_carried() -> None:
     total = f.times(one, 64)
     assert max(total.maxima) < 1 << 32
     assert f.times(one - one, 64).bound <= 65 * 2 * f.p
-
-
-@kernel
-def barrett_products(
-    k: Builder, a: Pointer[U32], out: Pointer[U32], *, modulus: Modulus, limbs: str
-) -> None:
-    """Products of two numbers in limbs as they are."""
-    f, i = LazyLimbs(k, modulus, limbs), k.global_id()
-    n = f.limb_count
-    x, y = (k.load(a, (i * 2 + j) * n, n) for j in (0, 1))
-    k.store(out, i * n, *BarrettProducts(k, modulus, f.shape).product(x, y))
-
-
-@pytest.mark.parametrize(
-    ("modulus", "limbs"),
-    [*((BN254_FQ, limbs) for limbs in ("12", "13", "14", "15", "16", "28/64", "29/64", "30/64")),
-     (BLS12_381_FQ, "13"), (BLS12_381_FQ, "30/64")],
-    ids=lambda part: getattr(part, "name", part),
-)  # fmt: skip
-def test_barrett_products(modulus: Modulus, limbs: str) -> None:
-    f = LazyLimbs(Builder(machine(limbs)), modulus)
-    n, bits, p = f.limb_count, f.limb_bits, modulus.value
-    bound = BarrettProducts.FACTOR_BOUND * p
-    numbers = [0, 1, p - 1, p, p + 1, bound - 1, 2 * p - 1, bound - 1 >> bits << bits]
-    pairs = [(x, y) for x in numbers for y in numbers]
-    a = np.array(
-        [number >> bits * j & f.shape.mask for pair in pairs for number in pair for j in range(n)],
-        np.uint32,
-    )
-    out = np.zeros(len(pairs) * n, np.uint32)
-    run(barrett_products, limbs, len(pairs), [a, out], modulus=modulus, limbs=limbs)
-    for (x, y), row in zip(pairs, out.reshape(-1, n).tolist(), strict=True):
-        found = sum(limb << bits * j for j, limb in enumerate(row))
-        assert found % p == x * y % p
-        assert found < bound
-        assert max(row) <= f.shape.mask

@@ -18,18 +18,17 @@ from quod.field.array import random_elements, words_to_integers
 from quod.field.calibration import Chain
 from quod.field.element import Element
 from quod.field.moduli import MODULI, Modulus
-from quod.field.strategies.lazy_limbs.barrett import BarrettProducts
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.field.strategies.limb_choice import LimbChoice
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 
-What = Literal["product", "square", "two products", "conversion", "Barrett"]
+What = Literal["product", "square", "two products", "conversion"]
 
 FIELDS = ("bls12_381.fq", "bls12_381.fr")
 """What is studied unless told otherwise: coordinates and scalars."""
 
 _FORMS = ("columns", "rows", "apart", "rolled")
-_BEYOND: tuple[What, ...] = ("square", "two products", "conversion", "Barrett")
+_BEYOND: tuple[What, ...] = ("square", "two products", "conversion")
 """What else than products is studied, in the best form of each size."""
 
 _CHECKED_STEPS = 3
@@ -62,12 +61,10 @@ class StudyRow:
 def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, what: What) -> None:
     """Does one thing to element 2i + 1 of each instance i, `steps` times, with element 2i."""
     field = LazyLimbs(k, modulus)
-    linear = what == "Barrett"
     first = k.global_id() * 2
-    factor = field.carried(field.load(x, first, linear=linear))
-    start = field.carried(field.load(x, first + 1, linear=linear))
+    factor = field.carried(field.load(x, first))
+    start = field.carried(field.load(x, first + 1))
     convert = field.constant(modulus.montgomery_radix)
-    barrett = BarrettProducts(k, modulus, field.shape)
 
     def step(element: Element) -> Element:
         if what == "square":
@@ -76,19 +73,11 @@ def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, wh
             return field.sum_of_products([(element, factor), (element, element)])
         if what == "conversion":
             return element * convert
-        if what == "product":
-            return element * factor
-        limbs = k.call(f"barrett.{modulus.name}", _barrett(barrett), element.limbs, factor.limbs)
-        bound = barrett.FACTOR_BOUND * modulus.value
-        return Element(field, limbs, bound, factor.maxima, element.exponent)
+        return element * factor
 
     with k.range(0, steps, carry=start) as loop:
         loop.next(field.carried(step(loop.carried)))
     field.store(x, first + 1, loop.results)
-
-
-def _barrett(products: BarrettProducts) -> Callable[..., object]:
-    return lambda _, a, b: products.product(a, b)
 
 
 def choices(*, u64: bool, software: bool) -> list[str]:
@@ -160,9 +149,9 @@ def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> Stud
 
 def expected(what: What, modulus: Modulus, factor: int, element: int) -> int:
     """What one step makes of stored integers."""
-    back = 1 if what == "Barrett" else pow(modulus.montgomery_radix, -1, modulus.value)
+    back = pow(modulus.montgomery_radix, -1, modulus.value)
     others = {
-        "product": factor, "Barrett": factor, "square": element, "two products": factor + element,
+        "product": factor, "square": element, "two products": factor + element,
         "conversion": modulus.montgomery_radix**2,
     }  # fmt: skip
     return element * others[what] * back % modulus.value
