@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
+
+from quod.lazy import re_exports
 
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "ceremony", "codegen", "commitment", "curve", "device", "field", "formats", "gkr", "groth16",
     "groth16.phase2", "hash", "inference", "kernel", "layered", "layered.gadgets", "lookup", "msm",
     "ntt", "r1cs", "r1cs.gadgets", "r1cs.reference", "service.client", "service.keys",
     "service.queue", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",
-    "witness", "zcash",
+    "web", "witness", "zcash",
 ))]  # fmt: skip
 
 
@@ -32,3 +36,25 @@ def test_no_public_name_is_that_of_a_module(name: str) -> None:
     package = importlib.import_module(name)
     modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     assert not modules & set(package.__all__)
+
+
+@pytest.mark.parametrize("name", sorted({*PACKAGES} - {"quod.kernel"}))
+def test_a_package_offers_what_type_checkers_see(name: str) -> None:
+    package = importlib.import_module(name)
+    assert package.__file__ is not None
+    modules = {
+        alias.name: node.module
+        for node in ast.walk(ast.parse(Path(package.__file__).read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name == alias.asname
+    }
+    assert re_exports(package.__file__) == modules
+    assert package.__all__ == list(re_exports(package.__file__))
+
+
+def test_a_star_import_binds_the_public_names() -> None:
+    namespace: dict[str, object] = {}
+    exec("from quod.curve import *", namespace)
+    curve = importlib.import_module("quod.curve")
+    assert namespace.keys() - {"__builtins__"} == set(curve.__all__)

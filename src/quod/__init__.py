@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quod.errors import (
-    DeviceError,
-    InputError,
-    InsecureKeyError,
-    KernelError,
-    MismatchError,
-    OutputError,
-    QuodError,
-    ServiceError,
-    TryAgainError,
-    VerificationError,
-)
+from quod.errors import DeviceError as DeviceError
+from quod.errors import InputError as InputError
+from quod.errors import InsecureKeyError as InsecureKeyError
+from quod.errors import KernelError as KernelError
+from quod.errors import MismatchError as MismatchError
+from quod.errors import OutputError as OutputError
+from quod.errors import QuodError as QuodError
+from quod.errors import ServiceError as ServiceError
+from quod.errors import TryAgainError as TryAgainError
+from quod.errors import VerificationError as VerificationError
+from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod import msm as msm
+    from quod import ntt as ntt
     from quod.device import devices as devices
     from quod.device.cache.compilations import progress as progress
     from quod.device.runtime.timeline import Timeline as Timeline
@@ -36,56 +37,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ProvingKey",
-    "VerifyingKey",
-    "Proof",
-    "Timeline",
-    "devices",
-    "msm",
-    "ntt",
-    "progress",
-    "QuodError",
-    "InputError",
-    "MismatchError",
-    "OutputError",
-    "VerificationError",
-    "DeviceError",
-    "KernelError",
-    "InsecureKeyError",
-    "ServiceError",
-    "TryAgainError",
-    "__version__",
-]
-
-# Public name -> module that defines it.
-_HOME = {
-    "ProvingKey": "quod.groth16",
-    "VerifyingKey": "quod.groth16",
-    "Proof": "quod.groth16",
-    "Timeline": "quod.device.runtime.timeline",
-    "devices": "quod.device",
-    "progress": "quod.device.cache.compilations",
-}
-# Packages that are loaded when they are first named.
 _PACKAGES = (
     "msm", "ntt", "sumcheck", "transcript", "commitment", "ceremony", "lookup", "layered", "gkr",
     "groth16", "inference", "formats", "kernel", "codegen", "device", "field", "curve", "witness",
     "service", "r1cs", "zcash", "tensor", "testing",
 )  # fmt: skip
 
-
-def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    if name in _HOME:
-        value: object = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name in _PACKAGES:
-        return import_module(f"quod.{name}")
-    raise AttributeError(f"module 'quod' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+__getattr__, __dir__ = lazy_names(__name__, _PACKAGES)

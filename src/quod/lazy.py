@@ -1,28 +1,72 @@
-"""Packages whose public names load on first use (PEP 562)."""
+"""Packages whose public names load on first use (PEP 562).
+
+A package lists its names once, as the re-exports that type checkers, linters and editors read:
+
+    if TYPE_CHECKING:
+        from quod.field.array import to_integers as to_integers
+
+    __getattr__, __dir__ = lazy_names(__name__)
+
+The module that defines a name is read from these lines when the first name is asked for.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from importlib import import_module
 
 
 def lazy_names(
-    package: str, home: Mapping[str, str]
+    package: str, subpackages: Collection[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package; `home` has the module that defines each name.
+    """Return the `__getattr__` and `__dir__` of a package, and answer for its `__all__`.
 
-    A name must not be that of a module of the package, which would hide it once imported.
+    subpackages: packages in it that load when they are first named; `__all__` leaves them out.
+    A public name must not be that of a module of the package, which would hide it once imported.
     """
+    namespace = vars(sys.modules[package])
+    modules: dict[str, str] = {}
+
+    def defining_modules() -> dict[str, str]:
+        if not modules:
+            modules.update(re_exports(namespace["__file__"]))
+        return modules
 
     def get(name: str) -> object:
-        if name not in home:
+        value: object
+        if name in subpackages:
+            value = import_module(f"{package}.{name}")
+        elif name == "__all__":
+            value = list(defining_modules())
+        elif name in defining_modules():
+            value = getattr(import_module(modules[name]), name)
+        else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(home[name]), name)
-        setattr(sys.modules[package], name, value)
+        namespace[name] = value
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *home})
+        return sorted({*namespace, *defining_modules(), *subpackages})
 
     return get, names
+
+
+def re_exports(path: str) -> dict[str, str]:
+    """Return the module of each name that a file imports as itself, in the order of its lines.
+
+    The file is formatted: a line has one such name (`from m import n as n`, or `n as n,` of a list
+    in parentheses). A parser would take as long as the rest of a package's import.
+    """
+    modules = {}
+    module = ""
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            if " as " not in line and "import (" not in line:
+                continue
+            words = line.replace(",", " ").split()
+            if words[:1] == ["from"] and words[2:3] == ["import"]:
+                module, words = words[1], words[3:]
+            if len(words) == 3 and words[1] == "as" and words[0] == words[2]:
+                modules[words[0]] = module
+    return modules

@@ -23,32 +23,4 @@ if TYPE_CHECKING:
     from quod.ceremony.powers.verification import Verified as Verified
     from quod.ceremony.powers.verification import verify as verify
 
-__all__ = [
-    "Beacon",
-    "Receipt",
-    "Verified",
-    "add_beacon",
-    "contribute",
-    "export_challenge",
-    "import_response",
-    "new_powers",
-    "prepare",
-    "truncate",
-    "verify",
-]
-
-_HOME = {
-    "Beacon": "quod.ceremony.beacon",
-    "Receipt": "quod.ceremony.powers.extended_file",
-    "add_beacon": "quod.ceremony.powers.update",
-    "contribute": "quod.ceremony.powers.update",
-    "new_powers": "quod.ceremony.powers.initial_powers",
-    "prepare": "quod.ceremony.powers.preparation",
-    "export_challenge": "quod.ceremony.powers.challenge_response",
-    "import_response": "quod.ceremony.powers.challenge_response",
-    "truncate": "quod.ceremony.powers.truncation",
-    "Verified": "quod.ceremony.powers.verification",
-    "verify": "quod.ceremony.powers.verification",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

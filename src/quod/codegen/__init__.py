@@ -15,13 +15,4 @@ if TYPE_CHECKING:
     from quod.codegen.usage import KernelUsage as KernelUsage
     from quod.codegen.usage import kernel_usage as kernel_usage
 
-__all__ = ["TARGETS", "KernelUsage", "emit", "kernel_usage"]
-
-_HOME = {
-    "TARGETS": "quod.codegen.targets",
-    "KernelUsage": "quod.codegen.usage",
-    "emit": "quod.codegen.targets",
-    "kernel_usage": "quod.codegen.usage",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -22,28 +22,4 @@ if TYPE_CHECKING:
     from quod.commitment.scheme import Committer as Committer
     from quod.commitment.scheme import Scheme as Scheme
 
-__all__ = [
-    "Claim",
-    "Commitment",
-    "Committer",
-    "HyperKzg",
-    "Hyrax",
-    "Ligero",
-    "Raw",
-    "ReferenceString",
-    "Scheme",
-]
-
-_HOME = {
-    "Claim": "quod.commitment.scheme",
-    "Commitment": "quod.commitment.scheme",
-    "Committer": "quod.commitment.scheme",
-    "HyperKzg": "quod.commitment.hyperkzg",
-    "Hyrax": "quod.commitment.hyrax",
-    "Ligero": "quod.commitment.ligero.scheme",
-    "Raw": "quod.commitment.raw",
-    "ReferenceString": "quod.commitment.reference_string",
-    "Scheme": "quod.commitment.scheme",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -31,42 +31,4 @@ if TYPE_CHECKING:
     from quod.device.runtime.stream import SubmittedStream as SubmittedStream
     from quod.device.runtime.timeline import Timeline as Timeline
 
-__all__ = [
-    "devices",
-    "open_device",
-    "Device",
-    "DeviceInfo",
-    "CpuDevice",
-    "CudaDevice",
-    "Buffer",
-    "IdleStream",
-    "RecordingStream",
-    "RecordedStream",
-    "SubmittedStream",
-    "Recording",
-    "recorder_of",
-    "Event",
-    "Cancellation",
-    "Timeline",
-]
-
-_HOME = {
-    "devices": "quod.device.discovery",
-    "open_device": "quod.device.discovery",
-    "DeviceInfo": "quod.device.backends",
-    "Cancellation": "quod.device.runtime.cancellation",
-    "CpuDevice": "quod.device.cpu.device",
-    "CudaDevice": "quod.device.cuda.device",
-    "Buffer": "quod.device.memory.buffer",
-    "Device": "quod.device.protocol",
-    "IdleStream": "quod.device.runtime.stream",
-    "RecordingStream": "quod.device.runtime.stream",
-    "RecordedStream": "quod.device.runtime.stream",
-    "SubmittedStream": "quod.device.runtime.stream",
-    "Recording": "quod.device.runtime.recording",
-    "recorder_of": "quod.device.runtime.recorder",
-    "Event": "quod.device.runtime.event",
-    "Timeline": "quod.device.runtime.timeline",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

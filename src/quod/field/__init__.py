@@ -26,40 +26,4 @@ if TYPE_CHECKING:
     from quod.field.spec import FieldSpec as FieldSpec
     from quod.field.strategy import prime_field as prime_field
 
-__all__ = [
-    "Modulus",
-    "MODULI",
-    "NAMED",
-    "Extension",
-    "EXTENSIONS",
-    "FieldSpec",
-    "Element",
-    "ElementOf",
-    "prime_field",
-    "extension_field",
-    "from_integers",
-    "to_integers",
-    "integers_to_words",
-    "words_to_integers",
-    "random_elements",
-]
-
-_HOME = {
-    "Modulus": "quod.field.moduli",
-    "MODULI": "quod.field.moduli",
-    "NAMED": "quod.field.moduli",
-    "Extension": "quod.field.spec",
-    "EXTENSIONS": "quod.field.named_extensions",
-    "FieldSpec": "quod.field.spec",
-    "Element": "quod.field.element",
-    "ElementOf": "quod.field.parameter",
-    "prime_field": "quod.field.strategy",
-    "extension_field": "quod.field.extension",
-    "from_integers": "quod.field.array",
-    "to_integers": "quod.field.array",
-    "integers_to_words": "quod.field.array",
-    "words_to_integers": "quod.field.array",
-    "random_elements": "quod.field.array",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

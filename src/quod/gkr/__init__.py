@@ -27,40 +27,4 @@ if TYPE_CHECKING:
     from quod.gkr.security import security_bits as security_bits
     from quod.gkr.verifier.verifier import verify as verify
 
-__all__ = [
-    "Prover",
-    "Reduction",
-    "Verifier",
-    "VerifyingKey",
-    "error_terms",
-    "security_bits",
-    "verify",
-    "read_inputs",
-    "read_public_inputs",
-    "write_inputs",
-    "write_public_inputs",
-    "read_verifying_key",
-    "write_verifying_key",
-    "read_proof",
-    "write_proof",
-]
-
-_HOME = {
-    "Prover": "quod.gkr.prover.prover",
-    "Reduction": "quod.gkr.reduction",
-    "Verifier": "quod.gkr.checker.device_verifier",
-    "VerifyingKey": "quod.gkr.key",
-    "error_terms": "quod.gkr.security",
-    "security_bits": "quod.gkr.security",
-    "verify": "quod.gkr.verifier.verifier",
-    "read_inputs": "quod.gkr.files.inputs",
-    "read_public_inputs": "quod.gkr.files.inputs",
-    "write_inputs": "quod.gkr.files.inputs",
-    "write_public_inputs": "quod.gkr.files.inputs",
-    "read_verifying_key": "quod.gkr.files.key",
-    "write_verifying_key": "quod.gkr.files.key",
-    "read_proof": "quod.gkr.files.proof",
-    "write_proof": "quod.gkr.files.proof",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -21,30 +21,4 @@ if TYPE_CHECKING:
     from quod.groth16.tags import INSECURE_TAG as INSECURE_TAG
     from quod.groth16.verifier import VerifyingKey as VerifyingKey
 
-__all__ = [
-    "ProvingKey",
-    "VerifyingKey",
-    "Proof",
-    "Verdict",
-    "verify_batch",
-    "public_from_json_text",
-    "generate_key",
-    "solidity_verifier",
-    "solidity_calldata",
-    "INSECURE_TAG",
-]
-
-_HOME = {
-    "ProvingKey": "quod.groth16.keys",
-    "VerifyingKey": "quod.groth16.verifier",
-    "Verdict": "quod.groth16.batch_verification",
-    "verify_batch": "quod.groth16.batch_verification",
-    "Proof": "quod.groth16.proof",
-    "public_from_json_text": "quod.groth16.proof",
-    "generate_key": "quod.groth16.setup",
-    "solidity_verifier": "quod.groth16.encodings.solidity",
-    "solidity_calldata": "quod.groth16.encodings.solidity",
-    "INSECURE_TAG": "quod.groth16.tags",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -31,44 +31,4 @@ if TYPE_CHECKING:
     from quod.hash.table import Hash as Hash
     from quod.hash.table import recursive_hash as recursive_hash
 
-_HOME = {
-    "Hash": "quod.hash.table",
-    "blake_256": "quod.hash.blake",
-    "blake_512": "quod.hash.blake",
-    "find_group_hash": "quod.hash.hash_to_jubjub",
-    "group_hash": "quod.hash.hash_to_jubjub",
-    "keccak_256": "quod.hash.keccak",
-    "mimc7": "quod.hash.mimc",
-    "mimc7_hash": "quod.hash.mimc",
-    "mimc_feistel": "quod.hash.mimc",
-    "mimc_sponge": "quod.hash.mimc",
-    "pedersen_bytes": "quod.hash.pedersen",
-    "pedersen_point": "quod.hash.pedersen",
-    "poseidon_hash": "quod.hash.poseidon",
-    "poseidon_outputs": "quod.hash.poseidon",
-    "recursive_hash": "quod.hash.table",
-    "sapling_node": "quod.hash.sapling_pedersen",
-    "sapling_pedersen_point": "quod.hash.sapling_pedersen",
-}
-
-__all__ = [
-    "Hash",
-    "blake_256",
-    "blake_512",
-    "find_group_hash",
-    "group_hash",
-    "keccak_256",
-    "mimc7",
-    "mimc7_hash",
-    "mimc_feistel",
-    "mimc_sponge",
-    "pedersen_bytes",
-    "pedersen_point",
-    "poseidon_hash",
-    "poseidon_outputs",
-    "recursive_hash",
-    "sapling_node",
-    "sapling_pedersen_point",
-]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

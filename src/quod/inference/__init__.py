@@ -25,36 +25,4 @@ if TYPE_CHECKING:
     from quod.inference.statement import error_terms as error_terms
     from quod.inference.verifier import verify as verify
 
-__all__ = [
-    "Activations",
-    "Inference",
-    "Layer",
-    "Perceptron",
-    "Prover",
-    "VerifyingKey",
-    "error_terms",
-    "read_proof",
-    "read_verifying_key",
-    "run",
-    "verify",
-    "write_proof",
-    "write_verifying_key",
-]
-
-_HOME = {
-    "Activations": "quod.inference.network",
-    "Inference": "quod.inference.prover",
-    "Layer": "quod.inference.perceptron",
-    "Perceptron": "quod.inference.perceptron",
-    "Prover": "quod.inference.prover",
-    "VerifyingKey": "quod.inference.statement",
-    "error_terms": "quod.inference.statement",
-    "read_proof": "quod.inference.files.proof",
-    "read_verifying_key": "quod.inference.files.key",
-    "run": "quod.inference.network",
-    "verify": "quod.inference.verifier",
-    "write_proof": "quod.inference.files.proof",
-    "write_verifying_key": "quod.inference.files.key",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

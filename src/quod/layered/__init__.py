@@ -23,34 +23,4 @@ if TYPE_CHECKING:
     from quod.layered.table import Table as Table
     from quod.layered.wire import Wire as Wire
 
-__all__ = [
-    "CircuitBuilder",
-    "LayeredCircuit",
-    "Layout",
-    "Program",
-    "Public",
-    "Random",
-    "Table",
-    "Wire",
-    "read_circuit",
-    "write_circuit",
-    "from_circuit6",
-    "to_circuit6",
-]
-
-_HOME = {
-    "CircuitBuilder": "quod.layered.builder",
-    "LayeredCircuit": "quod.layered.circuit",
-    "Layout": "quod.layered.layout",
-    "Program": "quod.layered.program",
-    "Public": "quod.layered.circuit",
-    "Random": "quod.layered.circuit",
-    "Table": "quod.layered.table",
-    "Wire": "quod.layered.wire",
-    "from_circuit6": "quod.layered.circuit6",
-    "to_circuit6": "quod.layered.circuit6",
-    "read_circuit": "quod.layered.file",
-    "write_circuit": "quod.layered.file",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -24,32 +24,4 @@ if TYPE_CHECKING:
     from quod.lookup.verifier import Reduced as Reduced
     from quod.lookup.verifier import verify as verify
 
-__all__ = [
-    "LookupProof",
-    "Range",
-    "Reduced",
-    "Statement",
-    "Table",
-    "error_terms",
-    "multiplicities",
-    "prove",
-    "prove_committed",
-    "verify",
-    "verify_committed",
-]
-
-_HOME = {
-    "LookupProof": "quod.lookup.prover",
-    "Range": "quod.lookup.statement",
-    "Reduced": "quod.lookup.verifier",
-    "Statement": "quod.lookup.statement",
-    "Table": "quod.lookup.statement",
-    "error_terms": "quod.lookup.statement",
-    "multiplicities": "quod.lookup.prover",
-    "prove": "quod.lookup.prover",
-    "prove_committed": "quod.lookup.committed",
-    "verify": "quod.lookup.verifier",
-    "verify_committed": "quod.lookup.committed",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -21,36 +21,4 @@ if TYPE_CHECKING:
     from quod.msm.plan import MsmPlan as MsmPlan
     from quod.msm.plan import plan_msm as plan_msm
 
-__all__ = [
-    "MsmBases",
-    "MsmOptions",
-    "MsmPlan",
-    "FixedBase",
-    "affine_ints",
-    "edwards_bases",
-    "edwards_msm",
-    "msm",
-    "msm_buffer",
-    "msm_many",
-    "msm_words",
-    "multiply_generator",
-    "plan_msm",
-]
-
-_HOME = {
-    "MsmBases": "quod.msm.bases",
-    "MsmOptions": "quod.msm.options",
-    "MsmPlan": "quod.msm.plan",
-    "FixedBase": "quod.msm.fixed_base",
-    "affine_ints": "quod.msm.bases",
-    "edwards_bases": "quod.msm.edwards",
-    "edwards_msm": "quod.msm.edwards",
-    "msm": "quod.msm.bases",
-    "msm_buffer": "quod.msm.bases",
-    "msm_many": "quod.msm.bases",
-    "msm_words": "quod.msm.bases",
-    "multiply_generator": "quod.msm.fixed_base",
-    "plan_msm": "quod.msm.plan",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

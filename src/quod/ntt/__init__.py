@@ -18,14 +18,4 @@ if TYPE_CHECKING:
     from quod.ntt.quotient import coset_quotient as coset_quotient
     from quod.ntt.quotient import record_coset_quotient as record_coset_quotient
 
-__all__ = ["NttPlan", "Ordering", "coset_quotient", "ntt", "record_coset_quotient"]
-
-_HOME = {
-    "NttPlan": "quod.ntt.plan",
-    "Ordering": "quod.ntt.ordering",
-    "coset_quotient": "quod.ntt.quotient",
-    "ntt": "quod.ntt.convenience",
-    "record_coset_quotient": "quod.ntt.quotient",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

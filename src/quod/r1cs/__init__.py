@@ -24,36 +24,4 @@ if TYPE_CHECKING:
     from quod.r1cs.signal import TraceError as TraceError
     from quod.r1cs.system import ConstraintSystem as ConstraintSystem
 
-__all__ = [
-    "Accepted",
-    "Circuit",
-    "ConstraintSystem",
-    "Failure",
-    "Lint",
-    "Profile",
-    "ResidentWitness",
-    "Signal",
-    "TraceError",
-    "UnsatisfiedError",
-    "low_bits",
-    "strict_bits",
-    "trace",
-]
-
-_HOME = {
-    "Accepted": "quod.r1cs.determinism.tamper",
-    "Circuit": "quod.r1cs.circuit",
-    "ConstraintSystem": "quod.r1cs.system",
-    "Failure": "quod.r1cs.checks",
-    "Lint": "quod.r1cs.determinism.lints",
-    "Profile": "quod.r1cs.profile",
-    "ResidentWitness": "quod.r1cs.resident_witness",
-    "Signal": "quod.r1cs.signal",
-    "TraceError": "quod.r1cs.signal",
-    "UnsatisfiedError": "quod.r1cs.checks",
-    "low_bits": "quod.r1cs.bits",
-    "strict_bits": "quod.r1cs.bits",
-    "trace": "quod.r1cs.circuit",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -24,30 +24,4 @@ if TYPE_CHECKING:
     from quod.sumcheck.verifier import error_terms as error_terms
     from quod.sumcheck.verifier import verify as verify
 
-__all__ = [
-    "Inputs",
-    "Reduced",
-    "Shape",
-    "Statement",
-    "SumOfProducts",
-    "SumcheckPlan",
-    "SumcheckProof",
-    "error_terms",
-    "prove",
-    "verify",
-]
-
-_HOME = {
-    "Inputs": "quod.sumcheck.plan",
-    "Reduced": "quod.sumcheck.verifier",
-    "Shape": "quod.sumcheck.shape",
-    "Statement": "quod.sumcheck.verifier",
-    "SumOfProducts": "quod.sumcheck.polynomial",
-    "SumcheckPlan": "quod.sumcheck.plan",
-    "SumcheckProof": "quod.sumcheck.prover",
-    "error_terms": "quod.sumcheck.verifier",
-    "prove": "quod.sumcheck.prover",
-    "verify": "quod.sumcheck.verifier",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -60,46 +60,4 @@ if TYPE_CHECKING:
     from quod.tensor.training.optimiser import adamw as adamw
     from quod.tensor.training.optimiser import adamw_rates as adamw_rates
 
-_ACTIVATIONS = (
-    "gelu", "gelu_backward", "silu", "silu_backward", "swiglu", "swiglu_backward",
-)  # fmt: skip
-
-_REDUCTIONS = ("argmax", "argmin", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum")
-_ROPE = ("rope", "rope_backward", "rope_table")
-_GRADIENTS = ("layer_norm_backward", "rms_norm_backward", "softmax_backward")
-
-__all__ = [
-    "adamw", "adamw_rates", "append_to_pages", "argmax", "argmin", "attention",
-    "attention_backward", "attention_decode", "clip_gradients", "cross_entropy",
-    "dequantise_fp8", "embedding",
-    "embedding_backward", "gelu", "gelu_backward", "gemm", "gemm_fp8", "gemm_int8",
-    "gradient_norm", "layer_norm", "layer_norm_backward", "lora", "lora_backward",
-    "paged_attention", "quantise_fp8", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum",
-    "rms_norm", "rms_norm_backward", "rope", "rope_backward", "rope_table", "silu", "silu_backward",
-    "softmax", "softmax_backward", "swiglu", "swiglu_backward", "transpose",
-]  # fmt: skip
-
-_HOME = (
-    dict.fromkeys(__all__, "quod.tensor.rows.functions")
-    | dict.fromkeys(_ACTIVATIONS, "quod.tensor.elementwise.activations")
-    | dict.fromkeys(("embedding", "embedding_backward"), "quod.tensor.embeddings.call")
-    | dict.fromkeys(_REDUCTIONS, "quod.tensor.reductions.call")
-    | dict.fromkeys(("append_to_pages", "paged_attention"), "quod.tensor.flash_attention.pages")
-    | dict.fromkeys(_ROPE, "quod.tensor.embeddings.rotary")
-    | dict.fromkeys(_GRADIENTS, "quod.tensor.rows.gradients")
-    | dict.fromkeys(("clip_gradients", "gradient_norm"), "quod.tensor.training.clipping")
-    | dict.fromkeys(("adamw", "adamw_rates"), "quod.tensor.training.optimiser")
-    | dict.fromkeys(("lora", "lora_backward"), "quod.tensor.training.low_rank")
-    | dict.fromkeys(("dequantise_fp8", "quantise_fp8"), "quod.tensor.float8_call")
-    | {
-        "attention": "quod.tensor.flash_attention.call",
-        "attention_backward": "quod.tensor.flash_attention.backward.call",
-        "attention_decode": "quod.tensor.flash_attention.decode.call",
-        "cross_entropy": "quod.tensor.rows.cross_entropy",
-        "gemm": "quod.tensor.matmul.call", "gemm_fp8": "quod.tensor.matmul.float8_call",
-        "gemm_int8": "quod.tensor.matmul.int8_call",
-        "transpose": "quod.tensor.permute.transposition",
-    }
-)  # fmt: skip
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -18,14 +18,4 @@ if TYPE_CHECKING:
     from quod.transcript.messages import ProofWriter as ProofWriter
     from quod.transcript.transcript import Transcript as Transcript
 
-__all__ = ["Hash", "Label", "ProofReader", "ProofWriter", "Transcript"]
-
-_HOME = {
-    "Hash": "quod.hash.table",
-    "Label": "quod.transcript.labels",
-    "ProofReader": "quod.transcript.messages",
-    "ProofWriter": "quod.transcript.messages",
-    "Transcript": "quod.transcript.transcript",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -13,14 +13,4 @@ if TYPE_CHECKING:
     from quod.web.runtime_text import runtime_files as runtime_files
     from quod.web.site import export_site as export_site
 
-__all__ = ["export_site", "graph_files", "GraphFiles", "Stage", "runtime_files"]
-
-_HOME = {
-    "export_site": "quod.web.site",
-    "graph_files": "quod.web.graph",
-    "GraphFiles": "quod.web.graph",
-    "Stage": "quod.web.graph",
-    "runtime_files": "quod.web.runtime_text",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -23,20 +23,4 @@ if TYPE_CHECKING:
     from quod.witness.check import check_witness as check_witness
     from quod.witness.limits import WitnessLimits as WitnessLimits
 
-__all__ = [
-    "WitnessCalculator",
-    "WitnessLimits",
-    "check_witness",
-    "WitnessCheck",
-    "FailedConstraint",
-]
-
-_HOME = {
-    "WitnessCalculator": "quod.witness.calculator",
-    "WitnessLimits": "quod.witness.limits",
-    "check_witness": "quod.witness.check",
-    "WitnessCheck": "quod.witness.check",
-    "FailedConstraint": "quod.witness.check",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -25,36 +25,4 @@ if TYPE_CHECKING:
     from quod.zcash.scalars import encode_scalar as encode_scalar
     from quod.zcash.scalars import random_scalar as random_scalar
 
-__all__ = [
-    "PaymentAddress",
-    "diversify_hash",
-    "SpendingKey",
-    "ViewingKey",
-    "default_diversifier",
-    "incoming_address",
-    "Note",
-    "ephemeral_secret",
-    "value_commitment",
-    "OutputStatement",
-    "random_scalar",
-    "encode_scalar",
-    "decode_scalar",
-]
-
-_HOME = {
-    "PaymentAddress": "quod.zcash.address",
-    "diversify_hash": "quod.zcash.address",
-    "SpendingKey": "quod.zcash.keys",
-    "ViewingKey": "quod.zcash.keys",
-    "default_diversifier": "quod.zcash.keys",
-    "incoming_address": "quod.zcash.keys",
-    "Note": "quod.zcash.note",
-    "ephemeral_secret": "quod.zcash.note",
-    "value_commitment": "quod.zcash.note",
-    "OutputStatement": "quod.zcash.output_statement",
-    "random_scalar": "quod.zcash.scalars",
-    "encode_scalar": "quod.zcash.scalars",
-    "decode_scalar": "quod.zcash.scalars",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

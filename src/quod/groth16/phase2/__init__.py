@@ -22,30 +22,4 @@ if TYPE_CHECKING:
     from quod.groth16.phase2.known_powers import write_known_powers as write_known_powers
     from quod.groth16.phase2.mpc_parameters import export_bellman as export_bellman
 
-__all__ = [
-    "KeyReceipt",
-    "VerifiedKey",
-    "add_beacon",
-    "contribute",
-    "export_bellman",
-    "import_bellman",
-    "new_key",
-    "verify_from_init",
-    "verify_from_r1cs",
-    "write_known_powers",
-]
-
-_HOME = {
-    "KeyReceipt": "quod.groth16.phase2.key_update",
-    "VerifiedKey": "quod.groth16.phase2.key_verification",
-    "add_beacon": "quod.groth16.phase2.key_update",
-    "contribute": "quod.groth16.phase2.key_update",
-    "export_bellman": "quod.groth16.phase2.mpc_parameters",
-    "import_bellman": "quod.groth16.phase2.imported_contributions",
-    "new_key": "quod.groth16.phase2.initial_key",
-    "verify_from_init": "quod.groth16.phase2.key_verification",
-    "verify_from_r1cs": "quod.groth16.phase2.key_verification",
-    "write_known_powers": "quod.groth16.phase2.known_powers",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -35,31 +35,4 @@ if TYPE_CHECKING:
     from quod.layered.gadgets.sha2 import sha256 as sha256
     from quod.layered.gadgets.tables import lookup as lookup
 
-_MODULES = {
-    "bits": (
-        "assert_bits", "assert_signs", "bits_of_number", "bytes_to_signs", "number_of_bits",
-        "number_of_signs", "signs_of_bits", "signs_to_bytes",
-    ),
-    "keccak": ("keccak_f", "sha3_256"),
-    "matrix": ("assert_matrix_product", "matrix_product"),
-    "merkle": ("merkle_path", "merkle_root", "merkle_tree"),
-    "poseidon": ("poseidon_m31", "poseidon_m31_hash"),
-    "poseidon2": ("POSEIDON2", "Poseidon2"),
-    "ranges": ("assert_range", "limbs_of_number"),
-    "sha2": ("sha256",),
-    "tables": ("lookup",),
-}  # fmt: skip
-
-_HOME = {
-    name: f"quod.layered.gadgets.{module}" for module, names in _MODULES.items() for name in names
-} | {"poseidon_m31_hash_numbers": "quod.hash.poseidon_m31"}
-
-__all__ = [
-    "POSEIDON2", "Poseidon2", "assert_bits", "assert_matrix_product", "assert_range",
-    "assert_signs", "bits_of_number", "bytes_to_signs", "keccak_f", "limbs_of_number", "lookup",
-    "matrix_product", "merkle_path", "merkle_root", "merkle_tree", "number_of_bits",
-    "number_of_signs", "poseidon_m31", "poseidon_m31_hash", "poseidon_m31_hash_numbers",
-    "sha256", "sha3_256", "signs_of_bits", "signs_to_bytes",
-]  # fmt: skip
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -25,24 +25,4 @@ if TYPE_CHECKING:
     from quod.service.records import RemoteKey as RemoteKey
     from quod.service.records import ServerStatus as ServerStatus
 
-__all__ = [
-    "Client",
-    "AsyncClient",
-    "ProofRequest",
-    "RemoteJob",
-    "JobState",
-    "RemoteKey",
-    "ServerStatus",
-]
-
-_HOME = {
-    "Client": "quod.service.client.synchronous",
-    "AsyncClient": "quod.service.client.asynchronous",
-    "ProofRequest": "quod.service.client.records",
-    "RemoteJob": "quod.service.client.records",
-    "JobState": "quod.service.queue.records",
-    "RemoteKey": "quod.service.records",
-    "ServerStatus": "quod.service.records",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

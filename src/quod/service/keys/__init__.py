@@ -34,38 +34,4 @@ if TYPE_CHECKING:
     from quod.service.keys.repository import Removed as Removed
     from quod.service.keys.resident import ResidentKeys as ResidentKeys
 
-__all__ = [
-    "KeyRepository",
-    "KeyRecord",
-    "FileRecord",
-    "ListedKey",
-    "Removed",
-    "ResidentKeys",
-    "RegisteredCalculators",
-    "Lease",
-    "CacheStatus",
-    "KeyUse",
-    "KeyCache",
-    "Loader",
-    "Needs",
-    "Tier",
-]
-
-_HOME = {
-    "KeyRepository": "quod.service.keys.repository",
-    "KeyRecord": "quod.service.keys.record",
-    "FileRecord": "quod.service.keys.record",
-    "ListedKey": "quod.service.keys.repository",
-    "Removed": "quod.service.keys.repository",
-    "ResidentKeys": "quod.service.keys.resident",
-    "RegisteredCalculators": "quod.service.keys.calculators",
-    "Lease": "quod.service.keys.leases",
-    "CacheStatus": "quod.service.keys.leases",
-    "KeyUse": "quod.service.keys.leases",
-    "KeyCache": "quod.service.keys.cache",
-    "Loader": "quod.service.keys.leases",
-    "Needs": "quod.service.keys.needs",
-    "Tier": "quod.service.keys.needs",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

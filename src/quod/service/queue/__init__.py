@@ -35,40 +35,4 @@ if TYPE_CHECKING:
     from quod.service.queue.records import QueueStatus as QueueStatus
     from quod.service.queue.records import Submission as Submission
 
-__all__ = [
-    "open_queue",
-    "JobQueue",
-    "Submission",
-    "Job",
-    "JobState",
-    "Lease",
-    "Event",
-    "Attempt",
-    "Outcome",
-    "QueueStatus",
-    "KeyStatus",
-    "Limits",
-    "Quota",
-    "Spool",
-    "Clock",
-]
-
-_HOME = {
-    "open_queue": "quod.service.queue.opening",
-    "JobQueue": "quod.service.queue.job_queue",
-    "Submission": "quod.service.queue.records",
-    "Job": "quod.service.queue.records",
-    "JobState": "quod.service.queue.records",
-    "Lease": "quod.service.queue.records",
-    "Event": "quod.service.queue.records",
-    "Attempt": "quod.service.queue.records",
-    "Outcome": "quod.service.queue.records",
-    "QueueStatus": "quod.service.queue.records",
-    "KeyStatus": "quod.service.queue.records",
-    "Limits": "quod.service.queue.limits",
-    "Quota": "quod.service.queue.limits",
-    "Spool": "quod.service.queue.blob_store",
-    "Clock": "quod.service.queue.clock",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

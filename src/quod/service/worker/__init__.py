@@ -28,28 +28,4 @@ if TYPE_CHECKING:
     from quod.service.worker.result import read_result as read_result
     from quod.service.worker.settings import WorkerSettings as WorkerSettings
 
-__all__ = [
-    "WorkerPool",
-    "LocalPool",
-    "ProcessPool",
-    "WorkerSettings",
-    "WorkerStatus",
-    "WorkerState",
-    "Stage",
-    "StageRecord",
-    "read_result",
-]
-
-_HOME = {
-    "WorkerPool": "quod.service.worker.pools.pool",
-    "LocalPool": "quod.service.worker.pools.local",
-    "ProcessPool": "quod.service.worker.pools.processes",
-    "WorkerSettings": "quod.service.worker.settings",
-    "WorkerStatus": "quod.service.worker.pools.pool",
-    "WorkerState": "quod.service.worker.pools.pool",
-    "Stage": "quod.service.worker.pools.pool",
-    "StageRecord": "quod.service.worker.pools.pool",
-    "read_result": "quod.service.worker.result",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -19,20 +19,4 @@ if TYPE_CHECKING:
     from quod.tensor.quantised.reference import dequantise as dequantise
     from quod.tensor.quantised.reference import quantise as quantise
 
-__all__ = [
-    "BLOCK_TYPES", "NF4_LEVELS", "dequantise", "nf4_blocks", "quantise", "QuantisedMatrix",
-    "ProductLayout",
-]  # fmt: skip
-
-_REFERENCE, _MATRIX = "quod.tensor.quantised.reference", "quod.tensor.quantised.matrix"
-_HOME = {
-    "BLOCK_TYPES": _REFERENCE,
-    "dequantise": _REFERENCE,
-    "quantise": _REFERENCE,
-    "NF4_LEVELS": "quod.tensor.quantised.nf4",
-    "nf4_blocks": "quod.tensor.quantised.nf4",
-    "QuantisedMatrix": _MATRIX,
-    "ProductLayout": _MATRIX,
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__ = lazy_names(__name__)
