@@ -70,6 +70,12 @@ def test_the_command_line_loads_no_numbers_and_no_compiler() -> None:
     assert loaded.isdisjoint({"numpy", "llvmlite", "rich.progress", "rich.table"})
 
 
+def test_commands_are_declared_without_typer() -> None:
+    loaded = loaded_by("import quod.cli.command_tree")
+    assert "quod.bench.subjects" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
 def within(packages: tuple[str, ...], modules: set[str]) -> set[str]:
     """The modules that are one of the packages or below one."""
     return {name for name in modules if (name + ".").startswith(tuple(f"{p}." for p in packages))}

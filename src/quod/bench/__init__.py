@@ -6,11 +6,11 @@ that all of them have are the fields of `settings.Settings`.
 
 from __future__ import annotations
 
-import typer
-
 from quod.bench.measure.settings import subject_command
 from quod.bench.subjects import SUBJECTS
+from quod.cli.parameters import Group
 
-app = typer.Typer(help="Measure Quod on this machine.", no_args_is_help=True)
-for _subject in SUBJECTS:
-    app.command()(subject_command(_subject))
+COMMANDS = Group(
+    "Measure Quod on this machine.",
+    {subject.__name__.replace("_", "-"): subject_command(subject) for subject in SUBJECTS},
+)

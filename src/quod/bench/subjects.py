@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.bench.measure.settings import ChainCurve, Constraints, Settings, StagedSettings, Threads
 from quod.bench.proofs.ceremony import ceremony
 from quod.bench.service.subjects import queue, serve, serve_pipeline, submit
 from quod.bench.tensors.subjects import TENSOR_SUBJECTS
-from quod.cli.options import check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, Option, WrongUsage
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
 # Seconds; each way has run twice when it is measured.
@@ -20,32 +19,26 @@ _WARM_UP_OF_STUDY = 0.1
 
 Sizes = Annotated[
     list[int] | None,
-    typer.Option(
-        "--log2", metavar="K", min=0, max=28, help="Size 2^K; may be given several times."
-    ),
+    Option("--log2", metavar="K", least=0, most=28, help="Size 2^K; may be given several times."),
 ]
-ZkeyFile = Annotated[Path | None, typer.Argument(metavar="ZKEY", help="Proving key of snarkjs.")]
-WitnessFile = Annotated[
-    Path | None, typer.Argument(metavar="WTNS", help="Witness of the same circuit.")
-]
-Curve = Annotated[str, typer.Option(help=f"{', '.join(CURVES)}.")]
-AnyCurve = Annotated[str, typer.Option(help=f"{', '.join((*CURVES, *WEIERSTRASS, *EDWARDS))}.")]
+ZkeyFile = Annotated[Path | None, Argument("ZKEY", "Proving key of snarkjs.")]
+WitnessFile = Annotated[Path | None, Argument("WTNS", "Witness of the same circuit.")]
+Curve = Annotated[str, Option(help=f"{', '.join(CURVES)}.")]
+AnyCurve = Annotated[str, Option(help=f"{', '.join((*CURVES, *WEIERSTRASS, *EDWARDS))}.")]
 
 
 def field(
     settings: StagedSettings,
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--field", metavar="NAME", help="bn254.fq, m31, ...; those in most use if absent."
-        ),
+        Option("--field", metavar="NAME", help="bn254.fq, m31, ...; those in most use if absent."),
     ] = None,
     chosen: Annotated[
-        bool, typer.Option("--chosen", help="On WebGPU: only the limbs that Quod computes in.")
+        bool, Option("--chosen", help="On WebGPU: only the limbs that Quod computes in.")
     ] = False,
     limbs: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--limbs", metavar="LIMBS", help="On WebGPU: only these, such as 13 or 29/64:rolled."
         ),
     ] = None,
@@ -57,7 +50,7 @@ def field(
     from quod.device.webgpu.names import is_webgpu_name
 
     if chosen and limbs:
-        raise typer.BadParameter("--chosen and --limbs name limbs both: give one of them")
+        raise WrongUsage("--chosen and --limbs name limbs both: give one of them")
     if is_webgpu_name(settings.device) and not chosen and not limbs:
         from quod.bench.arithmetic.field_study_report import run_study
 
@@ -71,10 +64,10 @@ def field(
 def msm(
     settings: StagedSettings,
     curve: AnyCurve = "bls12_381",
-    group: Annotated[str, typer.Option(help="g1 or g2.")] = "g1",
+    group: Annotated[str, Option(help="g1 or g2.")] = "g1",
     sizes: Sizes = None,
     scalars: Annotated[
-        str, typer.Option(help="uniform, bits, equal or giant (one bucket holds nearly all).")
+        str, Option(help="uniform, bits, equal or giant (one bucket holds nearly all).")
     ] = "uniform",
 ) -> None:
     """Multi-scalar multiplication over distinct points."""
@@ -90,7 +83,7 @@ def ntt(
     curve: Curve = "bn254",
     field: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Over this field: goldilocks, baby_bear, ..."),
+        Option(metavar="NAME", help="Over this field: goldilocks, baby_bear, ..."),
     ] = None,
     sizes: Sizes = None,
 ) -> None:
@@ -104,16 +97,16 @@ def ntt(
 def sumcheck(
     settings: StagedSettings,
     field: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
+        str, Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
     sizes: Sizes = None,
-    factors: Annotated[int, typer.Option(min=1, max=6, help="Tables of the product.")] = 2,
-    batch: Annotated[int, typer.Option(min=1, help="Sumchecks in one launch.")] = 1,
+    factors: Annotated[int, Option(least=1, most=6, help="Tables of the product.")] = 2,
+    batch: Annotated[int, Option(least=1, help="Sumchecks in one launch.")] = 1,
     in_base: Annotated[
-        int, typer.Option("--in-base", min=0, help="Tables in the prime field under it.")
+        int, Option("--in-base", least=0, help="Tables in the prime field under it.")
     ] = 0,
     weighted: Annotated[
-        bool, typer.Option("--eq", help="Weight the sums by eq of a random point.")
+        bool, Option("--eq", help="Weight the sums by eq of a random point.")
     ] = False,
 ) -> None:
     """Sumchecks of a product of tables in memory, the hashes of their transcripts included."""
@@ -128,13 +121,13 @@ def sumcheck(
 
 def commitment(
     settings: StagedSettings,
-    scheme: Annotated[str, typer.Option(help="ligero, hyrax, hyperkzg or raw.")] = "ligero",
+    scheme: Annotated[str, Option(help="ligero, hyrax, hyperkzg or raw.")] = "ligero",
     field: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of the challenges: m31.4, goldilocks.2, bn254.fr, ..."),
+        Option(metavar="NAME", help="Of the challenges: m31.4, goldilocks.2, bn254.fr, ..."),
     ] = None,
     sizes: Sizes = None,
-    claims: Annotated[int, typer.Option(min=1, max=8, help="Claims that are opened.")] = 2,
+    claims: Annotated[int, Option(least=1, most=8, help="Claims that are opened.")] = 2,
 ) -> None:
     """Commitments to a table in memory, openings of claims about it, and their verifier."""
     from quod.bench.proofs.commitment import cases
@@ -147,12 +140,12 @@ def commitment(
 def lookup(
     settings: StagedSettings,
     field: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
+        str, Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
     sizes: Sizes = None,
-    columns: Annotated[int, typer.Option(min=1, max=1024, help="Columns of 2^K rows.")] = 1,
-    bits: Annotated[int, typer.Option(min=1, max=24, help="Of the range, or of a table.")] = 8,
-    width: Annotated[int, typer.Option(min=1, max=64, help="Elements of an entry.")] = 1,
+    columns: Annotated[int, Option(least=1, most=1024, help="Columns of 2^K rows.")] = 1,
+    bits: Annotated[int, Option(least=1, most=24, help="Of the range, or of a table.")] = 8,
+    width: Annotated[int, Option(least=1, most=64, help="Elements of an entry.")] = 1,
 ) -> None:
     """Lookups in a range or in a table of tuples, of columns in memory and counted before."""
     from quod.bench.arithmetic.sumcheck import field_of
@@ -168,29 +161,29 @@ def lookup(
 def gkr(
     settings: StagedSettings,
     circuit: Annotated[
-        str, typer.Option(help="keccak, merkle-paths, wide (2^20 products) or small.")
+        str, Option(help="keccak, merkle-paths, wide (2^20 products) or small.")
     ] = "keccak",
     field: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
+        str, Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
     ] = "m31.4",
     instances: Annotated[
-        list[int] | None, typer.Option(min=1, help="Of the circuit in a proof; may be repeated.")
+        list[int] | None, Option(least=1, help="Of the circuit in a proof; may be repeated.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Proofs at a time.")] = 1,
+    batch: Annotated[int, Option(least=1, help="Proofs at a time.")] = 1,
     proofs: Annotated[
-        int | None, typer.Option(min=1, help="Proofs in all; as many as at a time if absent.")
+        int | None, Option(least=1, help="Proofs in all; as many as at a time if absent.")
     ] = None,
     study: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--study",
             help="What each measure of a GPU prover gains: locks, atomics, sorted runs; one pass "
             "and two; shared memory; streams; two batches in progress.",
         ),
     ] = False,
-    commitment: Annotated[str, typer.Option(help="raw, ligero or hyrax.")] = "raw",
+    commitment: Annotated[str, Option(help="raw, ligero or hyrax.")] = "raw",
     columns: Annotated[
-        bool, typer.Option("--columns", help="Send the values of all places: quick, long proofs.")
+        bool, Option("--columns", help="Send the values of all places: quick, long proofs.")
     ] = False,
     threads: Threads = None,
 ) -> None:
@@ -206,7 +199,7 @@ def gkr(
         settings.measure("gkr", cases_of_study, warm_up=_WARM_UP_OF_STUDY)
         return
     if circuit not in CIRCUITS:
-        raise typer.BadParameter(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")
+        raise WrongUsage(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")
     found = cases(
         settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
         commitment=commitment, reduction=Reduction.COLUMNS if columns else Reduction.PLACES,
@@ -223,13 +216,11 @@ def groth16(
     curve: ChainCurve = "bn254",
     also: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DEVICE", help="With --constraints: also on --device and these together."
-        ),
+        Option(metavar="DEVICE", help="With --constraints: also on --device and these together."),
     ] = None,
     circuit: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A circuit in Python: sapling-output, masp-output."),
+        Option(metavar="NAME", help="A circuit in Python: sapling-output, masp-output."),
     ] = None,
 ) -> None:
     """Proofs and verification with the key resident.
@@ -257,7 +248,7 @@ def _measure_circuit(
     from quod.bench.proofs.circuits import CIRCUITS, circuit_cases, process_cases
 
     if name not in CIRCUITS or has_more or (parameters is not None and name != CIRCUITS[0]):
-        raise typer.BadParameter(
+        raise WrongUsage(
             f"--circuit takes one of {', '.join(CIRCUITS)}, without a witness or a chain; of "
             f"{CIRCUITS[0]} the key may be the ceremony's parameters"
         )
@@ -294,28 +285,26 @@ def process(
 def porep_like(
     settings: StagedSettings,
     domain: Annotated[
-        int, typer.Option(metavar="K", min=9, max=27, help="Of 2^K rows, constraints to match.")
+        int, Option(metavar="K", least=9, most=27, help="Of 2^K rows, constraints to match.")
     ] = 27,
-    bits: Annotated[int, typer.Option(min=50, max=99, help="Percent of values 0 or 1.")] = 99,
-    proofs: Annotated[int, typer.Option(min=1, help="Partitions of one job.")] = 10,
+    bits: Annotated[int, Option(least=50, most=99, help="Percent of values 0 or 1.")] = 99,
+    proofs: Annotated[int, Option(least=1, help="Partitions of one job.")] = 10,
     pageable: Annotated[
-        bool, typer.Option("--pageable", help="Witnesses in ordinary memory, not page-locked.")
+        bool, Option("--pageable", help="Witnesses in ordinary memory, not page-locked.")
     ] = False,
     streamed: Annotated[
         int | None,
-        typer.Option(
-            metavar="P", min=1, max=99, help="Only P percent of the key stay on the device."
-        ),
+        Option(metavar="P", least=1, most=99, help="Only P percent of the key stay on the device."),
     ] = None,
     timeline: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --streamed: draw copies and sums of each way."),
+        Option(metavar="FILE", help="With --streamed: draw copies and sums of each way."),
     ] = None,
     cupti: Annotated[
-        bool, typer.Option("--cupti", help="In a row: how long copies and no kernels run.")
+        bool, Option("--cupti", help="In a row: how long copies and no kernels run.")
     ] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Only print what the memory of an H200 goes to.")
+        bool, Option("--plan", help="Only print what the memory of an H200 goes to.")
     ] = False,
 ) -> None:
     """A partition of PoRep's shape, its key made on the device: one, and several in a row."""
@@ -323,24 +312,24 @@ def porep_like(
 
     if plan:
         if streamed is not None:
-            raise typer.BadParameter("--plan is of a key that stays whole; leave out --streamed")
+            raise WrongUsage("--plan is of a key that stays whole; leave out --streamed")
         if cupti:
-            raise typer.BadParameter("--plan runs nothing that --cupti could record")
+            raise WrongUsage("--plan runs nothing that --cupti could record")
         if settings.gate is not None:
-            raise typer.BadParameter("--plan measures nothing that --gate could compare")
+            raise WrongUsage("--plan measures nothing that --gate could compare")
         porep.plan(domain, bits, as_json=settings.as_json)
         return
     if streamed is not None:
         from quod.bench.proofs.streamed import cases
 
         if cupti:
-            raise typer.BadParameter("--cupti is of a key that stays whole; leave out --streamed")
+            raise WrongUsage("--cupti is of a key that stays whole; leave out --streamed")
         check_outputs([timeline] if timeline else [], [])
         found = cases(settings.device, domain, bits, streamed / 100, timeline, quiet=settings.quiet)
         settings.measure("porep-like", found, warm_up=0.0)
         return
     if timeline is not None:
-        raise typer.BadParameter("--timeline draws what --streamed measures")
+        raise WrongUsage("--timeline draws what --streamed measures")
     from quod.bench.measure.cupti import recorder_of
 
     found = porep.cases(
@@ -352,11 +341,11 @@ def porep_like(
 
 def witness(
     settings: Settings,
-    wasm: Annotated[Path, typer.Argument(metavar="WASM", help="Witness calculator of circom.")],
-    inputs: Annotated[Path, typer.Argument(metavar="INPUT", help="Inputs of the circuit (JSON).")],
+    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.")],
+    inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).")],
     threads: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", min=1, help="Threads at a time; may be given several times."),
+        Option(metavar="N", least=1, help="Threads at a time; may be given several times."),
     ] = None,
 ) -> None:
     """Witnesses from inputs in the service's sandbox, with the calculator compiled.
@@ -372,10 +361,10 @@ def setup(
     settings: Settings,
     power: Annotated[
         list[int] | None,
-        typer.Option(metavar="P", min=2, max=24, help="A domain of 2^P; may be repeated."),
+        Option(metavar="P", least=2, most=24, help="A domain of 2^P; may be repeated."),
     ] = None,
     steps: Annotated[
-        list[str] | None, typer.Option("--step", help="setup, memory, contribute or verify.")
+        list[str] | None, Option("--step", help="setup, memory, contribute or verify.")
     ] = None,
     curve: Curve = "bn254",
 ) -> None:
@@ -386,7 +375,7 @@ def setup(
     from quod.bench.proofs.second_phase import STEPS, cases
 
     if unknown := set(steps or []) - set(STEPS):
-        raise typer.BadParameter(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
+        raise WrongUsage(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
     chosen = list(dict.fromkeys(steps or STEPS))
     settings.measure("setup", cases(settings.device, curve, power or [12], chosen), warm_up=0.0)
 
@@ -403,11 +392,9 @@ def solidity(settings: Settings, curve: Curve = "bn254") -> None:
 
 def verify(
     settings: Settings,
-    vkey: Annotated[Path, typer.Argument(metavar="VKEY", help="Verifying key.")],
-    public: Annotated[
-        Path, typer.Argument(metavar="PUBLIC", help="List of lists of public inputs.")
-    ],
-    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="As many proofs.")],
+    vkey: Annotated[Path, Argument("VKEY", "Verifying key.")],
+    public: Annotated[Path, Argument("PUBLIC", "List of lists of public inputs.")],
+    proof: Annotated[Path, Argument("PROOF", "As many proofs.")],
 ) -> None:
     """Many proofs verified together, as `quod groth16 verify --batch` does.
 
@@ -421,28 +408,28 @@ def verify(
 def quant(
     settings: StagedSettings,
     type_name: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help="Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4.")
+        str, Option("--type", metavar="TYPE", help="Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4.")
     ] = "Q4_K",
-    size: Annotated[int, typer.Option(min=32, max=1 << 16, help="Rows and columns.")] = 4096,
-    matrices: Annotated[int, typer.Option(min=1, help="Different ones, in a chain.")] = 32,
-    lanes: Annotated[int | None, typer.Option(help="Instances of a workgroup.")] = None,
-    width: Annotated[int | None, typer.Option(help="Places of a block an instance.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows of an instance.")] = None,
+    size: Annotated[int, Option(least=32, most=1 << 16, help="Rows and columns.")] = 4096,
+    matrices: Annotated[int, Option(least=1, help="Different ones, in a chain.")] = 32,
+    lanes: Annotated[int | None, Option(help="Instances of a workgroup.")] = None,
+    width: Annotated[int | None, Option(help="Places of a block an instance.")] = None,
+    rows: Annotated[int | None, Option(help="Rows of an instance.")] = None,
     together: Annotated[
-        int | None, typer.Option(help="Parts of a subgroup with rows of their own.")
+        int | None, Option(help="Parts of a subgroup with rows of their own.")
     ] = None,
-    activations: Annotated[str, typer.Option(help="exact or int8.")] = "exact",
+    activations: Annotated[str, Option(help="exact or int8.")] = "exact",
     batch: Annotated[
         int | None,
-        typer.Option(min=1, help="Rows of --dtype in place of a vector; the peer: torch."),
+        Option(least=1, help="Rows of --dtype in place of a vector; the peer: torch."),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="With --batch: f32, f16 or bf16.")] = "f16",
+    dtype: Annotated[str, Option(help="With --batch: f32, f16 or bf16.")] = "f16",
     plan: Annotated[
-        str | None, typer.Option(help="With --batch: fused or dequantised; else the faster.")
+        str | None, Option(help="With --batch: fused or dequantised; else the faster.")
     ] = None,
     workspaces: Annotated[
         int | None,
-        typer.Option(min=1, help="With --batch: memory for weights, which products take in turn."),
+        Option(least=1, help="With --batch: memory for weights, which products take in turn."),
     ] = None,
 ) -> None:
     """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
@@ -452,7 +439,7 @@ def quant(
         from quod.bench.tensors import quantised_rows
 
         if layout:
-            raise typer.BadParameter(
+            raise WrongUsage(
                 "--lanes, --width, --rows and --together share a vector's product out: leave them "
                 "or --batch out"
             )
@@ -463,9 +450,7 @@ def quant(
         settings.measure("quant", rows_of)
         return
     if plan is not None or workspaces is not None:
-        raise typer.BadParameter(
-            "--plan and --workspaces are of rows: leave them out, or give --batch"
-        )
+        raise WrongUsage("--plan and --workspaces are of rows: leave them out, or give --batch")
     from quod.bench.tensors.quantised_vectors import cases
 
     found = cases(settings.device, type_name, size, matrices, layout, activations)
@@ -475,10 +460,10 @@ def quant(
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
-    """The files that were given, or None for chains; BadParameter for neither or both."""
+    """The files that were given, or None for chains; WrongUsage for neither or both."""
     files = None if zkey is None or witness is None else (zkey, witness)
     if (files is None) == (not constraints) or (files is None and zkey is not None):
-        raise typer.BadParameter("give a proving key and its witness, or --constraints")
+        raise WrongUsage("give a proving key and its witness, or --constraints")
     return files
 
 

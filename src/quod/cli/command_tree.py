@@ -1,47 +1,134 @@
-"""The root of the command line: the order of its help, and hints for unknown commands."""
+"""The tree of commands. Each group lives in a file of its own and loads its work when it runs."""
 
 from __future__ import annotations
 
-from typing import Any
+from quod import bench
+from quod.cli import devices, export_web, gkr, inspect, jobs, keys, r1cs, sapling, serve, wtns
+from quod.cli.ceremony import powersoftau, solidity, zkey
+from quod.cli.groth16 import commands as groth16
+from quod.cli.groth16 import fullprove
+from quod.cli.kernel import commands as kernel
+from quod.cli.parameters import Group
 
-import typer.core
-
-from quod.names import nearest
-
-ORDER = (
-    "groth16", "wtns", "zkey", "powersoftau", "r1cs", "inspect", "export-web", "gkr", "sapling",
-    "serve", "submit", "wait", "status", "cancel", "keys", "devices", "kernel", "bench",
-)  # fmt: skip
-"""Commands in the order of the help, by how often users need them."""
-
-
-class RootGroup(typer.core.TyperGroup):
-    """Lists commands by `ORDER`, and suggests subcommands for an unknown word."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, in the order of the help."""
-        return sorted(self.commands, key=ORDER.index)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """See `TyperGroup`; the error for an unknown word suggests commands that end with it."""
-        if args and args[0] not in self.commands:
-            paths = self._paths(ctx)
-            close = args[0] if args[0] in paths else nearest(args[0], paths)
-            if close is not None:
-                listed = " or ".join(f"'quod {path}'" for path in paths[close])
-                ctx.fail(f"No such command {args[0]!r}. Did you mean {listed}?")
-        return super().resolve_command(ctx, args)
-
-    def _paths(self, ctx: Any) -> dict[str, list[str]]:
-        """The paths of commands and groups, keyed by their last word."""
-        paths: dict[str, list[str]] = {}
-
-        def add(group: Any, before: str) -> None:
-            for name in group.list_commands(ctx):
-                path = f"{before}{name}"
-                paths.setdefault(name, []).append(path)
-                if isinstance(group.commands[name], typer.core.TyperGroup):
-                    add(group.commands[name], f"{path} ")
-
-        add(self, "")
-        return paths
+# By how often users need them; the root's help has this order.
+COMMANDS = Group(
+    "Prove and verify on whatever processor is there.",
+    {
+        "groth16": Group(
+            "Groth16 proofs with the keys and witnesses of circom and snarkjs.",
+            {
+                "prove": groth16.prove,
+                "verify": groth16.verify,
+                "setup": groth16.setup,
+                "test-key": groth16.make_test_key,
+                "fullprove": fullprove.fullprove,
+            },
+        ),
+        "wtns": Group(
+            "Witnesses.",
+            {
+                "calculate": wtns.calculate,
+                "check": wtns.check,
+                "export": Group("Write a witness in another form.", {"json": wtns.json}),
+            },
+        ),
+        "zkey": Group(
+            "Proving keys.",
+            {
+                "new": groth16.setup,
+                "verify": zkey.verify,
+                "contribute": zkey.contribute,
+                "beacon": zkey.beacon,
+                "export": Group(
+                    "Take a part out of a proving key.",
+                    {
+                        "verificationkey": zkey.verificationkey,
+                        "bellman": zkey.bellman,
+                        "json": zkey.json,
+                        "solidityverifier": solidity.solidityverifier,
+                        "soliditycalldata": solidity.soliditycalldata,
+                    },
+                ),
+                "import": Group(
+                    "Take what another program contributed.", {"bellman": zkey.import_bellman}
+                ),
+            },
+        ),
+        "powersoftau": Group(
+            "Powers of tau, for keys that nobody can forge for.",
+            {
+                "new": powersoftau.new,
+                "prepare": powersoftau.prepare,
+                "truncate": powersoftau.truncate,
+                "verify": powersoftau.verify,
+                "contribute": powersoftau.contribute,
+                "beacon": powersoftau.beacon,
+                "export": Group(
+                    "Give points to another program.", {"challenge": powersoftau.challenge}
+                ),
+                "import": Group(
+                    "Take what another program contributed.", {"response": powersoftau.response}
+                ),
+            },
+        ),
+        "r1cs": Group(
+            "Constraint systems.",
+            {
+                "info": r1cs.info,
+                "print": r1cs.print_constraints,
+                "export": Group("Write a constraint system in another form.", {"json": r1cs.json}),
+            },
+        ),
+        "inspect": inspect.inspect,
+        "export-web": export_web.export_web,
+        "gkr": Group(
+            "Proofs of layered circuits, Quod's and Expander's. Not zero knowledge.",
+            {
+                "info": gkr.info,
+                "compile": gkr.compile_key,
+                "prove": gkr.prove,
+                "verify": gkr.verify,
+                "inspect": inspect.inspect,
+            },
+        ),
+        "sapling": Group(
+            "Outputs of Zcash's Sapling: notes to proofs.",
+            {
+                "prove-output": sapling.prove_output,
+                "verify-output": sapling.verify_output,
+                "circuit": sapling.write_circuit,
+            },
+        ),
+        "serve": serve.serve,
+        "submit": jobs.submit,
+        "wait": jobs.wait,
+        "status": jobs.status,
+        "cancel": jobs.cancel,
+        "keys": Group(
+            "The keys of the proving service.",
+            {
+                "add": keys.add,
+                "list": keys.list_keys,
+                "show": keys.show_key,
+                "check": keys.check,
+                "remove": keys.remove,
+                "served": keys.served,
+                "preload": keys.preload,
+                "evict": keys.evict,
+                "resume": keys.resume,
+            },
+        ),
+        "devices": devices.devices,
+        "kernel": Group(
+            "The kernels Quod is made of.",
+            {
+                "list": kernel.list_kernels,
+                "emit": kernel.emit,
+                "analyze": kernel.analyze,
+                "build": kernel.build,
+                "bench": kernel.bench,
+            },
+        ),
+        "bench": bench.COMMANDS,
+    },
+)

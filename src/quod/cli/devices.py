@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.cli.display.terminal import note, show_json, show_table
-from quod.cli.options import AsJson
+from quod.cli.parameters import AsJson
 
 
 def devices(as_json: AsJson = False) -> None:

@@ -6,20 +6,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
-import typer
-
 from quod.cli.display.terminal import note, show, show_timings, warn
-from quod.cli.options import InsecureTestKey, Quiet, Timings
+from quod.cli.parameters import Argument, InsecureTestKey, Option, Quiet, Timings, WrongUsage
 
 
 def export_web(
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the site goes.")
-    ],
+    zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="Where the site goes.")],
     wasm: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--wasm",
             metavar="FILE",
             help="The witness calculator that circom made. Without one the page takes witnesses.",
@@ -27,7 +23,7 @@ def export_web(
     ] = None,
     bellman: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--bellman",
             metavar="R1CS",
             help="ZKEY is parameters of bellman for this constraint system.",
@@ -35,31 +31,31 @@ def export_web(
     ] = None,
     sym: Annotated[
         Path | None,
-        typer.Option("--sym", metavar="FILE", help="circom's symbols, which name the inputs."),
+        Option("--sym", metavar="FILE", help="circom's symbols, which name the inputs."),
     ] = None,
     example: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--input",
             metavar="FILE",
             help="An input to offer as an example. It is published with the site.",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="TEXT", help="What the page calls the circuit.")
+        str | None, Option("--name", metavar="TEXT", help="What the page calls the circuit.")
     ] = None,
     limbs: Annotated[
         str,
-        typer.Option("--limbs", metavar="NAME", help="How field elements are held; see web.md."),
+        Option("--limbs", metavar="NAME", help="How field elements are held; see web.md."),
     ] = "",
     memory: Annotated[
         int,
-        typer.Option("--memory", metavar="MIB", help="Memory of the GPU that a proof may take."),
+        Option("--memory", metavar="MIB", help="Memory of the GPU that a proof may take."),
     ] = 1024,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Serve the site on this machine until Ctrl-C.")
+        bool, Option("--serve", help="Serve the site on this machine until Ctrl-C.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", metavar="N", help="The port for --serve.")] = 8000,
+    port: Annotated[int, Option("--port", metavar="N", help="The port for --serve.")] = 8000,
     insecure_test_key: InsecureTestKey = False,
     timings: Timings = False,
     quiet: Quiet = False,
@@ -74,13 +70,13 @@ def export_web(
     from quod.web.site import export_site
 
     if wasm is None and example is not None:
-        raise typer.BadParameter("--input goes with --wasm, which takes it")
+        raise WrongUsage("--input goes with --wasm, which takes it")
     if memory < 1:
-        raise typer.BadParameter("--memory is at least 1 MiB")
+        raise WrongUsage("--memory is at least 1 MiB")
     try:
         LimbChoice.parse(limbs or DEFAULT_LIMBS)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise WrongUsage(str(error)) from None
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
         site = export_site(

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 from quod.cli.display.terminal import note, show, show_json, show_timings, show_valid, warn
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
-    AS_JSON,
     Argument,
+    AsJson,
     Device,
     Option,
     Quiet,
+    SelfCheck,
     Timings,
     Trace,
     WrongUsage,
@@ -76,7 +77,7 @@ def info(
     columns: Annotated[bool, _COLUMNS] = False,
     recursive: Annotated[bool, RECURSIVE] = False,
     layers: Annotated[bool, Option("--layers", help="Print a row for each layer.")] = False,
-    as_json: Annotated[bool, AS_JSON] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a circuit is, and what proofs of it show: each error term, and the bits."""
     from quod.cli.inspect import show_found
@@ -186,7 +187,7 @@ def prove(
     insecure_srs: Annotated[bool, INSECURE_SRS] = False,
     allow_bits: Annotated[int | None, ALLOW_BITS] = None,
     device: Device = "cpu",
-    self_check: Annotated[bool, Option(help="Verify the proof before writing it.")] = True,
+    self_check: SelfCheck = True,
     timings: Timings = False,
     trace: Trace = None,
     quiet: Quiet = False,

@@ -7,19 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.cli.display.terminal import one_line, show, show_json
-from quod.cli.options import AsJson
+from quod.cli.parameters import Argument, AsJson
 
 _LONGEST_LINE = 76
 
 
 def inspect(
     # Whether it may be read is asked by reading it, which says so as every command does.
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Any file Quod can read.", readable=False)
-    ],
+    file: Annotated[Path, Argument("FILE", "Any file Quod can read.", readable=False)],
     as_json: AsJson = False,
 ) -> None:
     """Say what a file is: its kind, curve, constraints, domain, public inputs and sizes.

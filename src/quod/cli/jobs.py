@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from quod import shallow_json
 from quod.cli.display.terminal import note, show, show_json
-from quod.cli.options import AsJson, Quiet, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, AsJson, Option, Quiet
 from quod.errors import InputError, ServiceError
 from quod.extras import installation
 from quod.wording import counted
@@ -21,20 +20,20 @@ from quod.wording import counted
 if TYPE_CHECKING:
     from quod.service.client import Client, RemoteJob
 
-_SERVER = typer.Option(
-    "--server", envvar="QUOD_SERVER", metavar="ADDRESS", help="unix:PATH or HOST:PORT."
+_SERVER = Option(
+    "--server", environment="QUOD_SERVER", metavar="ADDRESS", help="unix:PATH or HOST:PORT."
 )
-_TOKEN_FILE = typer.Option(
+_TOKEN_FILE = Option(
     "--token-file", metavar="FILE", help="The token; else that of QUOD_TOKEN, if there is one."
 )
-_CERTIFICATE = typer.Option("--certificate", metavar="FILE", help="Of the authority, for TLS.")
-_JOB = typer.Argument(metavar="JOB", help="What `quod submit` printed.")
+_CERTIFICATE = Option("--certificate", metavar="FILE", help="Of the authority, for TLS.")
+_JOB = Argument("JOB", "What `quod submit` printed.")
 
 Server = Annotated[str, _SERVER]
 TokenFile = Annotated[Path | None, _TOKEN_FILE]
 Certificate = Annotated[Path | None, _CERTIFICATE]
 Job = Annotated[str, _JOB]
-Files = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="One for each partition.")]
+Files = Annotated[list[Path] | None, Option(metavar="FILE", help="One for each partition.")]
 
 _MOST_TOKEN_BYTES = 1 << 12
 
@@ -76,19 +75,19 @@ def connect(server: str, token_file: Path | None, certificate: Path | None) -> I
 
 
 def submit(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Name, NAME:TAG, or identity.")],
+    key: Annotated[str, Argument("KEY", "Name, NAME:TAG, or identity.")],
     wtns: Files = None,
     inputs: Files = None,
     path: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="A witness where the server is, below your root."),
+        Option(metavar="PATH", help="A witness where the server is, below your root."),
     ] = None,
     idempotency_key: Annotated[
-        str, typer.Option(metavar="TEXT", help="The same again is the same job.")
+        str, Option(metavar="TEXT", help="The same again is the same job.")
     ] = "",
-    priority: Annotated[int, typer.Option(min=0, max=9)] = 0,
+    priority: Annotated[int, Option(least=0, most=9)] = 0,
     deadline: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="From now on.", min=0)
+        float | None, Option(metavar="SECONDS", help="From now on.", least=0)
     ] = None,
     server: Server = NOWHERE,
     token_file: TokenFile = None,
@@ -114,11 +113,9 @@ def submit(
 
 def wait(
     job: Job,
-    proof: Annotated[Path | None, typer.Option(metavar="FILE", help="For the proof.")] = None,
-    public: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="For the public values.")
-    ] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0)] = None,
+    proof: Annotated[Path | None, Option(metavar="FILE", help="For the proof.")] = None,
+    public: Annotated[Path | None, Option(metavar="FILE", help="For the public values.")] = None,
+    timeout: Annotated[float | None, Option(metavar="SECONDS", least=0)] = None,
     as_json: AsJson = False,
     server: Server = NOWHERE,
     token_file: TokenFile = None,
@@ -146,7 +143,7 @@ def wait(
 
 
 def status(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="All of it, or a job.")] = None,
+    job: Annotated[str | None, Argument("[JOB]", "All of it, or a job.")] = None,
     as_json: AsJson = False,
     server: Server = NOWHERE,
     token_file: TokenFile = None,

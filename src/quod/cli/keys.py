@@ -5,43 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from quod.cli.display.terminal import note, show, show_json, show_table, warn
 from quod.cli.jobs import NOWHERE, Certificate, Server, TokenFile, connect
-from quod.cli.options import AsJson, InsecureTestKey, Quiet
+from quod.cli.parameters import Argument, AsJson, InsecureTestKey, Option, Quiet
 
 if TYPE_CHECKING:
     from quod.service.keys import KeyRecord
 
-app = typer.Typer(help="The keys of the proving service.", no_args_is_help=True)
 
-_FOLDER = typer.Argument(metavar="FOLDER", help="Repository of keys.")
-_KEY = typer.Argument(metavar="KEY", help="Name, NAME:TAG, or identity.")
+_FOLDER = Argument("FOLDER", "Repository of keys.")
+_KEY = Argument("KEY", "Name, NAME:TAG, or identity.")
 Folder = Annotated[Path, _FOLDER]
 Key = Annotated[str, _KEY]
-Worker = Annotated[str, typer.Option(metavar="WORKER", help="One of them; all unless told.")]
+Worker = Annotated[str, Option(metavar="WORKER", help="One of them; all unless told.")]
 
 
-@app.callback()
-def _group() -> None:
-    """The keys of the proving service."""
-
-
-@app.command()
 def add(
     folder: Folder,
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
+    zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
     name: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[:TAG]", help="A name; may be repeated.")
+        list[str] | None, Option(metavar="NAME[:TAG]", help="A name; may be repeated.")
     ] = None,
     wasm: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Witness calculator of circom.")
+        Path | None, Option(metavar="FILE", help="Witness calculator of circom.")
     ] = None,
     verification_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Must be the verifying key of ZKEY.")
+        Path | None, Option(metavar="FILE", help="Must be the verifying key of ZKEY.")
     ] = None,
-    move: Annotated[bool, typer.Option("--move", help="Take names from other keys.")] = False,
+    move: Annotated[bool, Option("--move", help="Take names from other keys.")] = False,
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,7 +50,6 @@ def add(
     note(f"Registered {zkey} in {folder}.", quiet=quiet)
 
 
-@app.command("list")
 def list_keys(folder: Folder, as_json: AsJson = False) -> None:
     """List the keys, each with what is wrong with it."""
     from quod.service.keys import KeyRepository
@@ -88,7 +78,6 @@ def list_keys(folder: Folder, as_json: AsJson = False) -> None:
     show_table(columns, rows, right=("constraints", "bytes"))
 
 
-@app.command("show")
 def show_key(folder: Folder, key: Key, as_json: AsJson = False) -> None:
     """Say what a key is."""
     from quod.cli.inspect import show_found
@@ -104,15 +93,10 @@ def show_key(folder: Folder, key: Key, as_json: AsJson = False) -> None:
         show_found(found)
 
 
-@app.command()
 def check(
     folder: Folder,
-    key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="All keys unless one is named.")
-    ] = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Take the SHA-256 of all files again.")
-    ] = False,
+    key: Annotated[str | None, Argument("[KEY]", "All keys unless one is named.")] = None,
+    deep: Annotated[bool, Option("--deep", help="Take the SHA-256 of all files again.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Look whether keys are what was registered. The exit code is 0 only if all is well."""
@@ -143,7 +127,6 @@ def check(
         )
 
 
-@app.command()
 def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
     """Remove a name, with its key if it has no other; by identity a key with all its names."""
     from quod.service.keys import KeyRepository
@@ -156,7 +139,6 @@ def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
         note(f"Removed the name {names}; the key {gone.identity} has others.", quiet=quiet)
 
 
-@app.command()
 def served(
     as_json: AsJson = False,
     server: Server = NOWHERE,
@@ -180,11 +162,10 @@ def served(
     show_table(columns, rows, right=("constraints", "bytes"))
 
 
-@app.command()
 def preload(
     key: Key,
     worker: Worker = "",
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0)] = None,
+    timeout: Annotated[float | None, Option(metavar="SECONDS", least=0)] = None,
     server: Server = NOWHERE,
     token_file: TokenFile = None,
     certificate: Certificate = None,
@@ -194,7 +175,6 @@ def preload(
         client.preload(key, worker, timeout)
 
 
-@app.command()
 def evict(
     key: Key, worker: Worker = "", server: Server = NOWHERE, token_file: TokenFile = None,
     certificate: Certificate = None,
@@ -204,7 +184,6 @@ def evict(
         client.evict(key, worker)
 
 
-@app.command()
 def resume(
     key: Key, server: Server = NOWHERE, token_file: TokenFile = None,
     certificate: Certificate = None,

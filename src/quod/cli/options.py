@@ -1,37 +1,49 @@
-"""The shared options in typer's form, for the commands that it parses."""
+"""Commands, options and groups in typer's form, for what `quick` does not parse."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from quod.cli import outputs as checks
-from quod.cli import parameters
-from quod.cli.parameters import Argument, Option, WrongUsage
+from quod.cli.parameters import Argument, Group, Option, WrongUsage
 
 
 def typer_form(declared: Argument | Option) -> Any:
     """An option or argument as typer declares it."""
     if isinstance(declared, Argument):
-        return typer.Argument(metavar=declared.metavar, help=declared.help)
+        return typer.Argument(
+            metavar=declared.metavar, help=declared.help, readable=declared.readable
+        )
     return typer.Option(
-        *declared.names, metavar=declared.metavar, help=declared.help, min=declared.least
-    )
+        *declared.names, metavar=declared.metavar, help=declared.help, min=declared.least,
+        max=declared.most, envvar=declared.environment,
+        callback=None if declared.check is None else _callback(declared.check),
+    )  # fmt: skip
 
 
-Device = Annotated[str, typer_form(parameters.DEVICE)]
-AsJson = Annotated[bool, typer_form(parameters.AS_JSON)]
-Force = Annotated[bool, typer_form(parameters.FORCE)]
-InsecureTestKey = Annotated[bool, typer_form(parameters.INSECURE_TEST_KEY)]
-Quiet = Annotated[bool, typer_form(parameters.QUIET)]
-Resume = Annotated[bool, typer_form(parameters.RESUME)]
-Timings = Annotated[bool, typer_form(parameters.TIMINGS)]
-Trace = Annotated[Path | None, typer_form(parameters.TRACE)]
+def _callback(check: Callable[[Any], None]) -> Callable[[Any], Any]:
+    """A check as typer's callback, whose error names the option."""
+
+    def callback(value: Any) -> Any:
+        with _usage_errors():
+            check(value)
+        return value
+
+    return callback
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Raise `WrongUsage` as the error that typer shows with the usage of the command."""
+    try:
+        yield
+    except WrongUsage as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def typer_command(command: Callable[..., None]) -> Callable[..., None]:
@@ -39,10 +51,8 @@ def typer_command(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
-        try:
+        with _usage_errors():
             command(**values)
-        except WrongUsage as error:
-            raise typer.BadParameter(str(error)) from None
 
     hints = get_type_hints(command, include_extras=True)
     own = []
@@ -54,11 +64,17 @@ def typer_command(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def check_outputs(
-    outputs: list[Path], inputs: list[Path], *, exclusive: Collection[Path] = ()
-) -> None:
-    """See `quod.cli.outputs.check_outputs`; in place of `WrongUsage`, `typer.BadParameter`."""
-    try:
-        checks.check_outputs(outputs, inputs, exclusive=exclusive)
-    except WrongUsage as error:
-        raise typer.BadParameter(str(error)) from None
+def typer_group(group: Group) -> typer.Typer:
+    """A group with its commands and groups, for typer."""
+    app = typer.Typer(help=group.help, no_args_is_help=True)
+    add_commands(app, group)
+    return app
+
+
+def add_commands(app: typer.Typer, group: Group) -> None:
+    """Register the commands and groups of a group with an application of typer."""
+    for name, command in group.commands.items():
+        if isinstance(command, Group):
+            app.add_typer(typer_group(command), name=name)
+        else:
+            app.command(name)(typer_command(command))

@@ -6,31 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.cli.display.terminal import note, show, show_json
 from quod.cli.inspect import show_found
-from quod.cli.options import AsJson, Quiet, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, AsJson, Quiet
 
-app = typer.Typer(help="Constraint systems.", no_args_is_help=True)
-export = typer.Typer(help="Write a constraint system in another form.", no_args_is_help=True)
-app.add_typer(export, name="export")
-
-_R1cs = Annotated[Path, typer.Argument(metavar="R1CS", help="Constraint system.")]
+_R1cs = Annotated[Path, Argument("R1CS", "Constraint system.")]
 _LINES = 4096
 
 
-@app.callback()
-def _group() -> None:
-    """Constraint systems."""
-
-
-@export.callback()
-def _export() -> None:
-    """Write a constraint system in another form."""
-
-
-@app.command()
 def info(r1cs: _R1cs, as_json: AsJson = False) -> None:
     """Say what a constraint system is: curve, constraints, wires, inputs."""
     from quod.formats import R1cs, describe
@@ -42,11 +26,10 @@ def info(r1cs: _R1cs, as_json: AsJson = False) -> None:
         show_found(found)
 
 
-@app.command("print")
 def print_constraints(
     r1cs: _R1cs,
     symbols: Annotated[
-        Path | None, typer.Argument(metavar="[SYM]", help="Names of signals, of circom's --sym.")
+        Path | None, Argument("[SYM]", "Names of signals, of circom's --sym.")
     ] = None,
 ) -> None:
     """Print the constraints, a line each, with the names of signals."""
@@ -62,10 +45,9 @@ def print_constraints(
         show("".join(f"{number}: {text}\n" for number, text in zip(numbers, texts, strict=True)))
 
 
-@export.command()
 def json(
     r1cs: _R1cs,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes (JSON).")],
+    out: Annotated[Path, Argument("OUT", "Where it goes (JSON).")],
     quiet: Quiet = False,
 ) -> None:
     """Write a constraint system as JSON, as `snarkjs r1cs export json` does."""

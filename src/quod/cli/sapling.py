@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from quod.cli.display.terminal import note as say
 from quod.cli.display.terminal import show_valid, warn
 from quod.cli.outputs import check_outputs
-from quod.cli.parameters import (
-    Argument,
-    Device,
-    Force,
-    InsecureTestKey,
-    Option,
-    Quiet,
-    WrongUsage,
-)
+from quod.cli.parameters import Argument, Device, Force, InsecureTestKey, Option, Quiet, WrongUsage
 from quod.wording import counted
 
 if TYPE_CHECKING:

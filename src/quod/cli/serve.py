@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from quod.cli.display.terminal import note, show, show_json, show_table, warn
-from quod.cli.options import AsJson, InsecureTestKey
+from quod.cli.parameters import AsJson, InsecureTestKey, Option
 from quod.errors import InputError, ServiceError
 from quod.extras import installation
 
@@ -22,43 +20,41 @@ _Many = list[str] | None
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="quod.toml; flags come over it.")
+        Path | None, Option(metavar="FILE", help="quod.toml; flags come over it.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Queue and sockets; made with mode 0700.")
+        Path | None, Option(metavar="FOLDER", help="Queue and sockets; made with mode 0700.")
     ] = None,
     keys: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keys; `keys` of the data unless told.")
+        Path | None, Option(metavar="FOLDER", help="Keys; `keys` of the data unless told.")
     ] = None,
     add_key: Annotated[
         _Many,
-        typer.Option(metavar="NAME=PATH", help="Register a zkey, or a folder with circuit.zkey."),
+        Option(metavar="NAME=PATH", help="Register a zkey, or a folder with circuit.zkey."),
     ] = None,
-    grpc: Annotated[_Many, typer.Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
-    http: Annotated[_Many, typer.Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
+    grpc: Annotated[_Many, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
+    http: Annotated[_Many, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
     devices: Annotated[
-        _Many, typer.Option("--device", metavar="NAME", help="A worker's; may be repeated.")
+        _Many, Option("--device", metavar="NAME", help="A worker's; may be repeated.")
     ] = None,
-    warm: Annotated[
-        _Many, typer.Option(metavar="KEY", help="Loaded before the server is ready.")
-    ] = None,
+    warm: Annotated[_Many, Option(metavar="KEY", help="Loaded before the server is ready.")] = None,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Workers are actors of a cluster of Ray's, or auto."),
+        Option(metavar="ADDRESS", help="Workers are actors of a cluster of Ray's, or auto."),
     ] = None,
     insecure_no_auth: Annotated[
-        bool, typer.Option("--insecure-no-auth", help="Serve whoever can connect.")
+        bool, Option("--insecure-no-auth", help="Serve whoever can connect.")
     ] = False,
     insecure_plaintext: Annotated[
         bool,
-        typer.Option("--insecure-plaintext", help="Accept tokens over TCP without TLS."),
+        Option("--insecure-plaintext", help="Accept tokens over TCP without TLS."),
     ] = False,
     insecure_test_key: InsecureTestKey = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Look at configuration, keys and devices, and end.")
+        bool, Option("--check", help="Look at configuration, keys and devices, and end.")
     ] = False,
     new_token: Annotated[
-        bool, typer.Option("--new-token", help="Print a token and its hash, and end.")
+        bool, Option("--new-token", help="Print a token and its hash, and end.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

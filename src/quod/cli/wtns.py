@@ -8,35 +8,19 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from quod.cli.display.terminal import note, show, show_json, show_valid
-from quod.cli.options import AsJson, Device, Quiet, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, AsJson, Device, Option, Quiet
 from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.witness import WitnessLimits
 
-app = typer.Typer(help="Witnesses.", no_args_is_help=True)
-export = typer.Typer(help="Write a witness in another form.", no_args_is_help=True)
-app.add_typer(export, name="export")
 
-SecondsLimit = Annotated[
-    float, typer.Option(metavar="S", help="The most that the calculator may run.")
-]
+SecondsLimit = Annotated[float, Option(metavar="S", help="The most that the calculator may run.")]
 MemoryLimit = Annotated[
-    int, typer.Option(metavar="MIB", min=1, max=4096, help="The most that it may hold.")
+    int, Option(metavar="MIB", least=1, most=4096, help="The most that it may hold.")
 ]
-
-
-@app.callback()
-def _group() -> None:
-    """Witnesses."""
-
-
-@export.callback()
-def _export() -> None:
-    """Write a witness in another form."""
 
 
 def limits_of(seconds: float, memory: int) -> WitnessLimits:
@@ -46,15 +30,10 @@ def limits_of(seconds: float, memory: int) -> WitnessLimits:
     return WitnessLimits(seconds=seconds, memory_bytes=memory << 20)
 
 
-@app.command()
 def calculate(
-    wasm: Annotated[
-        Path, typer.Argument(metavar="WASM", help="Witness calculator of circom.", readable=False)
-    ],
-    inputs: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="Inputs of the circuit (JSON).", readable=False)
-    ],
-    out: Annotated[Path, typer.Argument(metavar="WTNS", help="Where the witness goes.")],
+    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", readable=False)],
+    inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).", readable=False)],
+    out: Annotated[Path, Argument("WTNS", "Where the witness goes.")],
     seconds: SecondsLimit = 3600.0,
     memory: MemoryLimit = 4096,
     quiet: Quiet = False,
@@ -83,15 +62,14 @@ def calculate(
     )
 
 
-@app.command()
 def check(
-    r1cs: Annotated[Path, typer.Argument(metavar="R1CS", help="Constraint system.")],
-    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
+    r1cs: Annotated[Path, Argument("R1CS", "Constraint system.")],
+    witness: Annotated[Path, Argument("WTNS", "Witness.")],
     symbols: Annotated[
-        Path | None, typer.Argument(metavar="[SYM]", help="Names of signals, of circom's --sym.")
+        Path | None, Argument("[SYM]", "Names of signals, of circom's --sym.")
     ] = None,
     most: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Print so many failed constraints; 0 for all.")
+        int, Option(metavar="N", least=0, help="Print so many failed constraints; 0 for all.")
     ] = 20,
     as_json: AsJson = False,
     device: Device = "cpu",
@@ -129,10 +107,9 @@ def check(
         show_valid(quiet=quiet, what=what)
 
 
-@export.command()
 def json(
-    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where its values go (JSON).")],
+    witness: Annotated[Path, Argument("WTNS", "Witness.")],
+    out: Annotated[Path, Argument("OUT", "Where its values go (JSON).")],
     quiet: Quiet = False,
 ) -> None:
     """Write the values of a witness as JSON, as `snarkjs wtns export json` does."""

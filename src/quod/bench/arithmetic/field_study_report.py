@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from quod.bench.arithmetic.field_study import StudyRow, adapter_name, study
 from quod.bench.measure.gate import read_gate
 from quod.bench.measure.harness import Measurement, command_line, current_commit
@@ -18,6 +16,7 @@ from quod.bench.measure.report import shown_number
 from quod.bench.measure.results import record
 from quod.bench.measure.settings import StagedSettings
 from quod.cli.display.terminal import note, show_json, show_table
+from quod.cli.parameters import WrongUsage
 from quod.errors import QuodError
 
 if TYPE_CHECKING:
@@ -35,13 +34,13 @@ _OTHER_OPTIONS = ("against", "stages", "trace", "only_stale")
 def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
     """Studies the limbs of some fields on a device of WebGPU, shows the figures, writes the files.
 
-    `RegressionError` where the gate does not let them pass, `typer.BadParameter` for options that
+    `RegressionError` where the gate does not let them pass, `WrongUsage` for options that
     the study does not have.
     """
     for name in _OTHER_OPTIONS:
         if getattr(settings, name):
             option = name.replace("_", "-")
-            raise typer.BadParameter(f"--{option} is nothing that the study of limbs on WebGPU has")
+            raise WrongUsage(f"--{option} is nothing that the study of limbs on WebGPU has")
     settings.known_rows()
     gate = read_gate(settings.gate, settings.device, settings.gate_tolerance)
     if settings.plot is not None:

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from typer import BadParameter
-
+from quod.cli.parameters import WrongUsage
 from quod.device.runtime.intervals import union
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
@@ -86,7 +85,7 @@ def _sum(intervals: list[Interval]) -> float:
 def recorder_of(device: str, *, processes: bool = False) -> KernelRecorder:
     """What records the kernels of a device; a usage error for those that it does not see."""
     if processes or device.partition(":")[0] != "cuda":
-        raise BadParameter("--cupti records kernels of CUDA in this process, not --process")
+        raise WrongUsage("--cupti records kernels of CUDA in this process, not --process")
     return KernelRecorder(load_cupti())
 
 

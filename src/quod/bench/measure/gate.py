@@ -9,13 +9,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from quod import shallow_json
 from quod.bench.measure.harness import Identity, Measurement, command_line, identity
 from quod.bench.measure.report import shown_number, shown_parameters
 from quod.bench.measure.results import machine
 from quod.cli.display.terminal import show_table
+from quod.cli.parameters import WrongUsage
 from quod.errors import InputError, MismatchError, RegressionError
 
 USUAL_TOLERANCE = 5.0
@@ -146,11 +145,11 @@ class Gate:
 def read_gate(path: Path | None, device: str, tolerance: float | None) -> Gate | None:
     """The gate of the options `--gate` and `--gate-tolerance`; None without the first.
 
-    `typer.BadParameter` for the second without the first.
+    `WrongUsage` for the second without the first.
     """
     if path is None:
         if tolerance is not None:
-            raise typer.BadParameter("--gate-tolerance is about the rows of --gate FILE")
+            raise WrongUsage("--gate-tolerance is about the rows of --gate FILE")
         return None
     return Gate.read(path, device, USUAL_TOLERANCE if tolerance is None else tolerance)
 

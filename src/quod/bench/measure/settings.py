@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
-
-from quod.cli.options import AsJson, Device, Quiet, Trace, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import AsJson, Device, Option, Quiet, Trace, WrongUsage
 
 if TYPE_CHECKING:
     from quod.bench.measure.harness import Case, Identity, Measurement
@@ -19,28 +18,26 @@ if TYPE_CHECKING:
 
 Constraints = Annotated[
     list[int] | None,
-    typer.Option(
+    Option(
         metavar="N",
-        min=1,
+        least=1,
         help="A chain of N products in place of files; may be given several times.",
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Of the processor, and of the peer; all if absent.")
+    int | None, Option(least=1, help="Of the processor, and of the peer; all if absent.")
 ]
-ChainCurve = Annotated[str, typer.Option(help="Of the chains: bn254, ...")]
+ChainCurve = Annotated[str, Option(help="Of the chains: bn254, ...")]
 
 
-def _finite_seconds(value: float) -> float:
+def _finite_seconds(value: float) -> None:
     if not 0 <= value < math.inf:
-        raise typer.BadParameter(f"{value} is no number of seconds from 0 on")
-    return value
+        raise WrongUsage(f"{value} is no number of seconds from 0 on")
 
 
-def _finite_percent(value: float | None) -> float | None:
+def _finite_percent(value: float | None) -> None:
     if value is not None and not 0 <= value < math.inf:
-        raise typer.BadParameter(f"{value} is no percentage from 0 on")
-    return value
+        raise WrongUsage(f"{value} is no percentage from 0 on")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +47,20 @@ class Settings:
     device: Device = "cpu"
     against: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Measure this other program beside Quod, and the ratio."),
+        Option(metavar="NAME", help="Measure this other program beside Quod, and the ratio."),
     ] = None
-    repeats: Annotated[int, typer.Option(min=1, help="Measure each side at least this often.")] = 5
+    repeats: Annotated[int, Option(least=1, help="Measure each side at least this often.")] = 5
     seconds: Annotated[
         float,
-        typer.Option(help="Measure each side at least this long.", callback=_finite_seconds),
+        Option(help="Measure each side at least this long.", check=_finite_seconds),
     ] = 0.5
     as_json: AsJson = False
     record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the rows in this results file.")
+        Path | None, Option(metavar="FILE", help="Keep the rows in this results file.")
     ] = None
     only_stale: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--only-stale",
             help="Keep rows of --record whose kernels are emitted as they were; "
             "measure the others.",
@@ -71,17 +68,17 @@ class Settings:
     ] = False
     gate: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Fail where a figure is worse than in this results file, or not in it.",
         ),
     ] = None
     gate_tolerance: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="PERCENT",
             help="What --gate lets a figure be worse; 5 if absent.",
-            callback=_finite_percent,
+            check=_finite_percent,
         ),
     ] = None
     quiet: Quiet = False
@@ -99,9 +96,9 @@ class Settings:
         from quod.bench.measure.results import known_rows
 
         if self.only_stale and self.record is None:
-            raise typer.BadParameter("--only-stale is about the rows of --record FILE")
+            raise WrongUsage("--only-stale is about the rows of --record FILE")
         if self.only_stale and self.gate is not None:
-            raise typer.BadParameter("--gate compares what is measured now: leave out --only-stale")
+            raise WrongUsage("--gate compares what is measured now: leave out --only-stale")
         outputs = [path for path in (self.record, self.plot, self.trace) if path]
         check_outputs(outputs, [self.gate] if self.gate else [])
         known = {} if self.record is None else known_rows(self.record, self.device)
@@ -162,12 +159,10 @@ class StagedSettings(Settings):
 
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw the stages under the device's limits (a roofline)."
-        ),
+        Option(metavar="FILE", help="Draw the stages under the device's limits (a roofline)."),
     ] = None
     stages: Annotated[
-        bool, typer.Option("--stages", help="Print the stages of each on standard error.")
+        bool, Option("--stages", help="Print the stages of each on standard error.")
     ] = False
     trace: Trace = None
 

@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.bench.measure.harness import Case, Parameter
 from quod.bench.measure.settings import Settings
 from quod.bench.peers.provers import IN_PROCESS, NO_SNARKJS, WHOLE, find_snarkjs, process
+from quod.cli.parameters import Option, WrongUsage
 from quod.curve.named import CURVES
 
 STEPS = ("contribute", "prepare", "verify")
@@ -67,17 +66,17 @@ def ceremony(
     settings: Settings,
     sizes: Annotated[
         list[int] | None,
-        typer.Option("--log2", metavar="K", min=1, max=28, help="2^K powers; may be repeated."),
+        Option("--log2", metavar="K", least=1, most=28, help="2^K powers; may be repeated."),
     ] = None,
-    curve: Annotated[str, typer.Option(help="bn254, bls12_381.")] = "bn254",
+    curve: Annotated[str, Option(help="bn254, bls12_381.")] = "bn254",
     steps: Annotated[
-        list[str] | None, typer.Option("--step", help="contribute, prepare or verify.")
+        list[str] | None, Option("--step", help="contribute, prepare or verify.")
     ] = None,
 ) -> None:
     """Powers of tau: a contribution, the preparation of the second phase, and checking both."""
     from quod.formats.curves import curve_named
 
     if unknown := set(steps or []) - set(STEPS):
-        raise typer.BadParameter(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
+        raise WrongUsage(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
     found = cases(settings.device, curve_named(curve).name, sizes or [12], steps or [*STEPS])
     settings.measure("ceremony", found)

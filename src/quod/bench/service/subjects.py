@@ -6,19 +6,18 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.bench.measure.settings import ChainCurve, Constraints, Settings, StagedSettings
+from quod.cli.parameters import Argument, Option, WrongUsage
 
 
 def queue(
     settings: Settings,
     database: Annotated[
-        str | None, typer.Option(metavar="URL", help="Of Postgres; in a file of SQLite if absent.")
+        str | None, Option(metavar="URL", help="Of Postgres; in a file of SQLite if absent.")
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+        Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
     ] = None,
 ) -> None:
     """The durable queue of the service: submissions on disk, claims and results."""
@@ -31,7 +30,7 @@ def submit(
     settings: Settings,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
+        Option(metavar="DIR", help="On the disk to measure; else a temporary one."),
     ] = None,
 ) -> None:
     """The server of the service: submissions a second, and the latency of a call that proves."""
@@ -46,20 +45,20 @@ def serve_pipeline(
     curve: ChainCurve = "bn254",
     lanes: Annotated[
         list[int] | None,
-        typer.Option(min=1, max=16, help="Proofs side by side on a GPU; may be repeated."),
+        Option(least=1, most=16, help="Proofs side by side on a GPU; may be repeated."),
     ] = None,
     processes: Annotated[
-        bool, typer.Option("--process", help="Have the worker in a process of its own.")
+        bool, Option("--process", help="Have the worker in a process of its own.")
     ] = False,
     workers: Annotated[
-        int, typer.Option(min=1, max=16, help="Of the device, each with a share of its memory.")
+        int, Option(least=1, most=16, help="Of the device, each with a share of its memory.")
     ] = 1,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
+        Option(metavar="DIR", help="Of keys and queue; else a temporary one."),
     ] = None,
     cupti: Annotated[
-        bool, typer.Option("--cupti", help="The busy share also as CUPTI tells it.")
+        bool, Option("--cupti", help="The busy share also as CUPTI tells it.")
     ] = False,
 ) -> None:
     """A worker of the service under constant load, beside the same proofs in a loop."""
@@ -79,26 +78,26 @@ def serve_pipeline(
 
 def serve(
     settings: Settings,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A key that the server has.")],
-    witness: Annotated[Path, typer.Argument(metavar="WTNS", help="Witness of its circuit.")],
+    address: Annotated[str, Argument("ADDRESS", "unix:PATH or HOST:PORT.")],
+    key: Annotated[str, Argument("KEY", "A key that the server has.")],
+    witness: Annotated[Path, Argument("WTNS", "Witness of its circuit.")],
     clients: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", min=1, help="Clients at a time; may be given several times."),
+        Option(metavar="N", least=1, help="Clients at a time; may be given several times."),
     ] = None,
     rate: Annotated[
         list[float] | None,
-        typer.Option(metavar="R", help="Open load: proofs a second; may be given several times."),
+        Option(metavar="R", help="Open load: proofs a second; may be given several times."),
     ] = None,
-    proofs: Annotated[int, typer.Option(min=1, help="Proofs of each load.")] = 100,
+    proofs: Annotated[int, Option(least=1, help="Proofs of each load.")] = 100,
     cold: Annotated[
-        bool, typer.Option("--cold", help="Also the first proof after the key was evicted.")
+        bool, Option("--cold", help="Also the first proof after the key was evicted.")
     ] = False,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Its first line.")
+        Path | None, Option("--token-file", metavar="FILE", help="Its first line.")
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of the server's authority, for TLS.")
+        Path | None, Option(metavar="FILE", help="Of the server's authority, for TLS.")
     ] = None,
 ) -> None:
     """A running server: latencies, proofs a second and how busy its devices are.
@@ -112,7 +111,7 @@ def serve(
     from quod.service.client import Client
 
     if any(not 0 < one < 1e6 for one in rate or []):
-        raise typer.BadParameter("a rate is a number of proofs a second above 0")
+        raise WrongUsage("a rate is a number of proofs a second above 0")
     loads = [Load(count, proofs) for count in clients or ([] if rate else [1, 4, 16])]
     loads += [Load(min(MOST_AT_A_TIME, proofs), proofs, one) for one in rate or []]
     token = None

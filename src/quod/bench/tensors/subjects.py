@@ -9,23 +9,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.bench.measure.settings import Settings, StagedSettings, Threads
+from quod.cli.parameters import Option, WrongUsage
 
 _WIDTHS = (784, 256, 128, 10)
 
 Kinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="Which of its functions; the first if absent."),
+    Option("--kind", metavar="KIND", help="Which of its functions; the first if absent."),
 ]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--shape", metavar="AxB", help="Sizes, or one for all axes; may be given several times."
     ),
 ]
-ElementName = Annotated[str, typer.Option(help="f32, f16 or bf16.")]
+ElementName = Annotated[str, Option(help="f32, f16 or bf16.")]
 
 
 def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
@@ -52,20 +51,20 @@ def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
 def inference(
     settings: Settings,
     model: Annotated[
-        Path | None, typer.Option("--model", metavar="GGUF", help="Else one of random weights.")
+        Path | None, Option("--model", metavar="GGUF", help="Else one of random weights.")
     ] = None,
     widths: Annotated[
         list[int] | None,
-        typer.Option("--width", min=1, help="Inputs, then outputs of each layer."),
+        Option("--width", least=1, help="Inputs, then outputs of each layer."),
     ] = None,
-    images: Annotated[int, typer.Option(min=1, help="Of one proof.")] = 64,
+    images: Annotated[int, Option(least=1, help="Of one proof.")] = 64,
 ) -> None:
     """Verified inference: proofs of what a perceptron of committed 8-bit weights finds.
 
     Without --width it has 784, 256, 128 and 10.
     """
     if widths is not None and (model is not None or len(widths) < 3):
-        raise typer.BadParameter("--width gives three numbers at least, in place of --model")
+        raise WrongUsage("--width gives three numbers at least, in place of --model")
     from quod.bench.tensors.inference import cases
 
     found = cases(settings.device, model, widths or list(_WIDTHS), images)

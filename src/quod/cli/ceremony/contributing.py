@@ -7,37 +7,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-import typer
-
 from quod.cli.display.terminal import one_line, show
-from quod.cli.options import Device, Force, Quiet, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, Device, Force, Option, Quiet
 
 if TYPE_CHECKING:
     from quod.ceremony.details import Details
     from quod.device.runtime.timeline import Timeline
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="What the one before made.")]
-Target = Annotated[Path, typer.Argument(metavar="OUT", help="Where the new file goes.")]
+Source = Annotated[Path, Argument("FILE", "What the one before made.")]
+Target = Annotated[Path, Argument("OUT", "Where the new file goes.")]
 Name = Annotated[
-    str, typer.Option("--name", "-n", metavar="NAME", help="Who contributes, for all to read.")
+    str, Option("--name", "-n", metavar="NAME", help="Who contributes, for all to read.")
 ]
 Entropy = Annotated[
     str,
-    typer.Option(
+    Option(
         "--entropy", "-e", metavar="TEXT",
         help="Mixed into what the system gives, which suffices alone.",
     ),
 ]  # fmt: skip
-Value = Annotated[str, typer.Argument(metavar="HEX", help="A public value, in hexadecimal.")]
-Exponent = Annotated[
-    int, typer.Argument(metavar="EXPONENT", help="It is hashed 2**EXPONENT times, 10 to 63.")
-]
+Value = Annotated[str, Argument("HEX", "A public value, in hexadecimal.")]
+Exponent = Annotated[int, Argument("EXPONENT", "It is hashed 2**EXPONENT times, 10 to 63.")]
 
 
 MaxHashes = Annotated[
     int,
-    typer.Option(
-        "--max-hashes", metavar="EXPONENT", min=0, max=80,
+    Option(
+        "--max-hashes", metavar="EXPONENT", least=0, most=80,
         help="Compute at most 2**EXPONENT hashes for beacons and the first challenge.",
     ),
 ]  # fmt: skip
@@ -78,17 +75,15 @@ def contributions_json(
     ]
 
 
-def add_contributing(
-    app: typer.Typer,
+def contributing_commands(
     steps: Callable[[], tuple[Callable[..., Any], Callable[..., Any]]],
     show_receipt: Callable[[Any, Path, bool], None],
-) -> None:
-    """Adds both commands; `steps` gives what does each, once one of them runs.
+) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return both commands; `steps` returns the function of each, once one of them runs.
 
     `show_receipt` shows what came of it, given the output and whether to be quiet.
     """
 
-    @app.command()
     def contribute(
         source: Source,
         out: Target,
@@ -110,7 +105,6 @@ def add_contributing(
             )  # fmt: skip
         show_receipt(receipt, out, quiet)
 
-    @app.command()
     def beacon(
         source: Source,
         out: Target,
@@ -131,6 +125,8 @@ def add_contributing(
                 source, out, own, name=name, device=device, timeline=timeline, replace=force
             )
         show_receipt(receipt, out, quiet)
+
+    return contribute, beacon
 
 
 @contextmanager

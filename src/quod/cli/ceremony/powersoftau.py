@@ -7,44 +7,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from quod.cli.ceremony.contributing import (
     MaxHashes,
     Name,
     Target,
-    add_contributing,
+    contributing_commands,
     contributions_json,
     in_words,
     show_contributions,
 )
 from quod.cli.display.terminal import note, show, show_beside, show_json
-from quod.cli.options import AsJson, Device, Force, Quiet, Resume, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, AsJson, Device, Force, Option, Quiet, Resume, WrongUsage
 from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.ceremony.powers.extended_file import Receipt
 
-app = typer.Typer(help="Powers of tau, for keys that nobody can forge for.", no_args_is_help=True)
-
-Source = Annotated[Path, typer.Argument(metavar="PTAU", help="Powers of tau.")]
+Source = Annotated[Path, Argument("PTAU", "Powers of tau.")]
 
 
-export = typer.Typer(help="Give points to another program.", no_args_is_help=True)
-imports = typer.Typer(help="Take what another program contributed.", no_args_is_help=True)
-app.add_typer(export, name="export")
-app.add_typer(imports, name="import")
-
-
-@app.callback()
-def _group() -> None:
-    """Powers of tau, for keys that nobody can forge for."""
-
-
-@app.command()
 def new(
-    curve: Annotated[str, typer.Argument(metavar="CURVE", help="bn254, bls12_381 or bls12_377.")],
-    power: Annotated[int, typer.Argument(metavar="POWER", help="2**POWER is the largest domain.")],
+    curve: Annotated[str, Argument("CURVE", "bn254, bls12_381 or bls12_377.")],
+    power: Annotated[int, Argument("POWER", "2**POWER is the largest domain.")],
     out: Target,
     resume: Resume = True,
     force: Force = False,
@@ -70,11 +55,8 @@ def new(
     note(f"Wrote {out}: 2**{power} powers of {name}, to be contributed to.", quiet=quiet)
 
 
-@app.command()
 def prepare(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="[phase2] PTAU OUT", help="Powers of tau; new file.")
-    ],
+    files: Annotated[list[Path], Argument("[phase2] PTAU OUT", "Powers of tau; new file.")],
     device: Device = "cpu",
     resume: Resume = True,
     force: Force = False,
@@ -97,12 +79,11 @@ def prepare(
     note(f"Wrote {out}.", quiet=quiet)
 
 
-@app.command()
 def truncate(
     ptau: Source,
     powers: Annotated[
         list[int] | None,
-        typer.Option("--power", metavar="POWER", help="Only this one; may be repeated."),
+        Option("--power", metavar="POWER", help="Only this one; may be repeated."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -126,10 +107,9 @@ def truncate(
         show(str(target))
 
 
-@export.command()
 def challenge(
     ptau: Source,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the challenge goes.")],
+    out: Annotated[Path, Argument("OUT", "Where the challenge goes.")],
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -143,10 +123,9 @@ def challenge(
     show_beside(out, f"Challenge: {in_words(digest)}")
 
 
-@imports.command()
 def response(
     ptau: Source,
-    file: Annotated[Path, typer.Argument(metavar="RESPONSE", help="What was contributed.")],
+    file: Annotated[Path, Argument("RESPONSE", "What was contributed.")],
     out: Target,
     name: Name = "",
     device: Device = "cpu",
@@ -165,7 +144,6 @@ def response(
     _show_receipt(receipt, out, quiet)
 
 
-@app.command()
 def verify(
     ptau: Source,
     device: Device = "cpu",
@@ -206,10 +184,10 @@ def verify(
 
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:
-    """The two, after snarkjs's word for what is prepared; `typer.BadParameter` otherwise."""
+    """The two, after snarkjs's word for what is prepared; `WrongUsage` otherwise."""
     named = files[1:] if len(files) == 3 and str(files[0]) == "phase2" else files
     if len(named) != 2:
-        raise typer.BadParameter("name the powers of tau and the file to write, two files")
+        raise WrongUsage("name the powers of tau and the file to write, two files")
     return named[0], named[1]
 
 
@@ -224,4 +202,4 @@ def _show_receipt(receipt: Receipt, out: Path, quiet: bool) -> None:
     note(f"Wrote {out}. The next challenge: {in_words(receipt.next_challenge)}", quiet=quiet)
 
 
-add_contributing(app, _steps, _show_receipt)
+contribute, beacon = contributing_commands(_steps, _show_receipt)

@@ -6,21 +6,18 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.cli.display.terminal import note, show, warn
-from quod.cli.options import InsecureTestKey, Quiet, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, InsecureTestKey, Option, Quiet
 
 _ASSUMED_CURVE = "bn254"
 
 
 def solidityverifier(
-    key: Annotated[
-        Path, typer.Argument(metavar="KEY", help="Proving key, or verifying key (JSON).")
-    ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the contract goes.")],
+    key: Annotated[Path, Argument("KEY", "Proving key, or verifying key (JSON).")],
+    out: Annotated[Path, Argument("OUT", "Where the contract goes.")],
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="What the contract is called.")
+        str, Option(metavar="NAME", help="What the contract is called.")
     ] = "Groth16Verifier",
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
@@ -45,8 +42,8 @@ def solidityverifier(
 
 
 def soliditycalldata(
-    public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="Public inputs (JSON).")],
-    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Proof (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "Public inputs (JSON).")],
+    proof: Annotated[Path, Argument("PROOF", "Proof (JSON).")],
 ) -> None:
     """Print what the functions of such a contract are called with, as `snarkjs` does."""
     from quod.formats.snarkjs_json import parse_proof, read_public

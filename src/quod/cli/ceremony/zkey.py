@@ -7,57 +7,41 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from quod.cli.ceremony.contributing import (
     MaxHashes,
     Name,
     Target,
-    add_contributing,
+    contributing_commands,
     contributions_json,
     in_words,
     show_contributions,
 )
 from quod.cli.display.terminal import note, show, show_beside, show_json
-from quod.cli.groth16 import commands as groth16
-from quod.cli.options import (
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import (
+    Argument,
     AsJson,
     Device,
     Force,
     InsecureTestKey,
     Quiet,
     Resume,
-    check_outputs,
-    typer_command,
+    WrongUsage,
 )
 from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.groth16.phase2 import KeyReceipt
 
-app = typer.Typer(help="Proving keys.", no_args_is_help=True)
-export = typer.Typer(help="Take a part out of a proving key.", no_args_is_help=True)
-imports = typer.Typer(help="Take what another program contributed.", no_args_is_help=True)
-app.add_typer(export, name="export")
-app.add_typer(imports, name="import")
-
-_Zkey = Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")]
-
-app.command("new")(typer_command(groth16.setup))
+_Zkey = Annotated[Path, Argument("ZKEY", "Proving key.")]
 
 
-@app.callback()
-def _group() -> None:
-    """Proving keys."""
-
-
-@app.command()
 def verify(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="R1CS|INIT PTAU ZKEY",
-            help="The circuit, or its key before contributions; powers of tau; the key. The word "
+        Argument(
+            "R1CS|INIT PTAU ZKEY",
+            "The circuit, or its key before contributions; powers of tau; the key. The word "
             "r1cs or init may stand before them.",
         ),
     ],
@@ -71,7 +55,7 @@ def verify(
     kinds = {"r1cs", "init"}
     kind = str(files[0]) if len(files) == 4 and str(files[0]) in kinds else ""
     if len(files) - bool(kind) != 3:
-        raise typer.BadParameter("give three files: R1CS or INIT, PTAU, ZKEY")
+        raise WrongUsage("give three files: R1CS or INIT, PTAU, ZKEY")
     first, ptau, zkey = files[-3:]
     from quod.cli.display.progress import followed_timeline
     from quod.formats.source import map_file
@@ -109,25 +93,12 @@ def _show_receipt(receipt: KeyReceipt, out: Path, quiet: bool) -> None:
     note(f"Wrote {out}. Circuit hash: {in_words(receipt.circuit_hash)}", quiet=quiet)
 
 
-add_contributing(app, _steps, _show_receipt)
+contribute, beacon = contributing_commands(_steps, _show_receipt)
 
 
-@export.callback()
-def _export() -> None:
-    """Take a part out of a proving key."""
-
-
-@imports.callback()
-def _import() -> None:
-    """Take what another program contributed."""
-
-
-@imports.command("bellman")
 def import_bellman(
     zkey: _Zkey,
-    parameters: Annotated[
-        Path, typer.Argument(metavar="PARAMS", help="MPC parameters, contributed to.")
-    ],
+    parameters: Annotated[Path, Argument("PARAMS", "MPC parameters, contributed to.")],
     out: Target,
     name: Name = "",
     device: Device = "cpu",
@@ -146,10 +117,9 @@ def import_bellman(
     _show_receipt(receipt, out, quiet)
 
 
-@export.command()
 def verificationkey(
     zkey: _Zkey,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the key goes (JSON).")],
+    out: Annotated[Path, Argument("OUT", "Where the key goes (JSON).")],
     insecure_test_key: InsecureTestKey = False,
     quiet: Quiet = False,
 ) -> None:
@@ -163,10 +133,9 @@ def verificationkey(
     note(f"Wrote {out}.", quiet=quiet)
 
 
-@export.command()
 def bellman(
     zkey: _Zkey,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the MPC parameters go.")],
+    out: Annotated[Path, Argument("OUT", "Where the MPC parameters go.")],
     device: Device = "cpu",
     force: Force = False,
     quiet: Quiet = False,
@@ -181,10 +150,9 @@ def bellman(
     note(f"Wrote {out}.", quiet=quiet)
 
 
-@export.command()
 def json(
     zkey: _Zkey,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes (JSON).")],
+    out: Annotated[Path, Argument("OUT", "Where it goes (JSON).")],
     quiet: Quiet = False,
 ) -> None:
     """Write all of a proving key as JSON, as `snarkjs zkey export json` does."""

@@ -6,10 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from quod.cli.groth16.commands import prove_to
-from quod.cli.options import Device, Quiet, Timings, Trace, check_outputs
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, Device, Quiet, Seed, SelfCheck, Timings, Trace
 from quod.cli.wtns import MemoryLimit, SecondsLimit, limits_of
 
 if TYPE_CHECKING:
@@ -19,25 +18,14 @@ if TYPE_CHECKING:
 
 
 def fullprove(
-    inputs: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="Inputs of the circuit (JSON).", readable=False)
-    ],
-    wasm: Annotated[
-        Path, typer.Argument(metavar="WASM", help="Witness calculator of circom.", readable=False)
-    ],
-    zkey: Annotated[Path, typer.Argument(metavar="ZKEY", help="Proving key.")],
-    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="Where the proof goes (JSON).")],
-    public: Annotated[
-        Path, typer.Argument(metavar="PUBLIC", help="Where the public inputs go (JSON).")
-    ],
+    inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).", readable=False)],
+    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", readable=False)],
+    zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
+    proof: Annotated[Path, Argument("PROOF", "Where the proof goes (JSON).")],
+    public: Annotated[Path, Argument("PUBLIC", "Where the public inputs go (JSON).")],
     device: Device = "cpu",
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=0, help="Make the same proof every time. Not zero-knowledge."
-        ),
-    ] = None,
-    self_check: Annotated[bool, typer.Option(help="Verify the proof before writing it.")] = True,
+    seed: Seed = None,
+    self_check: SelfCheck = True,
     seconds: SecondsLimit = 3600.0,
     memory: MemoryLimit = 4096,
     timings: Timings = False,

@@ -6,14 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from quod.cli.display.terminal import note, show, show_json, show_table
-from quod.cli.options import AsJson, Device, Quiet
+from quod.cli.parameters import Argument, AsJson, Device, Option, Quiet, WrongUsage
 from quod.codegen.targets import TARGETS
-
-app = typer.Typer(help="The kernels Quod is made of.", no_args_is_help=True)
-
 
 _NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is run."
 
@@ -24,7 +19,6 @@ Form = StrEnum("Form", ["ir", *TARGETS])  # type: ignore[misc]
 _IR = Form("ir")
 
 
-@app.command("list")
 def list_kernels(as_json: AsJson = False) -> None:
     """List the kernels with their parameters."""
     from quod.catalogue import kernels
@@ -41,17 +35,16 @@ def list_kernels(as_json: AsJson = False) -> None:
     )
 
 
-@app.command()
 def emit(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
-    target: Annotated[Form, typer.Option(help="The form to print.")] = _IR,
+    name: Annotated[str, Argument("NAME", _NAME)],
+    target: Annotated[Form, Option(help="The form to print.")] = _IR,
     arch: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="An NVIDIA architecture to print it for, as sm_90a."),
+        Option(metavar="NAME", help="An NVIDIA architecture to print it for, as sm_90a."),
     ] = None,
     workgroup: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Instances a workgroup, for an NVIDIA architecture."),
+        Option(least=1, most=1024, help="Instances a workgroup, for an NVIDIA architecture."),
     ] = None,
 ) -> None:
     """Print a kernel as Quod's intermediate representation or as what it is compiled to.
@@ -67,20 +60,19 @@ def emit(
         show(emit_registered(find(name), target.value))
         return
     if target is not _IR and not TARGETS[target.value].on_gpu:
-        raise typer.BadParameter("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
+        raise WrongUsage("--arch and --workgroup are for NVIDIA GPUs; take --target ptx")
     kernel = find(name)
     size = workgroup or kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     show(emit_registered(kernel, target.value, ptx_machine(size, arch or DEFAULT_ARCH)))
 
 
-@app.command()
 def analyze(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
+    name: Annotated[str, Argument("NAME", _NAME)],
     arch: Annotated[
-        str | None, typer.Option(metavar="NAME", help="An NVIDIA architecture, as sm_90a.")
+        str | None, Option(metavar="NAME", help="An NVIDIA architecture, as sm_90a.")
     ] = None,
     workgroup: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Instances a workgroup.")
+        int | None, Option(least=1, most=1024, help="Instances a workgroup.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,14 +91,13 @@ def analyze(
         kernel_report.print_report(found)
 
 
-@app.command()
 def build(
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="A folder that is not there yet.")
+        Path, Option("--out", "-o", metavar="FOLDER", help="A folder that is not there yet.")
     ],
     architectures: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--arch",
             metavar="NAME",
             help="An NVIDIA architecture, may be repeated; sm_80, sm_89, sm_90a, sm_100a and "
@@ -115,7 +106,7 @@ def build(
     ] = None,
     patterns: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--kernel",
             metavar="PATTERN",
             help="Names that `list` shows, with * and ?; may be repeated. If absent, all but those "
@@ -146,21 +137,18 @@ def build(
     kernel_build.check_all_made(built)
 
 
-@app.command()
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=_NAME)],
+    name: Annotated[str, Argument("NAME", _NAME)],
     sizes: Annotated[
         list[str],
-        typer.Argument(
-            metavar="PARAMETER=NUMBER...",
-            help="What each parameter gets; of an array the number of its elements.",
+        Argument(
+            "PARAMETER=NUMBER...",
+            "What each parameter gets; of an array the number of its elements.",
         ),
     ],
     device: Device = "cpu",
-    zeros: Annotated[
-        bool, typer.Option("--zeros", help="Arrays of zeros, not random ones.")
-    ] = False,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Measure at least so long.")] = 1.0,
+    zeros: Annotated[bool, Option("--zeros", help="Arrays of zeros, not random ones.")] = False,
+    seconds: Annotated[float, Option(least=0.0, help="Measure at least so long.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Time a kernel: the median of its launches, and what its arrays make in GB/s.
