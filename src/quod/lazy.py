@@ -4,8 +4,8 @@ A package lists its names once, as the re-exports that type checkers, linters an
 
     if TYPE_CHECKING:
         from quod.field.array import to_integers as to_integers
-
-    __getattr__, __dir__ = lazy_names(__name__)
+    else:
+        __getattr__, __dir__ = lazy_names(__name__)
 
 The module that defines a name is read from these lines when the first name is asked for.
 """

@@ -22,5 +22,5 @@ if TYPE_CHECKING:
     from quod.ceremony.powers.update import contribute as contribute
     from quod.ceremony.powers.verification import Verified as Verified
     from quod.ceremony.powers.verification import verify as verify
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -14,5 +14,5 @@ if TYPE_CHECKING:
     from quod.codegen.targets import emit as emit
     from quod.codegen.usage import KernelUsage as KernelUsage
     from quod.codegen.usage import kernel_usage as kernel_usage
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

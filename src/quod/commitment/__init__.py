@@ -21,5 +21,5 @@ if TYPE_CHECKING:
     from quod.commitment.scheme import Commitment as Commitment
     from quod.commitment.scheme import Committer as Committer
     from quod.commitment.scheme import Scheme as Scheme
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -33,5 +33,5 @@ if TYPE_CHECKING:
     from quod.curve.weierstrass.affine import g1_group as g1_group
     from quod.curve.weierstrass.affine import g2_group as g2_group
     from quod.curve.weierstrass.curve import Curve as Curve
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -30,5 +30,5 @@ if TYPE_CHECKING:
     from quod.device.runtime.stream import RecordingStream as RecordingStream
     from quod.device.runtime.stream import SubmittedStream as SubmittedStream
     from quod.device.runtime.timeline import Timeline as Timeline
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

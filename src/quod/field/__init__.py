@@ -25,5 +25,5 @@ if TYPE_CHECKING:
     from quod.field.spec import Extension as Extension
     from quod.field.spec import FieldSpec as FieldSpec
     from quod.field.strategy import prime_field as prime_field
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

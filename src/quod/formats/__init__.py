@@ -53,5 +53,5 @@ if TYPE_CHECKING:
     from quod.formats.zkey.file import Zkey as Zkey
     from quod.formats.zkey.file import coefficient_dtype as coefficient_dtype
     from quod.formats.zkey.writer import write_zkey as write_zkey
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -26,5 +26,5 @@ if TYPE_CHECKING:
     from quod.gkr.security import error_terms as error_terms
     from quod.gkr.security import security_bits as security_bits
     from quod.gkr.verifier.verifier import verify as verify
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

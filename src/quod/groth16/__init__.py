@@ -20,5 +20,5 @@ if TYPE_CHECKING:
     from quod.groth16.setup import generate_key as generate_key
     from quod.groth16.tags import INSECURE_TAG as INSECURE_TAG
     from quod.groth16.verifier import VerifyingKey as VerifyingKey
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -30,5 +30,5 @@ if TYPE_CHECKING:
     from quod.hash.sapling_pedersen import sapling_pedersen_point as sapling_pedersen_point
     from quod.hash.table import Hash as Hash
     from quod.hash.table import recursive_hash as recursive_hash
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -24,5 +24,5 @@ if TYPE_CHECKING:
     from quod.inference.statement import VerifyingKey as VerifyingKey
     from quod.inference.statement import error_terms as error_terms
     from quod.inference.verifier import verify as verify
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

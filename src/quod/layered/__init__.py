@@ -22,5 +22,5 @@ if TYPE_CHECKING:
     from quod.layered.program import Program as Program
     from quod.layered.table import Table as Table
     from quod.layered.wire import Wire as Wire
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -23,5 +23,5 @@ if TYPE_CHECKING:
     from quod.lookup.statement import error_terms as error_terms
     from quod.lookup.verifier import Reduced as Reduced
     from quod.lookup.verifier import verify as verify
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -20,5 +20,5 @@ if TYPE_CHECKING:
     from quod.msm.options import MsmOptions as MsmOptions
     from quod.msm.plan import MsmPlan as MsmPlan
     from quod.msm.plan import plan_msm as plan_msm
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

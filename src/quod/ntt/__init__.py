@@ -17,5 +17,5 @@ if TYPE_CHECKING:
     from quod.ntt.plan import NttPlan as NttPlan
     from quod.ntt.quotient import coset_quotient as coset_quotient
     from quod.ntt.quotient import record_coset_quotient as record_coset_quotient
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -23,5 +23,5 @@ if TYPE_CHECKING:
     from quod.r1cs.signal import Signal as Signal
     from quod.r1cs.signal import TraceError as TraceError
     from quod.r1cs.system import ConstraintSystem as ConstraintSystem
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -23,5 +23,5 @@ if TYPE_CHECKING:
     from quod.sumcheck.verifier import Statement as Statement
     from quod.sumcheck.verifier import error_terms as error_terms
     from quod.sumcheck.verifier import verify as verify
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -59,5 +59,5 @@ if TYPE_CHECKING:
     from quod.tensor.training.low_rank import lora_backward as lora_backward
     from quod.tensor.training.optimiser import adamw as adamw
     from quod.tensor.training.optimiser import adamw_rates as adamw_rates
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -17,5 +17,5 @@ if TYPE_CHECKING:
     from quod.transcript.messages import ProofReader as ProofReader
     from quod.transcript.messages import ProofWriter as ProofWriter
     from quod.transcript.transcript import Transcript as Transcript
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

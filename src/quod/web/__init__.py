@@ -12,5 +12,5 @@ if TYPE_CHECKING:
     from quod.web.graph import graph_files as graph_files
     from quod.web.runtime_text import runtime_files as runtime_files
     from quod.web.site import export_site as export_site
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -22,5 +22,5 @@ if TYPE_CHECKING:
     from quod.witness.check import WitnessCheck as WitnessCheck
     from quod.witness.check import check_witness as check_witness
     from quod.witness.limits import WitnessLimits as WitnessLimits
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -24,5 +24,5 @@ if TYPE_CHECKING:
     from quod.zcash.scalars import decode_scalar as decode_scalar
     from quod.zcash.scalars import encode_scalar as encode_scalar
     from quod.zcash.scalars import random_scalar as random_scalar
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -21,5 +21,5 @@ if TYPE_CHECKING:
     from quod.groth16.phase2.key_verification import verify_from_r1cs as verify_from_r1cs
     from quod.groth16.phase2.known_powers import write_known_powers as write_known_powers
     from quod.groth16.phase2.mpc_parameters import export_bellman as export_bellman
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -34,5 +34,5 @@ if TYPE_CHECKING:
     from quod.layered.gadgets.ranges import limbs_of_number as limbs_of_number
     from quod.layered.gadgets.sha2 import sha256 as sha256
     from quod.layered.gadgets.tables import lookup as lookup
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

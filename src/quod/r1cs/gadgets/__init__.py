@@ -48,5 +48,5 @@ if TYPE_CHECKING:
     from quod.r1cs.gadgets.sha import sha256 as sha256
     from quod.r1cs.gadgets.sha import sha256_compression as sha256_compression
     from quod.r1cs.gadgets.template import Template as Template
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

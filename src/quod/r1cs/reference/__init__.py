@@ -37,5 +37,5 @@ if TYPE_CHECKING:
     from quod.r1cs.reference.merkle import merkle_root as merkle_root
     from quod.r1cs.reference.merkle import mimc_sponge_node as mimc_sponge_node
     from quod.r1cs.reference.merkle import poseidon_node as poseidon_node
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -24,5 +24,5 @@ if TYPE_CHECKING:
     from quod.service.queue.records import JobState as JobState
     from quod.service.records import RemoteKey as RemoteKey
     from quod.service.records import ServerStatus as ServerStatus
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -33,5 +33,5 @@ if TYPE_CHECKING:
     from quod.service.keys.repository import ListedKey as ListedKey
     from quod.service.keys.repository import Removed as Removed
     from quod.service.keys.resident import ResidentKeys as ResidentKeys
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

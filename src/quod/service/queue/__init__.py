@@ -34,5 +34,5 @@ if TYPE_CHECKING:
     from quod.service.queue.records import Outcome as Outcome
     from quod.service.queue.records import QueueStatus as QueueStatus
     from quod.service.queue.records import Submission as Submission
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

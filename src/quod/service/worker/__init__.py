@@ -27,5 +27,5 @@ if TYPE_CHECKING:
     from quod.service.worker.pools.processes import ProcessPool as ProcessPool
     from quod.service.worker.result import read_result as read_result
     from quod.service.worker.settings import WorkerSettings as WorkerSettings
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -18,5 +18,5 @@ if TYPE_CHECKING:
     from quod.tensor.quantised.reference import BLOCK_TYPES as BLOCK_TYPES
     from quod.tensor.quantised.reference import dequantise as dequantise
     from quod.tensor.quantised.reference import quantise as quantise
-
-__getattr__, __dir__ = lazy_names(__name__)
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
