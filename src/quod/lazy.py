@@ -30,7 +30,8 @@ def lazy_names(
 
     def defining_modules() -> dict[str, str]:
         if not modules:
-            modules.update(re_exports(namespace["__file__"]))
+            source = namespace["__spec__"].loader.get_source(package)
+            modules.update(re_exports(source))
         return modules
 
     def get(name: str) -> object:
@@ -52,21 +53,20 @@ def lazy_names(
     return get, names
 
 
-def re_exports(path: str) -> dict[str, str]:
-    """Return the module of each name that a file imports as itself, in the order of its lines.
+def re_exports(source: str) -> dict[str, str]:
+    """Return the module of each name that a source imports as itself, in the order of its lines.
 
-    The file is formatted: a line has one such name (`from m import n as n`, or `n as n,` of a list
-    in parentheses). A parser would take as long as the rest of a package's import.
+    The source is formatted: a line has one such name (`from m import n as n`, or `n as n,` of a
+    list in parentheses). A parser would take as long as the rest of a package's import.
     """
     modules = {}
     module = ""
-    with open(path, encoding="utf-8") as lines:
-        for line in lines:
-            if " as " not in line and "import (" not in line:
-                continue
-            words = line.replace(",", " ").split()
-            if words[:1] == ["from"] and words[2:3] == ["import"]:
-                module, words = words[1], words[3:]
-            if len(words) == 3 and words[1] == "as" and words[0] == words[2]:
-                modules[words[0]] = module
+    for line in source.splitlines():
+        if " as " not in line and "import (" not in line:
+            continue
+        words = line.replace(",", " ").split()
+        if words[:1] == ["from"] and words[2:3] == ["import"]:
+            module, words = words[1], words[3:]
+        if len(words) == 3 and words[1] == "as" and words[0] == words[2]:
+            modules[words[0]] = module
     return modules
