@@ -9,8 +9,8 @@ import pytest
 from quod.commitment.rows import weighted_rows
 from quod.device.protocol import AnyDevice
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, scaled
-from quod.transcript.elements import Plain
 
 FIELDS: dict[str, FieldSpec] = {"bn254.fr": NAMED["bn254.fr"], "m31.4": EXTENSIONS["m31.4"]}
 

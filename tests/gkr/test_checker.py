@@ -16,6 +16,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, Modulus
+from quod.field.element_bytes import Plain
 from quod.gkr import Prover, Reduction, Verifier, VerifyingKey, verify
 from quod.gkr.checker import factors as checker_factors
 from quod.gkr.checker import schedule as checker_schedule
@@ -24,7 +25,6 @@ from quod.gkr.checker.two_phase import plan as places_plan
 from quod.gkr.statement import Statement
 from quod.layered import LayeredCircuit
 from quod.transcript import Hash
-from quod.transcript.elements import Plain
 from tests.gkr.circuits import Rows, satisfied
 from tests.gkr.mutations import mutated
 from tests.gkr.test_gkr import FIELDS

@@ -16,11 +16,11 @@ import pytest
 from quod.device.discovery import open_device
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
+from quod.field.element_bytes import Plain, encode
 from quod.gkr import Prover, Reduction, VerifyingKey, error_terms, verify
 from quod.layered import CircuitBuilder, LayeredCircuit, Public, Random
 from quod.layered.circuit import Gates, Layer
 from quod.transcript import Label, Transcript
-from quod.transcript.elements import Plain, encode
 from tests.formats import test_circuit6 as circuit6_files
 from tests.gkr import test_files as files
 from tests.gkr import test_gkr as own

@@ -5,6 +5,7 @@ It shares with Quod the statement, the raw commitment and the bytes of the trans
 
 from __future__ import annotations
 
+from quod.field.element_bytes import encode
 from quod.field.plain_extension import power, product
 from quod.field.spec import FieldSpec
 from quod.gkr.key import VerifyingKey
@@ -12,7 +13,6 @@ from quod.gkr.reduction import Reduction, degree_by_columns, taken_places
 from quod.gkr.statement import Statement
 from quod.layered.circuit import POWERS, LayeredCircuit, Public, Random
 from quod.transcript import Label, ProofWriter
-from quod.transcript.elements import encode
 from tests.reference import sumcheck
 from tests.reference.sumcheck import Plain, add, embed, equality
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from quod.errors import VerificationError
 from quod.field import NAMED, FieldSpec
+from quod.field.element_bytes import encode
 from quod.field.plain_extension import product
 from quod.sumcheck.verifier import horner, read_rounds
 from quod.transcript import ProofReader, Transcript
-from quod.transcript.elements import encode
 from tests.reference import sumcheck as reference
 from tests.reference.sumcheck import Plain, Terms, add, embed, multilinear, negate
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import comb
 
+from quod.field.element_bytes import encode
 from quod.field.moduli import Modulus
 from quod.field.plain_extension import product
 from quod.field.spec import FieldSpec
 from quod.transcript import Label, Transcript
-from quod.transcript.elements import encode
 from tests.reference import sumcheck
 from tests.reference.sumcheck import embed, equality, multilinear
 

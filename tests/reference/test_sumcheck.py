@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from quod.field.element_bytes import encode
 from quod.sumcheck.verifier import read_rounds
 from quod.transcript import ProofReader
-from quod.transcript.elements import encode
 from tests.reference.gnark import FIELD, MINUS_ONE, Constant, elements, partial_sums
 from tests.reference.sumcheck import multilinear
 

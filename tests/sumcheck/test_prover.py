@@ -17,6 +17,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
 from quod.field.array import Words, from_integers, random_elements, to_integers
+from quod.field.element_bytes import Plain, encode
 from quod.field.extension import field_arithmetic
 from quod.field.plain_extension import product
 from quod.kernel import U32, Builder, Pointer, kernel, u32
@@ -26,7 +27,6 @@ from quod.sumcheck.plan import Inputs
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript import Hash, Label, ProofWriter, Transcript
-from quod.transcript.elements import Plain, encode
 from tests.reference import sumcheck as reference
 from tests.support.bound import behind_commitments, bound
 from tests.support.elements import drawn

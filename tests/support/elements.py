@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from quod.field import FieldSpec
-from quod.transcript.elements import Plain
+from quod.field.element_bytes import Plain
 
 
 def drawn(field: FieldSpec, count: int, seed: int) -> list[Plain]:

@@ -13,6 +13,7 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
+from quod.field.element_bytes import encode
 from quod.hash.algebraic import LOG_TAGS, RUN_ELEMENTS
 from quod.hash.function import DIGEST_BYTES
 from quod.hash.table import recursive_hash
@@ -20,7 +21,6 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.layered import Program
 from quod.layered.gadgets import POSEIDON2
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
-from quod.transcript.elements import encode
 from tests.layered.evaluation import finished, holds
 from tests.support.ptx_assembler import assemble
 from tests.transcript.test_chain import absorb_elements, check, plain

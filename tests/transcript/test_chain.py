@@ -15,12 +15,13 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
 from quod.field.array import from_integers, to_integers
+from quod.field.element_bytes import decode, encode
 from quod.field.extension import field_arithmetic
 from quod.hash.words import message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from quod.transcript.chain import Chain, challenge
-from quod.transcript.elements import challenge_of, decode, describe, encode, most_likely
+from quod.transcript.elements import challenge_of, describe, most_likely
 
 FIELDS: dict[str, FieldSpec] = {
     **{name: NAMED[name] for name in ("bn254.fr", "goldilocks", "m31", "baby_bear")},

@@ -24,12 +24,12 @@ from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS
 from quod.sumcheck.eq_reference import equalities
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 

@@ -13,6 +13,7 @@ from quod.commitment.scheme import Claim, check_claims
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
+from quod.field.element_bytes import Plain
 from quod.field.extension import field_arithmetic
 from quod.field.plain_extension import add, one, product
 from quod.field.spec import FieldSpec
@@ -22,7 +23,6 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.verifier import read_rounds
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript

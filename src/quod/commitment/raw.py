@@ -16,12 +16,12 @@ from quod.commitment.scheme import (
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import VerificationError
 from quod.field.array import Words, words_to_integers
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, scaled
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS
 from quod.sumcheck.eq_reference import equalities
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 

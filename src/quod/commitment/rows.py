@@ -14,12 +14,12 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.field.array import canonical
+from quod.field.element_bytes import Plain
 from quod.field.kernels import field_sum
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.run import elements_to_words, words_to_elements
-from quod.transcript.elements import Plain
 
 _AT_ONCE = 4
 """Products that are reduced together."""

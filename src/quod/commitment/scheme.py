@@ -17,10 +17,10 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import check_field
+from quod.field.element_bytes import Plain, check_elements
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS, check_bits
-from quod.transcript.elements import Plain, check_elements
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.validation import instance, shown_kind, whole_number
 

@@ -11,10 +11,10 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.reduction import Reduction, check_reduction
 from quod.gkr.security import check_challenges, checked_scheme, error_terms
+from quod.hash.function import DIGEST_BYTES
 from quod.hash.table import Hash, check_own_hash, hash_asked_for, recursive_hash
 from quod.layered.circuit import MOST_RANDOMS, LayeredCircuit
 from quod.security import LEAST_BITS, check_bits
-from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.transcript import START, Transcript
 from quod.validation import flag, instance, whole_number
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from quod.field.element_bytes import element_bytes
 from quod.field.spec import FieldSpec
 from quod.gkr.protocol import protocol_steps
 from quod.gkr.reduction import Reduction
 from quod.gkr.security import check_challenges, log_instances
 from quod.layered.circuit import LayeredCircuit
-from quod.transcript.elements import element_bytes
 
 
 def layer_bytes(

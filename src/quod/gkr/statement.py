@@ -7,13 +7,14 @@ from typing import Any
 
 from quod.commitment.scheme import MOST_LOG2_SIZE
 from quod.errors import InputError
+from quod.field.element_bytes import encode
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import by_reduction, is_linear
 from quod.gkr.security import log_instances
 from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
 from quod.sumcheck.verifier import MOST_VARIABLES
-from quod.transcript.elements import describe, encode
+from quod.transcript.elements import describe
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 from quod.validation import instance

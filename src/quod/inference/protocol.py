@@ -17,6 +17,7 @@ from typing import Protocol
 
 from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, product, scaled, subtract
 from quod.field.spec import FieldSpec
 from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT
@@ -34,7 +35,6 @@ from quod.sumcheck.eq_reference import equalities
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.verifier import Reduced
 from quod.sumcheck.verifier import Statement as Sumcheck
-from quod.transcript.elements import Plain
 from quod.transcript.transcript import Transcript
 
 Point = Sequence[Plain]

@@ -14,6 +14,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import Words, to_montgomery
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import scaled
 from quod.frozen import frozen, replace
 from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
@@ -41,7 +42,6 @@ from quod.sumcheck.eq_reference import equalities
 from quod.sumcheck.run import elements_to_words
 from quod.sumcheck.verifier import Reduced
 from quod.sumcheck.verifier import Statement as Sumcheck
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript

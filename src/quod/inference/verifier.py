@@ -8,13 +8,13 @@ from typing import NoReturn
 from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.scheme import Claim, Commitment
 from quod.errors import InputError
+from quod.field.element_bytes import Plain
 from quod.inference.protocol import Conversation, Point
 from quod.inference.statement import SCHEME, VerifyingKey, begin, check_public, moved
 from quod.lookup import verifier as lookups
 from quod.lookup.statement import Statement as Lookup
 from quod.security import LEAST_BITS
 from quod.sumcheck import verifier as sumchecks
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript

@@ -10,6 +10,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, VerificationError
 from quod.field.array import Words, to_integers
+from quod.field.element_bytes import encode
 from quod.field.spec import FieldSpec
 from quod.hash.table import Hash, check_own_hash
 from quod.lookup.counts import Column, Given, table_arrays
@@ -18,7 +19,7 @@ from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced, read
 from quod.security import LEAST_BITS
-from quod.transcript.elements import describe, encode
+from quod.transcript.elements import describe
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import VerificationError
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, one, product, subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.sumcheck.verifier import read_rounds
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 

@@ -15,6 +15,7 @@ from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical
+from quod.field.element_bytes import Plain
 from quod.field.moduli import Modulus
 from quod.field.spec import Extension, FieldSpec
 from quod.hash.table import Hash
@@ -26,7 +27,6 @@ from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import elements_to_words, words_to_elements
 from quod.sumcheck.shape import Shape
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 

@@ -17,9 +17,11 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
 from quod.field.array import Words, canonical
+from quod.field.element_bytes import Plain, encode
 from quod.field.plain_extension import subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import add_fractions, add_shifted, next_layer
 from quod.lookup.fractions import Fractions, layers_of
@@ -28,8 +30,6 @@ from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts, Term
 from quod.sumcheck.run import words_to_elements
 from quod.sumcheck.shape import Shape
-from quod.transcript.chain import STATE_WORDS
-from quod.transcript.elements import Plain, encode
 
 ALIGNMENT = 64
 """What stands in one memory with other arrays begins at a multiple of so many bytes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import VerificationError
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, one, product, scaled, subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
@@ -17,7 +18,6 @@ from quod.lookup.fractions import FractionSum, read_sums
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.security import LEAST_BITS
 from quod.sumcheck.eq_reference import equalities
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, checked
 from quod.transcript.transcript import Transcript

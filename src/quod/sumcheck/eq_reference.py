@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, one, product, subtract
 from quod.field.spec import FieldSpec
-from quod.transcript.elements import Plain
 
 
 def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[Plain]:

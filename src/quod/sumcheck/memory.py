@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from quod.field.spec import FieldSpec
+from quod.hash.function import STATE_WORDS
 from quod.hash.words import Words
 from quod.kernel.ir.value import Value
 from quod.sumcheck.eq_tables import pyramid_entries
 from quod.sumcheck.shape import Shape
-from quod.transcript.chain import STATE_WORDS, Chain
+from quod.transcript.chain import Chain
 
 
 class Progress:

@@ -10,6 +10,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words, check_canonical, check_field
+from quod.field.element_bytes import Plain, check_elements, encode
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS
@@ -17,7 +18,6 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.verifier import Reduced, Statement, check_sumcheck, verify
-from quod.transcript.elements import Plain, check_elements, encode
 from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
 from quod.validation import plain_array

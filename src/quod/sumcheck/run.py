@@ -12,14 +12,14 @@ from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical, from_integers, to_integers
+from quod.field.element_bytes import Plain
 from quod.field.moduli import Modulus
 from quod.field.plain_extension import add
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.function import STATE_WORDS
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.shape import Shape
-from quod.transcript.chain import STATE_WORDS
-from quod.transcript.elements import Plain
 
 
 @frozen(eq=False)

@@ -11,13 +11,14 @@ from fractions import Fraction
 
 from quod.errors import InputError, VerificationError
 from quod.field.array import check_field
+from quod.field.element_bytes import Plain, check_elements
 from quod.field.plain_extension import add, product, subtract
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.table import Hash, check_hash
 from quod.security import LEAST_BITS, check_bits
 from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
-from quod.transcript.elements import Plain, check_elements, describe, most_likely
+from quod.transcript.elements import describe, most_likely
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, checked
 from quod.transcript.transcript import Transcript

@@ -7,7 +7,7 @@ from typing import Any
 
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.spec import FieldSpec
-from quod.hash.function import STATE_WORDS as STATE_WORDS
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.hash.words import Load, Words
 from quod.kernel.builder.builder import Builder

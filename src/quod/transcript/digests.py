@@ -11,9 +11,10 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
 from quod.field.spec import FieldSpec
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.transcript.chain import STATE_WORDS, RunHash
+from quod.transcript.chain import RunHash
 
 
 @kernel

@@ -5,14 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from quod.errors import InputError
-from quod.field.element_bytes import Plain as Plain
-from quod.field.element_bytes import check_elements as check_elements
-from quod.field.element_bytes import decode as decode
-from quod.field.element_bytes import element_bytes as element_bytes
-from quod.field.element_bytes import encode as encode
+from quod.field.element_bytes import Plain
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-from quod.hash.function import DIGEST_BYTES as DIGEST_BYTES
+from quod.hash.function import DIGEST_BYTES
 
 
 def challenge_bits(field: FieldSpec) -> int:

@@ -10,9 +10,9 @@ from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.errors import InputError
 from quod.field.array import Words, canonical, check_field
+from quod.field.element_bytes import Plain, check_elements, decode, element_bytes, encode
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-from quod.transcript.elements import Plain, check_elements, decode, element_bytes, encode
 from quod.transcript.labels import Label, check_label
 from quod.transcript.points import decode_points, encode_points, point_bytes
 from quod.transcript.runs import absorb_runs

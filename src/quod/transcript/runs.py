@@ -8,8 +8,9 @@ up with zero bytes.
 
 from __future__ import annotations
 
+from quod.field.element_bytes import element_bytes
 from quod.field.spec import FieldSpec
-from quod.transcript.elements import DIGEST_BYTES, element_bytes
+from quod.hash.function import DIGEST_BYTES
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 

@@ -17,17 +17,11 @@ import numpy as np
 
 from quod.errors import InputError
 from quod.field.array import Words, check_canonical, check_field, check_words, to_integers
+from quod.field.element_bytes import Plain, check_elements, decode, encode
 from quod.field.spec import FieldSpec
+from quod.hash.function import DIGEST_BYTES
 from quod.hash.table import Hash, hash_asked_for
-from quod.transcript.elements import (
-    DIGEST_BYTES,
-    Plain,
-    challenge_bits,
-    challenge_of,
-    check_elements,
-    decode,
-    encode,
-)
+from quod.transcript.elements import challenge_bits, challenge_of
 from quod.transcript.labels import Label, check_label
 from quod.validation import flag, shown_kind, whole_number
 

@@ -150,7 +150,8 @@ def test_proofs_that_are_begun_together(
     assert spans[0]["upload"][1] == spans[1]["upload"][0]
     begin, end = spans[0]["compute"]
     assert meter.seconds >= (end - begin) / 1e9 > 0
-    assert len(key.resident.batches._slots._free) == free  # type: ignore[union-attr]
+    # A slot of an earlier test may have become free meanwhile.
+    assert len(key.resident.batches._slots._free) >= free  # type: ignore[union-attr]
 
 
 def test_what_is_prepared_is_not_made_for_a_proof(

@@ -16,6 +16,7 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements
+from quod.field.element_bytes import Plain
 from quod.field.moduli import NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.plain_extension import add
@@ -25,7 +26,6 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import elements_to_words, words_to_elements
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.verifier import evaluate, read_rounds
-from quod.transcript.elements import Plain
 from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import START, Transcript
 

@@ -15,12 +15,12 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.timeline import Timeline
 from quod.field.array import random_elements
+from quod.field.element_bytes import Plain
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun, words_to_elements
 from quod.sumcheck.shape import Shape
-from quod.transcript.elements import Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript

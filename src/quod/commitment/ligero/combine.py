@@ -8,12 +8,12 @@ from typing import Any
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
+from quod.hash.function import STATE_WORDS
 from quod.hash.words import Words, message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import STATE_WORDS
 
 
 @kernel

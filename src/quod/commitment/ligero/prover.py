@@ -28,12 +28,12 @@ from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.sumcheck.eq_tables import equality_pyramids, pyramid_entries
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import RecordedRounds, SumcheckRun, elements_to_words
 from quod.sumcheck.shape import Shape
-from quod.transcript.chain import STATE_WORDS
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 

@@ -9,11 +9,12 @@ from functools import cached_property
 from quod.commitment.ligero.code import Code
 from quod.commitment.scheme import Claim, check_claims
 from quod.errors import InputError
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import add, one, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.function import DIGEST_BYTES
 from quod.hash.table import Hash
-from quod.transcript.elements import DIGEST_BYTES, Plain
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 

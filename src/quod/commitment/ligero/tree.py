@@ -13,11 +13,12 @@ from typing import Any
 from quod.commitment.ligero.merkle import LEAF, NODE
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.hash.words import message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.transcript.chain import STATE_WORDS, RunHash
+from quod.transcript.chain import RunHash
 
 
 @kernel

@@ -9,13 +9,13 @@ from quod.commitment.ligero.merkle import leaves_of, root, siblings
 from quod.commitment.ligero.shape import LigeroShape, coordinates
 from quod.commitment.scheme import Claim, check_reader
 from quod.errors import VerificationError
+from quod.field.element_bytes import Plain, decode
 from quod.field.plain_extension import add, product
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import DIGEST_BYTES
 from quod.sumcheck.eq_reference import equalities, equality
 from quod.sumcheck.verifier import read_rounds
-from quod.transcript.elements import Plain, decode
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 

@@ -24,6 +24,7 @@ from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, VerificationError
 from quod.field.array import from_integers
+from quod.field.element_bytes import Plain, decode, element_bytes
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.checker.data_parallel.plan import DataParallelCheckPlan
@@ -34,11 +35,10 @@ from quod.gkr.checker.two_phase.plan import TwoPhaseCheckPlan
 from quod.gkr.key import VerifyingKey
 from quod.gkr.reduction import by_reduction
 from quod.gkr.statement import Statement, checked_key, checked_lists
+from quod.hash.function import STATE_WORDS
 from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
 from quod.sumcheck.run import words_to_elements
-from quod.transcript.chain import STATE_WORDS
-from quod.transcript.elements import Plain, decode, element_bytes
 from quod.transcript.messages import ProofReader
 from quod.validation import shown_kind, whole_number
 

@@ -17,9 +17,8 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.protocol import Challenges, Delay, Rounds, StepsInOrder, Values, protocol_steps
 from quod.gkr.reduction import Reduction
-from quod.hash.function import header
+from quod.hash.function import DIGEST_BYTES, header
 from quod.layered.circuit import LayeredCircuit
-from quod.transcript.elements import DIGEST_BYTES
 from quod.transcript.labels import Label
 from quod.transcript.runs import DIGESTS_EACH, RUN_ELEMENTS, messages_of
 

@@ -22,8 +22,8 @@ from quod.gkr.checker.messages import DIGEST_WORDS, Messages, Row, words_of
 from quod.gkr.checker.reading import hash_runs, read_messages
 from quod.gkr.checker.records import FIRST_CHECK
 from quod.gkr.checker.schedule import Schedule, Sum
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
-from quod.transcript.chain import STATE_WORDS
 from quod.transcript.runs import RUN_ELEMENTS
 
 Words = NDArray[np.uint32]

@@ -16,11 +16,11 @@ from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import DIGEST_WORDS
 from quod.gkr.checker.records import FAILED, PASSED, READ
-from quod.hash.function import header
+from quod.hash.function import STATE_WORDS, header
 from quod.hash.table import Hash
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
-from quod.transcript.chain import STATE_WORDS, challenge
+from quod.transcript.chain import challenge
 from quod.transcript.labels import Label
 from quod.transcript.runs import RUN_ELEMENTS
 from quod.transcript.transcript import START

@@ -6,7 +6,7 @@ what an earlier run has left say anything.
 
 from __future__ import annotations
 
-from quod.transcript.chain import STATE_WORDS
+from quod.hash.function import STATE_WORDS
 
 READ, FIRST_WRONG, STATE = 0, 1, 2
 FIRST_CHECK = STATE + STATE_WORDS

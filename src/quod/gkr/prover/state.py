@@ -11,9 +11,10 @@ from typing import Any
 
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.hash.function import STATE_WORDS
 from quod.hash.words import Words
 from quod.kernel.ir.value import Value
-from quod.transcript.chain import STATE_WORDS, Chain
+from quod.transcript.chain import Chain
 
 CLAIM, FACTOR, VALUES, FIRST = 0, 1, 2, 4
 """Places among the elements of a proof."""

@@ -15,12 +15,13 @@ from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import STATE_WORDS, RunHash
+from quod.transcript.chain import RunHash
 
 PASSED, FAILED = 1, 2
 """What a check adds to the ticket, a multiple of four."""

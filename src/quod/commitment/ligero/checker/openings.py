@@ -31,12 +31,12 @@ from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, VerificationError
 from quod.field.array import Words, canonical, from_integers
+from quod.field.element_bytes import Plain
 from quod.field.plain_extension import product
+from quod.hash.function import DIGEST_BYTES, STATE_WORDS
 from quod.sumcheck.eq_reference import equality
 from quod.sumcheck.run import elements_to_words
 from quod.sumcheck.verifier import read_rounds
-from quod.transcript.chain import STATE_WORDS
-from quod.transcript.elements import DIGEST_BYTES, Plain
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 

@@ -23,13 +23,13 @@ from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.state import FIRST
 from quod.gkr.prover.steps import set_points
 from quod.gkr.reduction import Reduction
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.plan import SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import evaluated
-from quod.transcript.chain import STATE_WORDS
 from quod.transcript.runs import DIGESTS_EACH, messages_of
 
 _LANES = 128

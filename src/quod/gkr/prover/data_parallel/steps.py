@@ -12,13 +12,14 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.prover.state import CLAIM, FIRST, VALUES, StateMemory
 from quod.gkr.prover.steps import next_state
+from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.hash.words import message_words
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.workgroup_sums import WorkgroupSums
-from quod.transcript.chain import STATE_WORDS, Chain, challenge
+from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
 from quod.transcript.runs import DIGESTS_EACH, RUN_ELEMENTS
 from quod.transcript.transcript import START
