@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quod.errors import InputError, KernelError
 from quod.frozen import frozen, replace
+from quod.names import NameTable
 
 if TYPE_CHECKING:
     from quod.kernel.definition import KernelDefinition
@@ -78,11 +79,15 @@ def _wgsl_machine() -> Machine:
     return PORTABLE.machine()
 
 
-TARGETS: dict[str, Target] = {
-    "llvm": Target(_write_llvm, _llvm_machine, on_gpu=False),
-    "ptx": Target(_write_ptx, _ptx_machine),
-    "wgsl": Target(_write_wgsl, _wgsl_machine),
-}
+TARGETS: NameTable[Target] = NameTable(
+    "quod.codegen.TARGETS",
+    "a target",
+    {
+        "llvm": Target(_write_llvm, _llvm_machine, on_gpu=False),
+        "ptx": Target(_write_ptx, _ptx_machine),
+        "wgsl": Target(_write_wgsl, _wgsl_machine),
+    },
+)
 """The targets by name, which is also `Machine.target` of what is traced for them."""
 
 _IR = Target(_write_ir, _llvm_machine, on_gpu=False)
