@@ -26,7 +26,7 @@ Digests = dict[str, dict[str, str]]
 
 _NAMES = {
     "llvm": re.compile(r"%\"?[A-Za-z_][\w.]*\"?|@\"?[\w.$]+\"?"),
-    "ptx": re.compile(r"\b[A-Za-z_]\w*_param_\w+|\b(?<=\.entry )\w+|\b(?<=\.func )\w+"),
+    "ptx": re.compile(r"\b(?:\w+_)?param_\w+|\b(?<=\.entry )\w+|\b(?<=\.func )\w+"),
     "wgsl": re.compile(r"\b[A-Za-z_]\w*\b"),
 }
 
