@@ -51,6 +51,11 @@ class Place:
         self._opened: list[JobQueue] = []
 
     @property
+    def shared(self) -> bool:
+        """Whether several processes may have the queue open."""
+        return self.database is not None
+
+    @property
     def arguments(self) -> dict[str, Any]:
         return {"folder": str(self.folder), "database": self.database, "schema": self.schema}
 
@@ -69,7 +74,7 @@ class Place:
     def remove(self) -> None:
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self.database is not None:
+        if self.database is not None and self.database.startswith("postgres"):
             import psycopg
 
             with psycopg.connect(self.database, autocommit=True) as connection:

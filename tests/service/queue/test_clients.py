@@ -64,7 +64,7 @@ def test_of_many_at_once_each_is_taken_for_itself(place: Place) -> None:
 def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
     with (
         open_queue(**place.arguments) as one,
-        open_queue(**place.arguments) if place.database else one as other,
+        open_queue(**place.arguments) if place.shared else one as other,
     ):
 
         def submit(number: int) -> str:
@@ -327,7 +327,7 @@ def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
         assert ends.wait(60)
         assert woken.wait(60)
         # Of other processes nothing is told but that there is something.
-        assert told == [None if place.database else queue.outcome(job.id)]
+        assert told == [None if place.shared else queue.outcome(job.id)]
         at_end()
         unsubscribe()
         unsubscribe()

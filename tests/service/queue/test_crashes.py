@@ -21,7 +21,7 @@ _SECONDS = 3.0
 
 
 def test_nothing_is_lost_or_done_twice(place: Place, tmp_path: Path) -> None:
-    processes = 1 if place.database is None else 2
+    processes = 2 if place.shared else 1
     crash(
         place.arguments, tmp_path / "log", _SECONDS, seed=7, processes=processes,
         enough=lambda known: len(known.submitted) > 20 and len(known.finished) > 5,

@@ -121,7 +121,7 @@ class Interleaving(RuleBasedStateMachine):
         ]
         self.leases += zip(wanted, found, strict=True)
 
-    @precondition(lambda self: self.database is None)
+    @precondition(lambda self: not self.place.shared)
     @rule(keys=st.none() | st.lists(KEYS, max_size=2, unique=True), most=st.integers(1, 3))
     def wait_for_work(self, keys: list[str] | None, most: int) -> None:
         """Of several processes it cannot be said who comes first."""
@@ -228,7 +228,7 @@ class Interleaving(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.place.close()
         self.queue = self.place.open(**LIMITS)
-        self.model.reopen(shared=self.database is not None)
+        self.model.reopen(shared=self.place.shared)
 
     @invariant()
     def the_same(self) -> None:

@@ -273,7 +273,7 @@ def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:
 def test_two_workers_never_get_the_same(place: Place) -> None:
     with (
         open_queue(**place.arguments) as one,
-        open_queue(**place.arguments) if place.database else one as other,
+        open_queue(**place.arguments) if place.shared else one as other,
     ):
         one.submit_many([request(partitions=4)] * 25)
 
