@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
@@ -148,9 +149,9 @@ def test_refusals(machine: Machine) -> None:
 
 def test_each_strategy_is_a_file_with_a_row_and_a_candidate() -> None:
     rows = {
-        path.stem
-        for path in Path(strategies.__file__).parent.glob("*.py")
-        if "\nSTRATEGY = " in path.read_text()
+        module.name
+        for module in iter_modules(strategies.__path__)
+        if hasattr(import_module(f"{strategies.__name__}.{module.name}"), "STRATEGY")
     }
     assert rows == {candidate.name for candidate in CANDIDATES}
     assert all(isinstance(strategy(name), Strategy) for name in rows)
