@@ -408,7 +408,7 @@ def verify(
 def quant(
     settings: StagedSettings,
     type_name: Annotated[
-        str, Option("--type", metavar="TYPE", help="Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4.")
+        str, Option("--type", metavar="TYPE", help="A block type; a wrong name lists them.")
     ] = "Q4_K",
     size: Annotated[int, Option(least=32, most=1 << 16, help="Rows and columns.")] = 4096,
     matrices: Annotated[int, Option(least=1, help="Different ones, in a chain.")] = 32,

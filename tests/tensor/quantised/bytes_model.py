@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from quod.formats import GGUF_TYPES
 from quod.tensor.quantised import dequantise
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.tensor.numbers import Array
 
 LANES = 32
@@ -34,22 +34,20 @@ def quantised(x: Array) -> tuple[Array, Array]:
 
 def parts(name: str, data: Array) -> tuple[Array, Array, Array, Array]:
     """Of each 32 elements: whole numbers with their factors, what is taken off, and two scales."""
-    kind, n = GGUF_TYPES[name], len(data)
+    kind, n = QUANTISED_TYPES[name], len(data)
+    fields = kind.scales
+    start, stop = fields.offset, fields.offset + 2 * fields.count
     flat = data.reshape(-1, kind.bytes)
-    halves = flat[:, 208:] if name == "Q6_K" else flat[:, :4]
-    scales = halves.copy().view(np.float16).astype(np.float32)
+    scales = flat[:, start:stop].copy().view(np.float16).astype(np.float32)
     one = flat.copy()
     many = kind.elements // 32
     least = np.zeros((len(flat), many), np.int64)
     # With scales of 1 values are the whole numbers themselves, less what is taken off.
-    if name == "Q6_K":
-        one[:, 208:] = np.array([1], np.float16).view(np.uint8)
-    else:
-        one[:, :2] = np.array([1], np.float16).view(np.uint8)
-    if many == 8 and name != "Q6_K":
-        one[:, 2:4] = 0
+    one[:, start : start + 2] = np.array([1], np.float16).view(np.uint8)
+    if fields.centre is not None:
+        one[:, start + 2 : stop] = 0
         taken = flat.copy()
-        taken[:, :4] = np.array([0, 1], np.float16).view(np.uint8)
+        taken[:, start:stop] = np.array([0, 1], np.float16).view(np.uint8)
         least = -dequantise(name, taken)[:, ::32].astype(np.int64)
     numbers = dequantise(name, one).astype(np.int64).reshape(n, -1, 32)
     second = scales[:, -1] if least.any() else np.zeros(len(flat), np.float32)
@@ -63,12 +61,13 @@ def product(name: str, data: Array, x: Array) -> Array:
     """f32 of shape (m, n), in the order of 32 instances; one operation after the other."""
     numbers, least, scale, minimum = parts(name, data)
     found, scale_of_x = quantised(x)
-    runs = {"Q4_K": 2, "Q5_K": 2, "Q6_K": 4}.get(name, 1)
+    kind = QUANTISED_TYPES[name]
+    runs = kind.packed_decoder().runs
     result = np.zeros((len(x), len(data)), np.float32)
     for row in range(len(data)):
         whole = (found * numbers[row]).sum(axis=2).astype(np.float32)
         value = scale[row] * whole
-        if name in ("Q4_K", "Q5_K"):
+        if kind.scales.centre is not None:
             value = value - minimum[row] * (least[row] * found.sum(axis=2)).astype(np.float32)
         terms = scale_of_x * value
         totals: list[Any] = [np.zeros(len(x), np.float32) for _ in range(LANES)]

@@ -21,7 +21,7 @@ from quod.kernel.ir.types import Type
 from quod.tensor.matmul.plan import CorePlan, GemmPlan
 from quod.tensor.quantised import BLOCK_TYPES, QuantisedMatrix, dequantise, quantise
 from quod.tensor.quantised.batch_kernel import CORE_PLANS, MULTIPLY_ROWS, plan_batch
-from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
@@ -66,7 +66,7 @@ def check(
 def test_every_type(device: AnyDevice, name: str, element: Type) -> None:
     if device.kind == "webgpu" and element is f16:
         pytest.skip("a driver takes long for each")
-    check(device, name, element, 5, 37, 3 if BLOCKS[name].elements < 256 else 2)
+    check(device, name, element, 5, 37, 3 if QUANTISED_TYPES[name].elements < 256 else 2)
 
 
 @pytest.mark.crossed("device", "m")
@@ -81,7 +81,8 @@ def test_every_edge(device: AnyDevice, m: int, n: int) -> None:
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_every_type_on_cores(cores: AnyDevice, name: str, element: Type) -> None:
-    check(cores, name, element, 9, 20, 5 if BLOCKS[name].elements < 256 else 1, plan="fused")
+    blocks = 5 if QUANTISED_TYPES[name].elements < 256 else 1
+    check(cores, name, element, 9, 20, blocks, plan="fused")
 
 
 @pytest.mark.crossed("cores", "m")
@@ -95,7 +96,7 @@ def test_every_edge_on_cores(cores: AnyDevice, m: int, n: int) -> None:
 @pytest.mark.parametrize("plan", CORE_PLANS, ids=str)
 def test_every_plan_of_cores(cores: AnyDevice, plan: CorePlan, name: str) -> None:
     """Small whole numbers, of which one row names each element of K."""
-    blocks = 9 if BLOCKS[name].elements < 256 else 2
+    blocks = 9 if QUANTISED_TYPES[name].elements < 256 else 2
     m, n = plan.tile[0] // 2 + 8, plan.tile[1] // 2 + 9
     data = scaled(name, n, blocks)
     w = numbers(stored(dequantise(name, data), bf16), bf16)

@@ -17,14 +17,15 @@ from quod.kernel import bf16, f16, f32
 from quod.kernel.ir.types import Type
 from quod.tensor.quantised import QuantisedMatrix, batch, dequantise
 from quod.tensor.quantised.bytes_cores import LANES, MULTIPLY_BYTES_ON_CORES
-from quod.tensor.quantised.kinds import BLOCKS
-from quod.tensor.quantised.packed import PACKED
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 from tests.tensor.quantised.blocks import bits, weights
 from tests.tensor.quantised.bytes_model import fused_bound, product, quantised
+
+PACKED = [name for name, row in QUANTISED_TYPES.items() if row.packed is not None]
 
 
 def activations(m: int, depth: int) -> Array:
@@ -41,7 +42,7 @@ def activations(m: int, depth: int) -> Array:
 
 def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Type = f32) -> None:
     data = weights(name, n, blocks, size=2.0**-6)
-    depth = blocks * BLOCKS[name].elements
+    depth = blocks * QUANTISED_TYPES[name].elements
     x = (
         activations(m, depth)
         if element is f32
@@ -60,13 +61,13 @@ def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Ty
 @pytest.mark.parametrize("name", PACKED)
 def test_every_device_gives_the_same_bits(device: AnyDevice, name: str) -> None:
     # More groups than instances, and no whole number of workgroups.
-    check(device, name, 5, 3, 35 if BLOCKS[name].elements == 32 else 9)
+    check(device, name, 5, 3, 35 if QUANTISED_TYPES[name].elements == 32 else 9)
 
 
 @pytest.mark.parametrize("name", PACKED)
 def test_emulated_gpus_give_the_same_bits(name: str) -> None:
     with open_device("emulated:ptx") as device:
-        check(device, name, 6, 5, 35 if BLOCKS[name].elements == 32 else 9)
+        check(device, name, 6, 5, 35 if QUANTISED_TYPES[name].elements == 32 else 9)
         check(device, name, 1, 1, 1)
 
 
@@ -89,7 +90,7 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 @pytest.mark.parametrize("name", PACKED)
 def test_tensor_cores_give_the_same_bits(cores: AnyDevice, name: str) -> None:
     """Of many rows: groups for all sums of a row and more, and tiles with rows that are none."""
-    one = BLOCKS[name].elements == 32
+    one = QUANTISED_TYPES[name].elements == 32
     check(cores, name, 17, 33, 35 if one else 9)
     check(cores, name, 33, 5, 3 if one else 1, f16)
 
@@ -221,4 +222,5 @@ def test_sums_stay_in_registers_while_groups_are_added(name: str) -> None:
     assert usage(log).registers <= 128
     assert usage(log).spill_store_bytes <= MOST_SPILLED[name]
     factors = 2 if name == "Q6_K" else 1
-    assert opcodes(sass(cubin))["IMMA"] == 8 * PACKED[name].runs * factors
+    runs = QUANTISED_TYPES[name].packed_decoder().runs
+    assert opcodes(sass(cubin))["IMMA"] == 8 * runs * factors

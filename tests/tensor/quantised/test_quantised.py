@@ -23,8 +23,8 @@ from quod.tensor.quantised import (
     dequantise,
     quantise,
 )
-from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.product import MULTIPLY_BLOCKS
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.tensor.quantised.blocks import bits, random_blocks, weights
 
 OF_GGUF = [name for name in BLOCK_TYPES if name in GGUF_TYPES]
@@ -144,7 +144,7 @@ def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> Non
     # A number of blocks that fills no workgroup.
     blocks = random_blocks(name, 3, 5)
     found = QuantisedMatrix(device, name, blocks).dequantise()
-    assert found.shape == (3, 5 * BLOCKS[name].elements)
+    assert found.shape == (3, 5 * QUANTISED_TYPES[name].elements)
     assert np.array_equal(bits(found), bits(dequantise(name, blocks)))
 
 
@@ -265,7 +265,7 @@ def test_blocks_of_no_rows() -> None:
 
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_no_blocks_have_no_values(name: str) -> None:
-    kind = BLOCKS[name]
+    kind = QUANTISED_TYPES[name]
     for shape in ((0,), (3, 0), (0, kind.bytes), (2, 0, 2 * kind.bytes)):
         found = dequantise(name, np.zeros(shape, np.uint8))
         assert found.dtype == np.float32

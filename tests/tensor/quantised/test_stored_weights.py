@@ -26,9 +26,8 @@ from quod.tensor.quantised import (
     quantise,
 )
 from quod.tensor.quantised.batch import most_vectors
-from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import DEQUANTISE, dequantise_launch
-from quod.tensor.quantised.kinds import BLOCKS
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, sass, usage
@@ -52,7 +51,7 @@ def warpgroups() -> Iterator[AnyDevice]:
 
 
 def blocks_of(name: str) -> int:
-    return 5 if BLOCKS[name].elements < 256 else 1
+    return 5 if QUANTISED_TYPES[name].elements < 256 else 1
 
 
 # --- results
@@ -180,7 +179,7 @@ def test_few_rows_are_multiplied_as_vectors(device_name: str, name: str, element
     """A result is that of a vector, rounded once to its type."""
     with open_for_test(device_name) as device:
         most = most_vectors(name, element, on_cores=name == "Q4_K")
-        blocks = 1 if BLOCKS[name].elements == 256 else 2
+        blocks = 1 if QUANTISED_TYPES[name].elements == 256 else 2
         for rows, n in ((1, 3), (most, 8), (most + 1, 8), (2, 3)):
             matrix = QuantisedMatrix(device, name, scaled(name, n, blocks))
             given, out = (
@@ -319,7 +318,7 @@ def test_stores_are_as_wide_as_they_go(name: str) -> None:
     cubin, log = assemble(ptx.emit(DEQUANTISE[f16].trace(machine, **static), machine), "sm_90a")
     assert not usage(log).spill_store_bytes
     stores = [line for line in sass(cubin) if "STG" in line]
-    assert len(stores) == DECODERS[name].runs
+    assert len(stores) == QUANTISED_TYPES[name].decoder.runs
     assert all("STG.E.128" in line for line in stores)
 
 

@@ -21,12 +21,9 @@ from quod.errors import InputError, QuodError
 from quod.frozen import replace
 from quod.tensor.quantised.batch import EXACT
 from quod.tensor.quantised.core_layout import CoreLayout
-from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.matrix import ProductLayout, QuantisedMatrix, layout_for
 from quod.tensor.quantised.reference import BLOCK_TYPES, dequantise
-
-_CENTRES = {"Q4_K": 7.5, "Q5_K": 15.5}
-"""Of formats with minima the mean of the integers, which minima take off."""
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
 _ROWS_LOOKED_AT = 64
 
@@ -72,22 +69,22 @@ def check_matrix(type_name: str, size: int) -> None:
     """InputError unless there are such blocks, and so many columns are whole ones."""
     if type_name not in BLOCK_TYPES:
         raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
-    elements = BLOCKS[type_name].elements
+    elements = QUANTISED_TYPES[type_name].elements
     if size % elements:
         raise InputError(f"--size must be a multiple of {elements} for {type_name}, not {size}")
 
 
 def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
     """Blocks of random integers, scaled so that a product is about as long as its vector."""
-    generator, kind = np.random.default_rng(seed), BLOCKS[type_name]
+    generator, kind = np.random.default_rng(seed), QUANTISED_TYPES[type_name]
     blocks = generator.integers(0, 256, (size, size // kind.elements, kind.bytes), np.uint8)
-    scales = np.array([1, _CENTRES.get(type_name, 1)], np.float64)
-    count, at = 2 if type_name in _CENTRES else 1, 208 if type_name == "Q6_K" else 0
-    kept = "<f4" if type_name == "NF4" else "<f2"
+    fields = kind.scales
+    # Minima of the scale by the mean of the integers centre the values on zero.
+    scales = np.array([1] if fields.centre is None else [1, fields.centre], np.float64)
 
     def scaled(by: float) -> None:
-        stored = (scales[:count] * by).astype(kept).view(np.uint8)
-        blocks[:, :, at : at + stored.size] = stored
+        stored = (scales * by).astype(fields.dtype).view(np.uint8)
+        blocks[:, :, fields.offset : fields.offset + stored.size] = stored
 
     scaled(1)
     some = dequantise(type_name, blocks[:_ROWS_LOOKED_AT].reshape(-1))

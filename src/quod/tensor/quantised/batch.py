@@ -20,8 +20,8 @@ from quod.tensor.quantised.bytes_cores import LANES as CORE_LANES
 from quod.tensor.quantised.bytes_cores import MULTIPLY_BYTES_ON_CORES
 from quod.tensor.quantised.bytes_kernels import LANES, MULTIPLY_BYTES, QUANTISE_ROWS
 from quod.tensor.quantised.dequantising import dequantise_launch
-from quod.tensor.quantised.kinds import BLOCKS
 from quod.tensor.quantised.packed import BYTES
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
 EXACT, INT8 = "exact", "int8"
@@ -32,12 +32,9 @@ FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
 """Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
 
-_OF_VECTORS = {"Q4_K": (4.9, 1.9, 2.2), "Q6_K": (9.3, 3.4, 5.2)}
-_OF_OTHERS = 9.8, 4.3, 8.3
-"""How long rows take one after the other, as vectors: us of the first, and of each further one of
-16 and of 32 bits. By 4096 x 4096 on an H200, Q4_K on tensor cores; others as NF4 takes."""
 _DEQUANTISED = 31, 96
-"""How long few rows of 16 and of 32 bits take there by dequantised weights."""
+"""Times in us of few rows of 16 and of 32 bits by dequantised weights, measured as `VectorTimes`.
+"""
 _SHARE = 0.9
 """What vectors are to take of that at most."""
 _AT_ONCE, _BATCH = 2, 4
@@ -66,10 +63,13 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
 
 def most_vectors(form: str, element: Type, *, on_cores: bool) -> int:
     """Rows that are faster as vectors than by dequantised weights."""
-    slow = form == "Q4_K" and not on_cores
-    first, *further = _OF_OTHERS if slow else _OF_VECTORS.get(form, _OF_OTHERS)
-    word = int(element not in HALVES)
-    return 1 + int((_SHARE * _DEQUANTISED[word] - first) / further[word])
+    row = QUANTISED_TYPES[form]
+    times = row.vector_times
+    if on_cores and row.core_vector_times is not None:
+        times = row.core_vector_times
+    narrow = element in HALVES
+    dequantised, further = _DEQUANTISED[not narrow], times.narrow if narrow else times.wide
+    return 1 + int((_SHARE * dequantised - times.first) / further)
 
 
 def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) -> bool:
@@ -179,7 +179,8 @@ class Batch:
 
     def _dequantised(self, form: str, room: Buffer) -> tuple[tuple[Any, ...], ...]:
         device, element, sizes = self._device, self._x.element, (self._x.rows, self._n, self._depth)
-        nbytes = self._n * self._depth // BLOCKS[form].elements * BLOCKS[form].bytes
+        row = QUANTISED_TYPES[form]
+        nbytes = self._n * self._depth // row.elements * row.bytes
         operands, turned = [self._x.memory, room], GemmForm(transpose_b=True)
         return (
             dequantise_launch(device, form, nbytes, self._weights, room, element),
@@ -207,7 +208,7 @@ class Batch:
             vector=1 if lanes else WIDEST // element.bytes,
         )  # fmt: skip
         multiply, groups = self._multiply_bytes(form)
-        blocks_per_row = self._depth // BLOCKS[form].elements
+        blocks_per_row = self._depth // QUANTISED_TYPES[form].elements
         return (
             (quantise, -(-blocks // LANES), blocks, self._x.memory, *kept),
             (

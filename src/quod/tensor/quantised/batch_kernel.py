@@ -19,8 +19,8 @@ from quod.tensor.matmul.form import GemmForm
 from quod.tensor.matmul.kernel import TYPES, Result, Tiles, corner, multiply_tile
 from quod.tensor.matmul.plan import CorePlan, GemmPlan, largest, plan_of_tiles
 from quod.tensor.matmul.tiles import Edges
-from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.tiles import BlockRing, CachedBlocks, SharedBlocks, order_of
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import widest
 
 BatchPlan = GemmPlan | CorePlan
@@ -34,7 +34,7 @@ def _multiply_rows(
     element: Type, form: str, plan: BatchPlan,
 ) -> None:  # fmt: skip
     """Y = X by the transposed matrix: rows of `depth` elements to rows of n, m of each."""
-    decoder = DECODERS[form].begun(k)
+    decoder = QUANTISED_TYPES[form].decoder.begun(k)
     rows, columns = plan.tile
     right, down = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
     row, column = corner(k, plan, k.workgroup_id(), down, right)
@@ -60,7 +60,7 @@ def plan_batch(
         return replace(cores, c_vector=widest(element, sizes[1], 2))
     plan = plan_of_tiles(device, sizes, pitches, element)
     # Of X what lies together in a step is read together.
-    together = order_of(DECODERS[form], plan.depth).width
+    together = order_of(QUANTISED_TYPES[form].decoder, plan.depth).width
     return replace(plan, a_vector=min(plan.a_vector, together))
 
 

@@ -17,7 +17,8 @@ from quod.tensor.matmul.mma_fragments import lane_of
 from quod.tensor.matmul.tiles import log2
 from quod.tensor.quantised.bytes_kernels import LANES as CLASSES
 from quod.tensor.quantised.bytes_kernels import products_of_bytes
-from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun
+from quod.tensor.quantised.packed import BYTES, PackedRun
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
 _SUBGROUPS = 8
 LANES = 32 * _SUBGROUPS
@@ -108,7 +109,8 @@ class _Step:
         self, k: Builder, form: str, blocks_per_row: Value,
         memory: tuple[Value, Value, Value, Value], quarter: Value,
     ) -> None:  # fmt: skip
-        self._k, self.decoder, self._blocks_per_row = k, PACKED[form], blocks_per_row
+        self._k, self._blocks_per_row = k, blocks_per_row
+        self.decoder = QUANTISED_TYPES[form].packed_decoder()
         self._blocks, self._words, self._scales, self._sums = memory
         self._quarter = quarter
         self.groups = blocks_per_row * self.decoder.groups

@@ -15,8 +15,9 @@ from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
 from quod.tensor.matmul.kernel import TYPES
 from quod.tensor.matmul.tiles import log2
-from quod.tensor.quantised.packed import BYTES, PACKED, PackedRun
+from quod.tensor.quantised.packed import BYTES, PackedRun
 from quod.tensor.quantised.product import room_for_sums, sums_of_workgroup
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
 _LEAST = 16
 """The exponent, as f32 has it, of the largest element below which all of a block are 0."""
@@ -90,7 +91,7 @@ def _multiply(
     Of 32 elements, with integers, factors and their sums as whole numbers: scale of x * (scale *
     sum of products - minimum * (less * sum of x)), all f32.
     """
-    decoder, lane = PACKED[form], k.local_id()
+    decoder, lane = QUANTISED_TYPES[form].packed_decoder(), k.local_id()
     room = room_for_sums(k, at_once * batch)
     across = (n + (at_once - 1)) // at_once
     first_row = k.workgroup_id() % across * at_once

@@ -6,6 +6,7 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.machine import Capability
 from quod.tensor.quantised.packed import BYTES
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
 SUBGROUP = 32
 ROWS = 16
@@ -62,7 +63,8 @@ def core_layout(
 ) -> CoreLayout | None:
     """The layout for a matrix; None where the device, or the kernel for this type, has none."""
     machine = device.machine(device.lanes)
-    if type_name != "Q4_K" or not machine.has(Capability.TENSOR_CORES):
+    on_cores = QUANTISED_TYPES[type_name].core_vector_times is not None
+    if not on_cores or not machine.has(Capability.TENSOR_CORES):
         return None
     pairs = (blocks_per_row + 1) // 2
     slices = 1 << (pairs - 1).bit_length()

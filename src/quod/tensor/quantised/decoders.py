@@ -1,8 +1,9 @@
-"""How kernels take blocks of quantised weights apart: a row a format, of which kernels are made.
+"""The parts of a decoder: how a kernel takes blocks of quantised weights apart.
 
-A block is `groups` groups of `positions` places. A place holds an element of each run: where the
-group and the place are known, so are the elements of all runs, their integers, their scale and what
-is taken off. What neighbouring instances read of neighbouring places lies side by side.
+The files of `types` have the decoder of each type. A block is `groups` groups of `positions`
+places. A place holds an element of each run: where the group and the place are known, so are the
+elements of all runs, their integers, their scale and what is taken off. Neighbouring instances read
+neighbouring places, which lie side by side in memory.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from collections.abc import Callable
 from copy import copy
 
 from quod.frozen import frozen, replace
-from quod.kernel import Builder, Value, f16, f32, i32, u16, u32
-from quod.tensor.quantised.kinds import BLOCKS
-from quod.tensor.quantised.nf4 import NF4_LEVELS
+from quod.kernel import Builder, Value, f32, i32, u16, u32
+from quod.tensor.quantised.kinds import BlockKind
 
 Index = Value | int
 
@@ -87,7 +87,7 @@ class BlockDecoder:
     the format stand for, if not for themselves: `decode` takes a table of them last.
     """
 
-    name: str
+    kind: BlockKind
     groups: int
     positions: int
     width: int
@@ -104,7 +104,7 @@ class BlockDecoder:
     @property
     def elements(self) -> int:
         """Values of a block."""
-        return BLOCKS[self.name].elements
+        return self.kind.elements
 
     @property
     def runs(self) -> int:
@@ -114,7 +114,7 @@ class BlockDecoder:
     @property
     def bytes(self) -> int:
         """Bytes of a block."""
-        return BLOCKS[self.name].bytes
+        return self.kind.bytes
 
 
 def each_byte(byte: int) -> int:
@@ -177,7 +177,7 @@ class Packed:
         """
         if self._bytes == 1:
             found = self.bits(shift, (1 << bits) - 1)
-            return _floats([number ^ flip for number in found] if flip else found, less), ()
+            return as_floats([number ^ flip for number in found] if flip else found, less), ()
         k, floats = self._k, []
         for word in self._words:
             turned = word ^ each_byte(flip << shift) if flip else word
@@ -198,140 +198,12 @@ class Packed:
         return found
 
 
-def _floats(integers: list[Value], offset: int = 0) -> list[Value]:
+def as_floats(integers: list[Value], offset: int = 0) -> list[Value]:
     """Numbers below 2^24 as f32, less an offset."""
     signed = [number.cast(i32) for number in integers]
     return [(number - offset if offset else number).cast(f32) for number in signed]
 
 
-def _joined(low: list[Value], high: list[Value]) -> list[Value]:
+def joined_bits(low: list[Value], high: list[Value]) -> list[Value]:
+    """Integers of four lower bits each, and the bits above these."""
     return [a | b << 4 for a, b in zip(low, high)]
-
-
-def _q4_0(k: Builder, data: Value, place: Place) -> list[Run]:
-    start, position = place.block * 18, place.position
-    scale = data.cast(f16)[start >> 1]
-    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
-    runs = []
-    for high in range(2):
-        numbers, shifts = packed.floats(place.magic, 4 * high, 4, less=8)
-        runs.append(Run(position + 16 * high, numbers, scale, None, shifts))
-    return runs
-
-
-def _q8_0(k: Builder, data: Value, place: Place) -> list[Run]:
-    start, position = place.block * 34, place.position
-    scale = data.cast(f16)[start >> 1]
-    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
-    numbers, shifts = packed.floats(place.magic, 0, 8, flip=128, less=128)
-    return [Run(position, numbers, scale, None, shifts)]
-
-
-def _choose(
-    k: Builder, first: Index, below: Callable[[], Value], above: Callable[[], Value]
-) -> Value:
-    """One of two by whether a group is of the first two."""
-    if isinstance(first, int):
-        return below() if first < 2 else above()
-    return k.select(first < 2, below(), above())
-
-
-def scale_words(
-    k: Builder, data: Value, start: Value, group: Index
-) -> tuple[Value, Value, Value, Value]:
-    """The scale and the minimum of a block of Q4_K or Q5_K, and what a group takes of each: two
-    numbers, the six lower bits of a word and those eight higher."""
-    head, *packed = k.load(data.cast(u32), start >> 4 << 2, 4)
-    shift = (group & 1) * 16
-    a, b, c = (word >> shift for word in packed)
-    scales = _choose(k, group, lambda: a & 0x3F3F, lambda: c & 0x0F0F | (a >> 2) & 0x3030)
-    minima = _choose(k, group, lambda: b & 0x3F3F, lambda: (c >> 4) & 0x0F0F | (b >> 2) & 0x3030)
-    return *k.unpack_f16(head), scales, minima
-
-
-def _scales(k: Builder, data: Value, start: Value, group: Index) -> list[tuple[Value, Value]]:
-    """The two scales and minima of a group of Q4_K or Q5_K."""
-    d, m, scales, minima = scale_words(k, data, start, group)
-    return [
-        (d * _floats([(scales >> at) & 63])[0], m * _floats([(minima >> at) & 63])[0])
-        for at in (0, 8)
-    ]
-
-
-def _q4_k(k: Builder, data: Value, place: Place) -> list[Run]:
-    start, group, position = place.block * 144, place.group, place.position
-    packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
-    runs = []
-    for high, (scale, least) in enumerate(_scales(k, data, start, group)):
-        numbers, shifts = packed.floats(place.magic, 4 * high, 4)
-        at = position + (64 * group + 32 * high)
-        runs.append(Run(at, numbers, scale, least, shifts))
-    return runs
-
-
-def _q5_k(k: Builder, data: Value, place: Place) -> list[Run]:
-    start, group, position = place.block * 176, place.group, place.position
-    tops = Packed(k, data, start + 16 + position, place.width, aligned=16)
-    packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=16)
-    runs = []
-    for high, (scale, least) in enumerate(_scales(k, data, start, group)):
-        at = position + (64 * group + 32 * high)
-        shifts: tuple[int, ...] = ()
-        if place.width == 1:
-            numbers = _floats(_joined(packed.bits(4 * high, 15), tops.bits(2 * group + high, 1)))
-        else:
-            whole = packed.joined(4 * high, tops, 2 * group + high, 1)
-            numbers, shifts = whole.floats(place.magic, 0, 5)
-        runs.append(Run(at, numbers, scale, least, shifts))
-    return runs
-
-
-def _q6_k(k: Builder, data: Value, place: Place) -> list[Run]:
-    start, group, position = place.block * 210, place.group, place.position
-    d = data.cast(f16)[(start + 208) >> 1]
-    low = [
-        Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=2)
-        for odd in range(2)
-    ]
-    tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=2)
-    runs = []
-    for quarter in range(4):
-        # Of 16 elements each, which no width crosses.
-        at = start + (192 + 8 * group + 2 * quarter) + place.sixteen
-        scale = _floats([data[at] ^ 128], 128)[0]
-        half, shift = low[quarter & 1], 4 * (quarter >> 1)
-        shifts: tuple[int, ...] = ()
-        if place.width == 1:
-            numbers = _floats(_joined(half.bits(shift, 15), tops.bits(2 * quarter, 3)), 32)
-        else:
-            whole = half.joined(shift, tops, 2 * quarter, 2)
-            numbers, shifts = whole.floats(place.magic, 0, 6, less=32)
-        begin = position + (128 * group + 32 * quarter)
-        runs.append(Run(begin, numbers, d * scale, None, shifts))
-    return runs
-
-
-def _nf4(k: Builder, data: Value, place: Place, levels: Value) -> list[Run]:
-    start, position = place.block * 36, place.position
-    largest = data.cast(f32)[start >> 2]
-    packed = Packed(k, data, start + 4 + position, place.width, aligned=4)
-    return [
-        Run(
-            position + 32 * high, [levels[number] for number in packed.bits(4 * high, 15)], largest,
-            None,
-        )
-        for high in range(2)
-    ]  # fmt: skip
-
-
-DECODERS = {
-    row.name: row
-    for row in (
-        BlockDecoder("Q4_0", 1, 16, 16, _q4_0),
-        BlockDecoder("Q8_0", 1, 32, 16, _q8_0),
-        BlockDecoder("Q4_K", 4, 32, 32, _q4_k),
-        BlockDecoder("Q5_K", 4, 32, 32, _q5_k),
-        BlockDecoder("Q6_K", 2, 32, 8, _q6_k),
-        BlockDecoder("NF4", 1, 32, 16, _nf4, tuple(NF4_LEVELS.tolist())),
-    )
-}

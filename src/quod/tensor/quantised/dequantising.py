@@ -12,7 +12,8 @@ from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
 from quod.tensor.matmul.kernel import TYPES
 from quod.tensor.matmul.tiles import log2
-from quod.tensor.quantised.decoders import DECODERS, MAGIC, Place
+from quod.tensor.quantised.decoders import MAGIC, Place
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
 _AT_ONCE = 2
@@ -30,7 +31,7 @@ def _dequantise(
     An instance takes `width` places of a group together, `at_once` times; `n` is how many such
     units there are in all blocks. What neighbours store of a run lies side by side.
     """
-    decoder = DECODERS[form].begun(k)
+    decoder = QUANTISED_TYPES[form].decoder.begun(k)
     accesses, parts = Accesses(k, element, width), decoder.positions // width
     first = k.workgroup_id() * (k.workgroup_size * at_once) + k.local_id()
     # There are units, which the assembler does not know.
@@ -69,7 +70,7 @@ def dequantise_launch(
     device: AnyDevice, form: str, nbytes: int, blocks: Any, out: Any, element: Type = f32
 ) -> tuple[Any, ...]:
     """What stores the values of `nbytes` of blocks, for `device.launch` and for recordings."""
-    decoder = DECODERS[form]
+    decoder = QUANTISED_TYPES[form].decoder
     width, at_once = 1, 1
     if not device.machine(device.lanes).has(Capability.VECTOR_LANES):
         width, at_once = min(WIDEST // element.bytes, decoder.width), _AT_ONCE

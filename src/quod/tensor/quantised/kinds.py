@@ -1,4 +1,4 @@
-"""What is in blocks of quantised weights: how many values, and in how many bytes."""
+"""The size of a block of quantised weights: values and bytes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from quod.frozen import frozen
 
 @frozen
 class BlockKind:
-    """Blocks of `elements` values in `bytes` bytes."""
+    """Blocks of one type: its name, and `elements` values in `bytes` bytes."""
 
+    name: str
     elements: int
     bytes: int
 
 
-BLOCKS = {
-    name: BlockKind(GGUF_TYPES[name].elements, GGUF_TYPES[name].bytes)
-    for name in ("Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
-} | {"NF4": BlockKind(64, 36)}
-"""By name: types of GGUF files, and NF4, which is of none."""
+def gguf_kind(name: str) -> BlockKind:
+    """The block size of a GGUF type, from the table that the file reader uses.
+
+    InputError for a name that is not in the table.
+    """
+    row = GGUF_TYPES[name]
+    return BlockKind(row.name, row.elements, row.bytes)

@@ -28,11 +28,10 @@ from quod.tensor.quantised.batch import (
 )
 from quod.tensor.quantised.core_layout import CoreLayout, core_layout, workgroups
 from quod.tensor.quantised.core_product import MULTIPLY_ON_CORES
-from quod.tensor.quantised.decoders import DECODERS
 from quod.tensor.quantised.dequantising import dequantise_launch
-from quod.tensor.quantised.packed import PACKED
 from quod.tensor.quantised.product import MULTIPLY_BLOCKS, SUBGROUP
-from quod.tensor.quantised.reference import Bytes, Floats
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.validation import choice, instance, plain_array, shown_kind, whole_number
 
 _MOST = (1 << 32) - 1
@@ -89,7 +88,8 @@ def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
         return ProductLayout(_VECTOR, 1, 1)
     machine = device.machine(device.lanes)
     alone = machine.has(Capability.SUBGROUPS) and machine.subgroup_size >= 32
-    lanes, width = machine.subgroup_size if alone else _LANES, DECODERS[type_name].width
+    lanes = machine.subgroup_size if alone else _LANES
+    width = QUANTISED_TYPES[type_name].decoder.width
     if machine.has(Capability.SHORT_KERNELS):
         return ProductLayout(lanes, min(width, _SHORT_WIDTH), _ROWS)
     if lanes == SUBGROUP and width == 2 * _SHORT_WIDTH:
@@ -109,13 +109,13 @@ class QuantisedMatrix:
     ) -> None:  # fmt: skip
         """`blocks` is uint8 of shape (rows, bytes of a row), as `GgufTensor.array` gives it.
 
-        `type_name` is Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4; `layout` is chosen for the device if
-        it is not given. Raises `InputError` for another type, for rows that are no whole blocks,
+        `type_name` is one of `BLOCK_TYPES`; `layout` is chosen for the device if it is not given.
+        Raises `InputError` for another type, for rows that are no whole blocks,
         for a matrix without values and for 2^32 values or more; `DeviceError` for want of memory.
         """
         self.device = resolve_device(device)
-        self.type_name = choice("the type", type_name, tuple(DECODERS))
-        decoder = DECODERS[self.type_name]
+        self.type_name = choice("the type", type_name, tuple(QUANTISED_TYPES))
+        decoder = QUANTISED_TYPES[self.type_name].decoder
         array = plain_array("blocks", blocks)
         if array.dtype != np.uint8 or array.ndim != 2:
             raise InputError(
@@ -284,7 +284,7 @@ class QuantisedMatrix:
 
     def _as_bytes(self, activations: str) -> bool:
         chosen = choice("activations", activations, (EXACT, INT8))
-        if chosen == INT8 and self.type_name not in PACKED:
+        if chosen == INT8 and QUANTISED_TYPES[self.type_name].packed is None:
             raise InputError(
                 f"activations of {self.type_name} are exact: its values are no integers, which "
                 "bytes could be multiplied by"

@@ -20,7 +20,8 @@ from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
 from quod.tensor.matmul.kernel import TYPES
 from quod.tensor.matmul.tiles import log2
-from quod.tensor.quantised.decoders import DECODERS, MAGIC, BlockDecoder, Place, Run
+from quod.tensor.quantised.decoders import MAGIC, BlockDecoder, Place, Run
+from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
 
@@ -33,7 +34,7 @@ def _multiply(
     An instance has `at_once` rows, and `width` places at a time; `together` parts of a subgroup of
     32 have different rows, and a workgroup the product of both numbers.
     """
-    decoder, lane = DECODERS[form].begun(k), k.local_id()
+    decoder, lane = QUANTISED_TYPES[form].decoder.begun(k), k.local_id()
     shared = Sharing(k, at_once, together)
     first = shared.first
     # Rows beyond the last are the last again, and not stored.

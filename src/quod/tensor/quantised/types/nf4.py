@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.errors import InputError
-from quod.tensor.quantised.kinds import BLOCKS
+from quod.kernel import Builder, Value, f32
+from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run
+from quod.tensor.quantised.kinds import BlockKind
+from quod.tensor.quantised.types.block_type import UNMEASURED, BlockScales, BlockType
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats
 from quod.validation import plain_array
 
-Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float32]
+KIND = BlockKind("NF4", 64, 36)
 
 _BITS = (
     0xBF800000, 0xBF3239B1, 0xBF066B30, 0xBECA32A0, 0xBE91A24D, 0xBE3D353F, 0xBDBA7871, 0,
@@ -29,7 +32,7 @@ NF4_LEVELS = np.array(_BITS, np.uint32).view(np.float32)
 """The 16 levels, ascending, f32."""
 
 _MIDDLES = ((NF4_LEVELS[1:].astype(np.float64) + NF4_LEVELS[:-1]) / 2).astype(np.float32)
-_ELEMENTS, _HALF = BLOCKS["NF4"].elements, BLOCKS["NF4"].elements // 2
+_ELEMENTS, _HALF = KIND.elements, KIND.elements // 2
 
 
 def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
@@ -53,7 +56,7 @@ def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
     return _block(scales.reshape(-1, 1), numbers).reshape(halves.shape[0], -1)
 
 
-def of_nf4(blocks: Bytes) -> Floats:
+def _values(blocks: Bytes) -> Floats:
     """The values of blocks, of shape (n, 36)."""
     largest = blocks[:, :4].copy().view("<f4").astype(np.float32)
     numbers = np.concatenate([blocks[:, 4:] & 15, blocks[:, 4:] >> 4], axis=1)
@@ -61,7 +64,7 @@ def of_nf4(blocks: Bytes) -> Floats:
     return values
 
 
-def to_nf4(values: Floats) -> Bytes:
+def _quantised(values: Floats) -> Bytes:
     """Blocks of values of shape (n, 64): the nearest level of each by its block's largest absolute
     value, the lower one where two are as near, as bitsandbytes has it on GPUs."""
     largest = np.abs(values).max(axis=1, keepdims=True)
@@ -77,3 +80,25 @@ def _block(largest: Floats, numbers: Bytes) -> Bytes:
     packed = numbers[:, :_HALF] | numbers[:, _HALF:] << 4
     stored = np.ascontiguousarray(largest, "<f4").view(np.uint8)
     return np.concatenate([stored, packed.astype(np.uint8)], axis=1)
+
+
+def _decode(k: Builder, data: Value, place: Place, levels: Value) -> list[Run]:
+    start, position = place.block * KIND.bytes, place.position
+    largest = data.cast(f32)[start >> 2]
+    packed = Packed(k, data, start + 4 + position, place.width, aligned=4)
+    return [
+        Run(
+            position + 32 * high, [levels[number] for number in packed.bits(4 * high, 15)], largest,
+            None,
+        )
+        for high in range(2)
+    ]  # fmt: skip
+
+
+NF4 = BlockType(
+    BlockDecoder(KIND, 1, 32, 16, _decode, tuple(NF4_LEVELS.tolist())),
+    _values,
+    BlockScales(dtype="<f4"),
+    quantise=_quantised,
+    vector_times=UNMEASURED,
+)

@@ -1,0 +1,74 @@
+"""The scales of Q4_K and Q5_K: two f16, and 8 scales and 8 minima of 6 bits in 12 bytes.
+
+Each 6-bit scale and minimum is for 32 integers: value = d * scale * integer - m * minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.kernel import Builder, Value, i32, u32
+from quod.tensor.quantised.decoders import Index, as_floats
+from quod.tensor.quantised.packed import PackedRun
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, halves
+
+
+def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
+    """The values of blocks whose integers are `quants`, of shape (n, 256)."""
+    s = blocks[:, 4:16]
+    scales = np.concatenate([s[:, :4] & 63, s[:, 8:] & 15 | s[:, :4] >> 6 << 4], axis=1)
+    minima = np.concatenate([s[:, 4:8] & 63, s[:, 8:] >> 4 | s[:, 4:8] >> 6 << 4], axis=1)
+    d, m = halves(blocks, 0) * scales, halves(blocks, 2) * minima
+    values: Floats = d[..., None] * quants.reshape(-1, 8, 32).astype(np.float32) - m[..., None]
+    return values.reshape(len(blocks), 256)
+
+
+def _choose(
+    k: Builder, first: Index, below: Callable[[], Value], above: Callable[[], Value]
+) -> Value:
+    """One of two values by whether a group is one of the first two."""
+    if isinstance(first, int):
+        return below() if first < 2 else above()
+    return k.select(first < 2, below(), above())
+
+
+def _scale_words(
+    k: Builder, data: Value, start: Value, group: Index
+) -> tuple[Value, Value, Value, Value]:
+    """The scale and the minimum of a block, and the integers that a group scales each by.
+
+    Each of the last two values has two integers: the six lower bits of a word, and those from bit
+    8 on.
+    """
+    head, *packed = k.load(data.cast(u32), start >> 4 << 2, 4)
+    shift = (group & 1) * 16
+    a, b, c = (word >> shift for word in packed)
+    scales = _choose(k, group, lambda: a & 0x3F3F, lambda: c & 0x0F0F | (a >> 2) & 0x3030)
+    minima = _choose(k, group, lambda: b & 0x3F3F, lambda: (c >> 4) & 0x0F0F | (b >> 2) & 0x3030)
+    return *k.unpack_f16(head), scales, minima
+
+
+def group_scales(
+    k: Builder, data: Value, start: Value, group: Index
+) -> list[tuple[Value, Value]]:  # fmt: skip
+    """The two scales and minima of a group, as f32."""
+    d, m, scales, minima = _scale_words(k, data, start, group)
+    return [
+        (d * as_floats([(scales >> at) & 63])[0], m * as_floats([(minima >> at) & 63])[0])
+        for at in (0, 8)
+    ]
+
+
+def packed_runs(
+    k: Builder, data: Value, start: Value, group: Value, integers: list[list[Value]]
+) -> list[PackedRun]:
+    """The two runs of a group whose integers are words of four bytes."""
+    d, m, scales, minima = _scale_words(k, data, start, group)
+    return [
+        PackedRun(words, d, [((scales >> at) & 63).cast(i32)], m, ((minima >> at) & 63).cast(i32))
+        for at, words in zip((0, 8), integers, strict=True)
+    ]

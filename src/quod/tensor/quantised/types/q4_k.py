@@ -1,0 +1,50 @@
+"""Q4_K: 256 integers of 4 bits in runs of 32, each with a scale and a minimum.
+
+A block is 16 bytes of scales (see `k_scales`) and 4 groups of 32 bytes; a group's low halves are
+the first of its two runs, its high halves the second.
+"""
+
+from __future__ import annotations
+
+from quod.kernel import Builder, Value
+from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run, each_byte
+from quod.tensor.quantised.kinds import gguf_kind
+from quod.tensor.quantised.packed import PackedDecoder, PackedRun, words_of
+from quod.tensor.quantised.types.block_type import BlockScales, BlockType, VectorTimes
+from quod.tensor.quantised.types.k_scales import group_scales, packed_runs, scaled
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, nibbles
+
+KIND = gguf_kind("Q4_K")
+
+
+def _values(blocks: Bytes) -> Floats:
+    return scaled(blocks, nibbles(blocks[:, 16:], 32))
+
+
+def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, group, position = place.block * KIND.bytes, place.group, place.position
+    packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
+    runs = []
+    for high, (scale, least) in enumerate(group_scales(k, data, start, group)):
+        numbers, shifts = packed.floats(place.magic, 4 * high, 4)
+        at = position + (64 * group + 32 * high)
+        runs.append(Run(at, numbers, scale, least, shifts))
+    return runs
+
+
+def _decode_packed(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
+    start = block * KIND.bytes
+    words = words_of(k, data, start + 16 + 32 * group, quarter, aligned=16).words()
+    integers = [[(word >> shift) & each_byte(15) for word in words] for shift in (0, 4)]
+    return packed_runs(k, data, start, group, integers)
+
+
+Q4_K = BlockType(
+    BlockDecoder(KIND, 4, 32, 32, _decode),
+    _values,
+    BlockScales(centre=7.5),
+    packed=PackedDecoder(4, 2, _decode_packed),
+    core_vector_times=VectorTimes(4.9, 1.9, 2.2),
+)

@@ -1,0 +1,88 @@
+"""Q6_K: 256 integers of 6 bits, less 32, in runs of 16, each with a scale of a signed byte.
+
+A block is 128 bytes of lower bits, 64 bytes of upper bits, 16 scales and an f16 that scales all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.kernel import Builder, Value, f16, i32
+from quod.tensor.quantised.decoders import (
+    BlockDecoder,
+    Packed,
+    Place,
+    Run,
+    as_floats,
+    joined_bits,
+)
+from quod.tensor.quantised.kinds import gguf_kind
+from quod.tensor.quantised.packed import PackedDecoder, PackedRun, centred, f16_at, words_of
+from quod.tensor.quantised.types.block_type import BlockScales, BlockType, VectorTimes
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, halves
+
+KIND = gguf_kind("Q6_K")
+_SCALE = 208
+"""The byte of a block where its f16 starts."""
+
+
+def _values(blocks: Bytes) -> Floats:
+    low = blocks[:, :128].reshape(-1, 2, 1, 64) >> np.array([[0], [4]], np.uint8) & 15
+    shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
+    high = (blocks[:, 128:192].reshape(-1, 2, 1, 32) >> shifts & 3) << 4
+    quants = low.reshape(-1, 256) | high.reshape(-1, 256)
+    scales = halves(blocks, _SCALE) * blocks[:, 192:_SCALE].view(np.int8).astype(np.float32)
+    integers = quants.reshape(-1, 16, 16).astype(np.float32) - 32
+    return (scales[..., None] * integers).reshape(len(blocks), 256)
+
+
+def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, group, position = place.block * KIND.bytes, place.group, place.position
+    d = data.cast(f16)[(start + _SCALE) >> 1]
+    low = [
+        Packed(k, data, start + (64 * group + 32 * odd) + position, place.width, aligned=2)
+        for odd in range(2)
+    ]
+    tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=2)
+    runs = []
+    for quarter in range(4):
+        # A scale is for 16 elements; no width crosses them.
+        at = start + (192 + 8 * group + 2 * quarter) + place.sixteen
+        scale = as_floats([data[at] ^ 128], 128)[0]
+        half, shift = low[quarter & 1], 4 * (quarter >> 1)
+        shifts: tuple[int, ...] = ()
+        if place.width == 1:
+            bits = joined_bits(half.bits(shift, 15), tops.bits(2 * quarter, 3))
+            numbers = as_floats(bits, 32)
+        else:
+            words = half.joined(shift, tops, 2 * quarter, 2)
+            numbers, shifts = words.floats(place.magic, 0, 6, less=32)
+        begin = position + (128 * group + 32 * quarter)
+        runs.append(Run(begin, numbers, d * scale, None, shifts))
+    return runs
+
+
+def _decode_packed(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
+    start = block * KIND.bytes
+    d = f16_at(data, start + _SCALE)
+    low = [words_of(k, data, start + 64 * group + 32 * odd, quarter, aligned=2) for odd in range(2)]
+    tops = words_of(k, data, start + 128 + 32 * group, quarter, aligned=2)
+    runs = []
+    for run in range(4):
+        words = low[run & 1].joined(4 * (run >> 1), tops, 2 * run, 2).words()
+        integers = [centred(word, 32) for word in words]
+        at = start + 192 + 8 * group + 2 * run
+        factors = [((data[at + half] ^ 128).cast(i32) - 128) for half in range(2)]
+        runs.append(PackedRun(integers, d, factors))
+    return runs
+
+
+Q6_K = BlockType(
+    BlockDecoder(KIND, 2, 32, 8, _decode),
+    _values,
+    BlockScales(_SCALE),
+    packed=PackedDecoder(2, 4, _decode_packed),
+    vector_times=VectorTimes(9.3, 3.4, 5.2),
+)

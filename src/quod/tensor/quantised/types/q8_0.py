@@ -1,0 +1,58 @@
+"""Q8_0: 32 signed bytes by an f16 scale, which stands before them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quod.kernel import Builder, Value, f16
+from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run
+from quod.tensor.quantised.kinds import gguf_kind
+from quod.tensor.quantised.packed import PackedDecoder, PackedRun, f16_at, words_of
+from quod.tensor.quantised.types.block_type import BlockScales, BlockType
+from quod.tensor.quantised.types.numpy_blocks import (
+    Bytes,
+    Floats,
+    halves,
+    inverse,
+    scaled_by_f16,
+)
+
+KIND = gguf_kind("Q8_0")
+
+
+def _values(blocks: Bytes) -> Floats:
+    return halves(blocks, 0) * blocks[:, 2:].view(np.int8).astype(np.float32)
+
+
+def _quantised(values: Floats) -> tuple[Floats, Bytes]:
+    scale = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
+    scaled = values * inverse(scale)
+    # Halves away from zero, as C's roundf.
+    floor = np.floor(np.abs(scaled))
+    rounded = floor + np.floor(2 * (np.abs(scaled) - floor))
+    return scale, (np.sign(scaled) * rounded).astype(np.int8).view(np.uint8)
+
+
+def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+    start, position = place.block * KIND.bytes, place.position
+    scale = data.cast(f16)[start >> 1]
+    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
+    numbers, shifts = packed.floats(place.magic, 0, 8, flip=128, less=128)
+    return [Run(position, numbers, scale, None, shifts)]
+
+
+def _decode_packed(
+    k: Builder, data: Value, block: Value, group: Value, quarter: Value | None = None
+) -> list[PackedRun]:  # fmt: skip
+    start = block * KIND.bytes
+    words = words_of(k, data, start + 2, quarter, aligned=2).words()
+    return [PackedRun(words, f16_at(data, start), [])]
+
+
+Q8_0 = BlockType(
+    BlockDecoder(KIND, 1, 32, 16, _decode),
+    _values,
+    BlockScales(),
+    quantise=scaled_by_f16(KIND.name, _quantised),
+    packed=PackedDecoder(1, 1, _decode_packed),
+)
