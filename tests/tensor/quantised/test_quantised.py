@@ -52,10 +52,12 @@ def test_values_are_those_of_the_gguf_package(name: str) -> None:
 def test_values_are_those_of_ggml(name: str) -> None:
     if not FIXTURES.is_dir():
         pytest.skip("the shared fixtures are not there")
-    row = json.loads((FIXTURES / "manifest.json").read_text())["types"][name]
+    types = json.loads((FIXTURES / "manifest.json").read_text())["types"]
+    if name not in types:
+        pytest.skip(f"there are no shared fixtures of {name}")
     stored = np.fromfile(FIXTURES / f"{name.lower()}.bin", np.uint8).reshape(8, -1)
     found = dequantise(name, stored)
-    assert hashlib.sha256(found.tobytes()).hexdigest() == row["sha256_of_dequantised"]
+    assert hashlib.sha256(found.tobytes()).hexdigest() == types[name]["sha256_of_dequantised"]
     assert found.tobytes() == (FIXTURES / f"{name.lower()}.f32").read_bytes()
     if name in ("Q4_0", "Q8_0"):
         data = np.fromfile(FIXTURES / "data.f32", np.float32).reshape(8, 1024)
@@ -120,7 +122,7 @@ def test_blocks_whose_scale_has_no_inverse(name: str, size: float) -> None:
 @pytest.mark.parametrize(
     ("call", "part"),
     [
-        (lambda: dequantise("Q4_1", np.zeros(20, np.uint8)), "the type must be F32, "),
+        (lambda: dequantise("I32", np.zeros(20, np.int32)), "the type must be F32, "),
         (lambda: dequantise("Q4_0", np.zeros(18, np.int8)), "must be uint8, not int8"),
         (lambda: dequantise("Q4_0", np.zeros(17, np.uint8)), "whole blocks of 18 bytes"),
         (lambda: dequantise("BF16", np.zeros(3, np.float32)), "must be uint16, not float32"),

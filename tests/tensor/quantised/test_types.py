@@ -18,8 +18,8 @@ from quod.tensor.quantised.batch import most_vectors
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from tests.tensor.quantised import test_batches, test_bytes
 from tests.tensor.quantised.blocks import bits, random_blocks
-from tests.tensor.quantised.q4_1 import Q4_1
 from tests.tensor.quantised.test_quantised import check_product
+from tests.tensor.quantised.toy_type import TOY
 
 PACKAGE = Path(__file__).parents[3] / "src" / "quod"
 
@@ -27,13 +27,13 @@ PACKAGE = Path(__file__).parents[3] / "src" / "quod"
 @pytest.fixture
 def new_type(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a type whose row the table has during a test."""
-    monkeypatch.setitem(QUANTISED_TYPES, Q4_1.name, Q4_1)
-    return Q4_1.name
+    monkeypatch.setitem(QUANTISED_TYPES, TOY.name, TOY)
+    return TOY.name
 
 
 def test_a_new_type_has_values_and_products(device: AnyDevice, new_type: str) -> None:
     blocks = random_blocks(new_type, 3, 5)
-    values = peer.quants.dequantize(blocks, peer.GGMLQuantizationType[new_type])
+    values = peer.quants.dequantize(blocks, peer.GGMLQuantizationType.Q4_1)
     assert np.array_equal(bits(dequantise(new_type, blocks)), bits(values))
     assert np.array_equal(
         bits(QuantisedMatrix(device, new_type, blocks).dequantise()), bits(values)
@@ -52,7 +52,12 @@ def test_a_new_type_without_figures_or_an_encoder(new_type: str) -> None:
 
 def test_types_without_a_row_are_refused() -> None:
     with pytest.raises(InputError, match="the type must be"):
-        QuantisedMatrix("cpu", Q4_1.name, np.zeros((2, Q4_1.bytes), np.uint8))
+        QuantisedMatrix("cpu", TOY.name, np.zeros((2, TOY.bytes), np.uint8))
+
+
+def test_types_without_a_form_for_bytes() -> None:
+    with pytest.raises(InputError, match="NF4 has no form for activations of 8 bits"):
+        QUANTISED_TYPES["NF4"].packed_decoder()
 
 
 def _names_in(folder: Path) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quod.errors import InputError
 from quod.frozen import frozen
 from quod.tensor.quantised.decoders import BlockDecoder
 from quod.tensor.quantised.packed import PackedDecoder
@@ -89,7 +90,7 @@ class BlockType:
         return self.decoder.bytes
 
     def packed_decoder(self) -> PackedDecoder:
-        """Return `packed`; ValueError for a type without it."""
+        """Return `packed`; InputError for a type without it."""
         if self.packed is None:
-            raise ValueError(f"{self.name} has no form for activations of 8 bits")
+            raise InputError(f"{self.name} has no form for activations of 8 bits; take exact ones")
         return self.packed
