@@ -64,13 +64,14 @@ def read_outputs(path: Path) -> list[Output | InputError]:
     given = _parsed(path, _OUTPUTS)
     if not isinstance(given, list) or not given:
         raise InputError("has no list of Outputs", path=path)
-    found: list[Output | InputError] = []
-    for one in given:
-        try:
-            found.append(_output_of(one))
-        except InputError as error:
-            found.append(error)
-    return found
+    return [_output_or_error(entry) for entry in given]
+
+
+def _output_or_error(entry: object) -> Output | InputError:
+    try:
+        return _output_of(entry)
+    except InputError as error:
+        return error
 
 
 def read_output(path: Path) -> Output:

@@ -97,7 +97,7 @@ def contributing_commands(
 
         Interrupted, it leaves nothing; begun again, it takes new secrets.
         """
-        with _followed(source, out, force=force, quiet=quiet) as timeline:
+        with followed([source], out, force=force, quiet=quiet) as timeline:
             run = steps()[0]
             receipt = run(
                 source, out, name=name, text=entropy, device=device, timeline=timeline,
@@ -119,7 +119,7 @@ def contributing_commands(
         from quod.ceremony.beacon import Beacon
 
         own = Beacon.from_hex(value, exponent)
-        with _followed(source, out, force=force, quiet=quiet) as timeline:
+        with followed([source], out, force=force, quiet=quiet) as timeline:
             run = steps()[1]
             receipt = run(
                 source, out, own, name=name, device=device, timeline=timeline, replace=force
@@ -130,8 +130,9 @@ def contributing_commands(
 
 
 @contextmanager
-def _followed(source: Path, out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
-    check_outputs([out], [source], exclusive=[] if force else [out])
+def followed(sources: Sequence[Path], out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
+    """Check that the output can be kept, and follow the work with a progress display."""
+    check_outputs([out], sources, exclusive=[] if force else [out])
     from quod.cli.display.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:

@@ -13,6 +13,7 @@ from quod.cli.ceremony.contributing import (
     Target,
     contributing_commands,
     contributions_json,
+    followed,
     in_words,
     show_contributions,
 )
@@ -114,11 +115,9 @@ def challenge(
     quiet: Quiet = False,
 ) -> None:
     """Write the challenge that other programs contribute to."""
-    check_outputs([out], [ptau], exclusive=[] if force else [out])
-    from quod.ceremony.powers.challenge_response import export_challenge
-    from quod.cli.display.progress import followed_timeline
+    with followed([ptau], out, force=force, quiet=quiet) as timeline:
+        from quod.ceremony.powers.challenge_response import export_challenge
 
-    with followed_timeline(quiet=quiet) as timeline:
         digest = export_challenge(ptau, out, timeline=timeline, replace=force)
     show_beside(out, f"Challenge: {in_words(digest)}")
 
@@ -133,11 +132,9 @@ def response(
     quiet: Quiet = False,
 ) -> None:
     """Add the contribution that another program made of a challenge."""
-    check_outputs([out], [ptau, file], exclusive=[] if force else [out])
-    from quod.ceremony.powers.challenge_response import import_response
-    from quod.cli.display.progress import followed_timeline
+    with followed([ptau, file], out, force=force, quiet=quiet) as timeline:
+        from quod.ceremony.powers.challenge_response import import_response
 
-    with followed_timeline(quiet=quiet) as timeline:
         receipt = import_response(
             ptau, file, out, name=name, device=device, timeline=timeline, replace=force
         )

@@ -13,6 +13,7 @@ from quod.cli.ceremony.contributing import (
     Target,
     contributing_commands,
     contributions_json,
+    followed,
     in_words,
     show_contributions,
 )
@@ -106,11 +107,9 @@ def import_bellman(
     quiet: Quiet = False,
 ) -> None:
     """Make a key of MPC parameters that were exported from ZKEY and contributed to."""
-    check_outputs([out], [zkey, parameters], exclusive=[] if force else [out])
-    from quod.cli.display.progress import followed_timeline
-    from quod.groth16.phase2 import import_bellman as run
+    with followed([zkey, parameters], out, force=force, quiet=quiet) as timeline:
+        from quod.groth16.phase2 import import_bellman as run
 
-    with followed_timeline(quiet=quiet) as timeline:
         receipt = run(
             zkey, parameters, out, name=name, device=device, timeline=timeline, replace=force
         )
