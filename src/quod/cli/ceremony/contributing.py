@@ -130,7 +130,7 @@ def contributing_commands(
 
 
 @contextmanager
-def followed(sources: Sequence[Path], out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
+def followed(sources: list[Path], out: Path, *, force: bool, quiet: bool) -> Iterator[Timeline]:
     """Check that the output can be kept, and follow the work with a progress display."""
     check_outputs([out], sources, exclusive=[] if force else [out])
     from quod.cli.display.progress import followed_timeline
