@@ -18,7 +18,7 @@ from quod.device.runtime.timeline import Timeline
 # Works until its standard input ends.
 SCRIPT = """
 import sys
-from quod.cli import progress
+from quod.cli.display import progress
 progress.DELAY_SECONDS = {delay}
 with progress.followed_timeline(quiet={quiet}) as timeline:
     with timeline.stage("prove"), timeline.stage("msm [a]") as stage:
@@ -98,7 +98,7 @@ def test_an_exception_takes_the_display_down(monkeypatch: pytest.MonkeyPatch) ->
 
 # Has a clock of its own.
 COMPILING = """
-from quod.cli import progress
+from quod.cli.display import progress
 from quod.device.cache.compilations import compilations
 now = 1
 progress.perf_counter_ns = lambda: now

@@ -20,7 +20,7 @@ from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import Job, JobState, Outcome
 from quod.service.worker import lease_heartbeat as keeper
-from quod.service.worker import pipeline as line
+from quod.service.worker import pipeline
 from quod.service.worker import stages
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pools.pool import Stage, WorkerState
@@ -363,14 +363,14 @@ def test_a_lost_device_blames_one(
     calls = itertools.count()
 
     def gathered(
-        first: Work, source: Waiting, together: Any, original: Any = line._gathered
+        first: Work, source: Waiting, together: Any, original: Any = pipeline._gathered
     ) -> Any:
         # The second is not begun before another one waits behind it.
         if next(calls) == 1:
             eventually(lambda: source.count_like(first))
         return original(first, source, together)
 
-    monkeypatch.setattr(line, "_gathered", gathered)
+    monkeypatch.setattr(pipeline, "_gathered", gathered)
     monkeypatch.setattr("quod.service.worker.worker._BACKOFF_SECONDS", 0.01)
     monkeypatch.setattr(OneOfBatch, "compute", lost)
     gate = Gate(monkeypatch, Stages, "begin_group")
@@ -398,7 +398,7 @@ def test_a_lost_device_blames_one(
 _DIES = """
 import os, signal, time
 from quod.service.keys.loader import Groth16Loader
-from quod.service.worker import line
+from quod.service.worker import pipeline
 from quod.service.worker.process.child import main
 from quod.service.worker.stages import Stages
 from tests.service.worker.test_batches import batch_all
@@ -416,13 +416,13 @@ def compute(self, work, original=Stages.compute):
         os.kill(os.getpid(), signal.SIGKILL)
     original(self, work)
 
-def gathered(first, source, together, original=line._gathered):
+def gathered(first, source, together, original=pipeline._gathered):
     while not os.path.exists({log!r}) and len(source._groups) < 3:
         time.sleep(0.005)
     return original(first, source, together)
 
 doomed = set()
-line._gathered = gathered
+pipeline._gathered = gathered
 Stages._begin_together, Stages.compute = begin_together, compute
 batch_all(Groth16Loader)
 main()
