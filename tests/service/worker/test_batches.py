@@ -20,8 +20,7 @@ from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.queue import Job, JobState, Outcome
 from quod.service.worker import lease_heartbeat as keeper
-from quod.service.worker import pipeline
-from quod.service.worker import stages
+from quod.service.worker import pipeline, stages
 from quod.service.worker.jobs import OwnJobs
 from quod.service.worker.pools.pool import Stage, WorkerState
 from quod.service.worker.pools.processes import ProcessPool
