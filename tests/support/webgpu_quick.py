@@ -23,6 +23,7 @@ PACKAGES = (
     "tests/ceremony/",
     "tests/commitment/",
     "tests/gkr/",
+    "tests/hash/",
     "tests/lookup/",
     "tests/tensor/",
     "tests/transcript/",
@@ -104,7 +105,7 @@ QUICK = (
     r"tests/transcript/test_algebraic\.py::test_the_code_of_gpus_agrees\[webgpu:portable-\w+\.\d\]",
     r"tests/transcript/test_chain\.py::test_kernels_agree_with_the_host\[webgpu-3-goldilocks\.2\]",
     r"tests/transcript/test_chain\.py::test_sha_256_on_gpus\[webgpu:portable\]",
-    r"tests/transcript/test_sha2\.py::test_messages_on_gpus\[webgpu:portable\]",
+    r"tests/hash/test_sha2\.py::test_messages_on_gpus\[webgpu:portable\]",
 )
 """Node ids, as regular expressions of which each is one test, or several of the same kernels."""
 
