@@ -40,7 +40,7 @@ def kernel_usage(
     kernel: KernelDefinition, /, arch: str | None = None, *, workgroup: int | None = None,
     **static: Any,
 ) -> KernelUsage:  # fmt: skip
-    """What an instance needs and does on an NVIDIA GPU; none need be there.
+    """Registers, memory and instructions of an instance on an NVIDIA GPU; none need be there.
 
     `arch` is an architecture, by default ``sm_90a``; `workgroup` the instances of a workgroup.
     KernelError if the kernel is wrong.

@@ -214,12 +214,12 @@ _steps: WeakKeyDictionary[LayeredCircuit, dict[tuple[Reduction, int], ProtocolSt
 def protocol_steps(
     circuit: LayeredCircuit, reduction: Reduction, log_instances: int
 ) -> ProtocolSteps:
-    """The steps of proofs of 2**log_instances instances, made once a circuit."""
+    """Return the steps of proofs of 2**log_instances instances, made once a circuit."""
     layer = by_reduction(reduction, places=_two_phase, columns=_data_parallel)
-    known = _steps.setdefault(circuit, {})
-    if (reduction, log_instances) not in known:
-        known[reduction, log_instances] = ProtocolSteps(circuit, log_instances, layer)
-    return known[reduction, log_instances]
+    cached = _steps.setdefault(circuit, {})
+    if (reduction, log_instances) not in cached:
+        cached[reduction, log_instances] = ProtocolSteps(circuit, log_instances, layer)
+    return cached[reduction, log_instances]
 
 
 def _two_phase(

@@ -23,8 +23,8 @@ TAG_SHIFT = 30
 
 @frozen
 class GateForm:
-    """What is fixed in the kernels over a layer: its `kinds` of gates, and what its coefficients
-    are beside numbers. `below_is_base` says that the values below are of the prime field."""
+    """The static part of the kernels over a layer: its `kinds` of gates, and the coefficients that
+    are no numbers. `below_is_base` says that the values below are of the prime field."""
 
     field: FieldSpec
     kinds: tuple[str, ...]

@@ -136,7 +136,7 @@ class BatchPlan(ABC):
 
     @property
     def coefficient_sizes(self) -> tuple[int, int, int, int]:
-        """What kernels take of the coefficients."""
+        """The sizes of coefficients that kernels take."""
         circuit = self.circuit
         return self.first_public, circuit.public, circuit.randoms, self.log_instances
 

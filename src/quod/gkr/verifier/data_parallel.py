@@ -33,7 +33,7 @@ class DataParallelVerifier:
         self.across = messages.challenges(steps.instances)
 
     def claims(self) -> list[Claim]:
-        """What is left to show about the inputs."""
+        """Verify all layers, and return the claims about the inputs that remain."""
         for layer in self.steps.layers:
             self._layer(layer)
         return [Claim(coefficients_of([*self.point, *self.across]), self.claim.coefficients)]

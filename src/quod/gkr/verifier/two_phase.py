@@ -31,7 +31,7 @@ class TwoPhaseVerifier:
         self.across = messages.challenges(steps.instances)
 
     def claims(self) -> list[Claim]:
-        """What is left to show about the inputs."""
+        """Verify all layers, and return the claims about the inputs that remain."""
         for layer in self.steps.layers:
             self._layer(layer)
             self.factors = self.messages.challenges(layer.challenges)

@@ -10,7 +10,7 @@ from quod.gkr.reduction import Reduction
 
 @frozen
 class Claims:
-    """What is claimed of a layer at `points`: the elements `values`, none of the outputs."""
+    """Claims about a layer at `points`: the elements `values`, none for the outputs."""
 
     points: tuple[Point, ...]
     across: tuple[int, ...]
@@ -18,7 +18,7 @@ class Claims:
 
     @property
     def row(self) -> Row:
-        """How many values there are, two of them, and the challenge that combines them."""
+        """The number of values, the first two, and the challenge that combines them."""
         scale = self.points[-1].scale if len(self.values) == 2 else 0
         first, second, *_ = (*self.values, 0, 0)
         return len(self.values), first, second, scale
@@ -26,7 +26,7 @@ class Claims:
 
 @frozen
 class LayerMessages:
-    """What a proof has for a layer: the claims about it and about the layer below, and the row of
+    """The messages of a layer: the claims about it and about the layer below, and the row of
     both sumchecks: rounds, degree, first element, first challenge; of the first how many variables
     are weighted by 1/2, whether the others are by challenges, and the first of these; of the second
     rounds, first element and first challenge."""

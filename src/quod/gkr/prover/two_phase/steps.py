@@ -124,7 +124,7 @@ def end_second_sumcheck(
 
 
 class _End:
-    """What both ends of a sumcheck do."""
+    """The steps shared by the ends of both sumchecks."""
 
     def __init__(
         self, k: Builder, field: FieldSpec, hash: Hash, batch: Value, rounds: Value,
