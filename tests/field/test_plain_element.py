@@ -36,6 +36,16 @@ def test_neutral_elements() -> None:
     assert PlainElement.one(field).coefficients == one(field)
 
 
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_integers(field: FieldSpec) -> None:
+    """An integer stands for its residue in the prime field."""
+    p = field.modulus.value
+    for number in (0, 1, p - 1, p, -1, 3 * p + 7):
+        element = PlainElement.of(field, number)
+        assert element.coefficients == (number % p, *[0] * (field.degree - 1))
+        assert element == PlainElement.one(field) * number
+
+
 def test_equality() -> None:
     """Elements are equal with the same coefficients in the same field alone."""
     x = PlainElement(FIELDS[1], (3, 1, 4, 1))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from quod.field.plain_extension import Plain, add, one, power, product, scaled, subtract
+from quod.field.plain_extension import Plain, power, product
 from quod.field.spec import FieldSpec
 
 
@@ -24,12 +25,17 @@ class PlainElement:
     @classmethod
     def zero(cls, field: FieldSpec) -> Self:
         """The neutral element of addition."""
-        return cls(field, (0,) * field.degree)
+        return cls.of(field, 0)
 
     @classmethod
     def one(cls, field: FieldSpec) -> Self:
         """The neutral element of multiplication."""
-        return cls(field, one(field))
+        return cls.of(field, 1)
+
+    @classmethod
+    def of(cls, field: FieldSpec, number: int) -> Self:
+        """The element of the prime field that an integer stands for."""
+        return cls(field, (number % field.modulus.value, *([0] * (field.degree - 1))))
 
     @classmethod
     def each(cls, field: FieldSpec, values: Iterable[Plain]) -> list[Self]:
@@ -37,14 +43,19 @@ class PlainElement:
         return [cls(field, value) for value in values]
 
     def __add__(self, other: PlainElement) -> PlainElement:
-        return PlainElement(self.field, add(self.field, self.coefficients, other.coefficients))
+        p = self.field.modulus.value
+        sums = map(operator.add, self.coefficients, other.coefficients)
+        return PlainElement(self.field, tuple([c % p for c in sums]))
 
     def __sub__(self, other: PlainElement) -> PlainElement:
-        return PlainElement(self.field, subtract(self.field, self.coefficients, other.coefficients))
+        p = self.field.modulus.value
+        differences = map(operator.sub, self.coefficients, other.coefficients)
+        return PlainElement(self.field, tuple([c % p for c in differences]))
 
     def __mul__(self, other: PlainElement | int) -> PlainElement:
         if isinstance(other, int):
-            return PlainElement(self.field, scaled(self.field, self.coefficients, other))
+            p = self.field.modulus.value
+            return PlainElement(self.field, tuple([c * other % p for c in self.coefficients]))
         return PlainElement(self.field, product(self.field, self.coefficients, other.coefficients))
 
     def __pow__(self, exponent: int) -> PlainElement:

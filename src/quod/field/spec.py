@@ -130,7 +130,7 @@ class Extension:
         size = self.base.degree
         return number if size == 1 else (number, *([0] * (size - 1)))
 
-    @property
+    @cached_property
     def modulus(self) -> Modulus:
         """The prime field at the bottom."""
         return self.base.modulus
